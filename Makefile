@@ -1,0 +1,59 @@
+# Every target sets up its own .venv; only Python 3.11 (or newer) and make are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean bench conformance clean
+
+help: ## Show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(VENV)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --group dev --editable .
+	@touch $@
+
+demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with a live screen
+	$(BIN)/multiqueue demo
+
+test: $(VENV)/.installed ## All tests that need nothing but Python
+	$(BIN)/python -m pytest -n $(WORKERS) tests
+
+check: fmt-check lint types imports spell crds-clean test ## Everything that CI checks
+
+fmt: $(VENV)/.installed ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --exit-zero --quiet .
+
+fmt-check: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+imports: $(VENV)/.installed
+	$(BIN)/lint-imports
+
+spell: $(VENV)/.installed
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md docs changes multiqueue dispatchers tests
+
+crds: $(VENV)/.installed ## Regenerate config/crd from the types
+	$(BIN)/python -m multiqueue.api.crd config/crd
+
+crds-clean: crds
+	@git diff --exit-code --stat -- config/crd || (echo "config/crd is stale: commit the result of 'make crds'" && exit 1)
+
+bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
+	$(BIN)/python -m pytest -p xdist -n 0 -m bench tests/bench --benchmark-disable-gc
+
+conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
+	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
