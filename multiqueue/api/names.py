@@ -1,0 +1,92 @@
+"""Every label, annotation, finalizer, gate and controller name of the API, in one place.
+
+Parity: spec inventory section 8. Nothing else in the code spells these strings.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NewType
+
+GROUP: Final = "kueue.x-k8s.io"
+V1BETA1: Final = f"{GROUP}/v1beta1"
+V1BETA2: Final = f"{GROUP}/v1beta2"
+
+WorkloadKey = NewType("WorkloadKey", str)
+"""``namespace/name`` of a Workload."""
+LocalQueueKey = NewType("LocalQueueKey", str)
+"""``namespace/name`` of a LocalQueue."""
+ClusterQueueName = NewType("ClusterQueueName", str)
+CohortName = NewType("CohortName", str)
+FlavorName = NewType("FlavorName", str)
+ResourceName = NewType("ResourceName", str)
+
+# Labels
+QUEUE_NAME: Final = f"{GROUP}/queue-name"
+PRIORITY_CLASS: Final = f"{GROUP}/priority-class"
+MAX_EXEC_TIME_SECONDS: Final = f"{GROUP}/max-exec-time-seconds"
+JOB_UID: Final = f"{GROUP}/job-uid"
+MANAGED: Final = f"{GROUP}/managed"
+PODSET: Final = f"{GROUP}/podset"
+CLUSTER_QUEUE_NAME: Final = f"{GROUP}/cluster-queue-name"
+LOCAL_QUEUE_NAME: Final = f"{GROUP}/local-queue-name"
+MULTIKUEUE_ORIGIN: Final = f"{GROUP}/multikueue-origin"
+MULTIKUEUE_WORKER_WORKLOAD_POD: Final = f"{GROUP}/multikueue-worker-workload-pod"
+CONCURRENT_ADMISSION_PARENT: Final = f"{GROUP}/concurrent-admission-parent"
+
+# Annotations
+PREBUILT_WORKLOAD_NAME: Final = f"{GROUP}/prebuilt-workload-name"
+"""Annotation; a label too where the name is at most 63 characters and the reader is old."""
+WORKLOAD: Final = f"{GROUP}/workload"
+MULTIKUEUE_ORIGIN_UID: Final = f"{GROUP}/multikueue-origin-uid"
+JOB_OWNER_GVK: Final = f"{GROUP}/job-owner-gvk"
+JOB_OWNER_NAME: Final = f"{GROUP}/job-owner-name"
+COMPONENT_WORKLOAD_INDEX: Final = f"{GROUP}/component-workload-index"
+ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
+PRIORITY_BOOST: Final = f"{GROUP}/priority-boost"
+WORKLOAD_ALLOWED_FLAVORS: Final = f"{GROUP}/workload-allowed-resource-flavors"
+JOB_MIN_PARALLELISM: Final = f"{GROUP}/job-min-parallelism"
+JOB_COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
+STOPPING: Final = f"{GROUP}/stopping"
+ELASTIC_JOB: Final = f"{GROUP}/elastic-job"
+MULTIKUEUE_CLUSTER_NAMES: Final = f"{GROUP}/multikueue-cluster-names"
+PROVREQ_PREFIX: Final = f"provreq.{GROUP}/"
+PODSET_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-required-topology"
+PODSET_PREFERRED_TOPOLOGY: Final = f"{GROUP}/podset-preferred-topology"
+PODSET_UNCONSTRAINED_TOPOLOGY: Final = f"{GROUP}/podset-unconstrained-topology"
+PODSET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology"
+PODSET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
+PODSET_SLICE_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
+PODSET_GROUP_NAME: Final = f"{GROUP}/podset-group-name"
+
+# Finalizers, gates, controllers
+RESOURCE_IN_USE: Final = f"{GROUP}/resource-in-use"
+ADMISSION_GATE: Final = f"{GROUP}/admission"
+TOPOLOGY_GATE: Final = f"{GROUP}/topology"
+MULTIKUEUE_GATE: Final = f"{GROUP}/multikueue"
+MULTIKUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
+"""AdmissionCheck controllerName, Job managedBy value and preemption gate name at once (M-2, M-28, M-136)."""
+PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"
+KUBERNETES_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
+
+# Dispatchers and defaults
+DISPATCHER_ALL_AT_ONCE: Final = f"{GROUP}/multikueue-dispatcher-all-at-once"
+DISPATCHER_INCREMENTAL: Final = f"{GROUP}/multikueue-dispatcher-incremental"
+DEFAULT_ORIGIN: Final = "multikueue"
+DEFAULT_PODSET: Final = "main"
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_NAMESPACE: Final = "kueue-system"
+
+# Field managers: one per writer, so that ownership stays readable in managedFields.
+FIELD_MANAGER: Final = "kueue"
+ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
+
+
+def key_of(namespace: str, name: str) -> str:
+    """Join the two halves of a namespaced key."""
+    return f"{namespace}/{name}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Return (namespace, name) of a key made by `key_of`."""
+    namespace, _, name = key.partition("/")
+    return namespace, name
