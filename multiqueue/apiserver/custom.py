@@ -1,0 +1,59 @@
+"""From a CustomResourceDefinition to the kind it defines."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.apiserver.kinds import Kind, KindVersion, PrinterColumn, Scale
+
+
+def kind_from_crd(crd: Mapping[str, Any]) -> Kind:
+    """The kind of a valid CustomResourceDefinition; names come from ``status.acceptedNames`` if there."""
+    spec = crd["spec"]
+    names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
+    return Kind(
+        group=spec["group"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        kind=names["kind"],
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        namespaced=spec["scope"] == "Namespaced",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        versions=tuple(_version(version) for version in spec["versions"]),
+        has_generation=True,
+        builtin=False,
+    )
+
+
+def _version(version: Mapping[str, Any]) -> KindVersion:
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return KindVersion(
+        name=version["name"],
+        served=version["served"],
+        storage=version["storage"],
+        deprecated=bool(version.get("deprecated")),
+        deprecation_warning=version.get("deprecationWarning") or "",
+        schema=schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        has_status=subresources.get("status") is not None,
+        scale=Scale(
+            spec_replicas_path=scale["specReplicasPath"],
+            status_replicas_path=scale["statusReplicasPath"],
+            label_selector_path=scale.get("labelSelectorPath") or "",
+        )
+        if scale
+        else None,
+    )
+
+
+def _column(column: Mapping[str, Any]) -> PrinterColumn:
+    return PrinterColumn(
+        name=column["name"],
+        type=column.get("type") or "string",
+        format=column.get("format") or "",
+        description=column.get("description") or "",
+        priority=column.get("priority") or 0,
+        json_path=column["jsonPath"],
+    )
