@@ -161,7 +161,9 @@ def set_condition(
         status=wire_status,
         reason=str(reason),
         message=message[:MAX_MESSAGE],
-        last_transition_time=old.last_transition_time if old is not None and keep_time else format_time(now),
+        last_transition_time=old.last_transition_time
+        if old is not None and keep_time
+        else format_time(now),
         observed_generation=observed_generation,
     )
     if old is None:

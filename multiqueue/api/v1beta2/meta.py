@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+class Struct(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
+):
     """A frozen API type: snake_case here, camelCase on the wire, unknown fields ignored on reading."""
 
 

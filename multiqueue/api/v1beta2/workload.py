@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, PodTemplate, ResourceList, Struct, Toleration
+from multiqueue.api.v1beta2.meta import (
+    Condition,
+    ObjectMeta,
+    PodTemplate,
+    ResourceList,
+    Struct,
+    Toleration,
+)
 
 
 class SliceConstraint(Struct, frozen=True, kw_only=True):
