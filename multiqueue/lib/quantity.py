@@ -1,7 +1,8 @@
 """Kubernetes quantities: exact numbers with a unit suffix, such as ``500m``, ``1.5Gi`` or ``12e6``.
 
-Parsing is exact down to nano (finer digits round away from zero) and magnitudes end at 2**63-1
-whole units, as Kubernetes documents. Values compare by number, never by spelling: ``1000m == 1``.
+Parsing is exact down to nano; finer digits round away from zero. As in Kubernetes, decimal numbers
+of up to 18 digits keep magnitudes above 2**63-1 (``100E``), all others are capped there; whoever needs
+an int64 decides what more than that means. Values compare by number: ``1000m == 1``.
 """
 
 from __future__ import annotations
@@ -151,7 +152,9 @@ def _parse_text(raw: str) -> Quantity:
     whole, tail = match["whole"] or "", match["tail"] or match["fraction"] or ""
     multiplier, power, format_ = _read_suffix(text, match["suffix"], match["exponent"])
     nano = _scale(whole, tail, power + 9) * multiplier
-    nano = min(_divide_away_from_zero(nano, _GUARD), MAX_INT64 * NANO)
+    nano = _divide_away_from_zero(nano, _GUARD)
+    if format_ is QuantityFormat.BINARY_SI or len(whole.lstrip("0") + tail) > 18:
+        nano = min(nano, MAX_INT64 * NANO)
     if format_ is QuantityFormat.BINARY_SI and 0 < nano < NANO:
         format_ = QuantityFormat.DECIMAL_SI
     return Quantity(-nano if match["sign"] == "-" else nano, format_)
@@ -202,7 +205,7 @@ def _format_decimal(nano: int, format_: QuantityFormat) -> str:
     if nano == 0:
         return "0"
     power = -9
-    while nano % 1000 == 0 and power < 18:
+    while nano % 1000 == 0 and (power < 18 or format_ is QuantityFormat.DECIMAL_EXPONENT):
         nano //= 1000
         power += 3
     if format_ is QuantityFormat.DECIMAL_EXPONENT:
