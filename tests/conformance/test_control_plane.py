@@ -1,0 +1,111 @@
+"""Recorded scenarios, driven through a real manager over its API.
+
+An embedded API server and a manager run as a user starts them, each in its own process; drive.py plays the users
+and records what was decided after every step; compare.py holds that against the recordings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+DATA = HERE / "data"
+STARTUP_SECONDS = 60
+PROFILES = ("quota",)
+
+CONFIGURATION = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+integrations:
+  frameworks: [batch/job]
+leaderElection:
+  leaderElect: false
+metrics:
+  bindAddress: "0"
+health:
+  healthProbeBindAddress: "0"
+webhook:
+  port: 0
+internalCertManagement:
+  enable: false
+"""
+
+
+@contextlib.contextmanager
+def running(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `multiqueue` with these arguments; ends it, and only it, on leaving."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "multiqueue", *arguments],
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+def wait_for_text(process: subprocess.Popen[bytes], log: Path, pattern: str) -> re.Match[str]:
+    """Wait until the process has printed the pattern."""
+    for _ in range(STARTUP_SECONDS * 20):
+        found = re.search(pattern, log.read_text(errors="replace"))
+        if found:
+            return found
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+            break
+    pytest.fail(f"no {pattern!r} in the output of {process.args}:\n{log.read_text()[-4000:]}")
+
+
+@pytest.mark.conformance
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_manager_decides_as_recorded(profile: str, tmp_path: Path) -> None:
+    scenarios = sorted((DATA / "scenarios").glob(f"{profile}-*.json"))
+    assert scenarios, f"no scenario of profile {profile} in {DATA}"
+    expected = tmp_path / "expected"
+    expected.mkdir()
+    for scenario in scenarios:
+        recording = DATA / "expected" / scenario.name
+        (expected / scenario.name).write_bytes(recording.read_bytes())
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIGURATION)
+    server_log, manager_log = tmp_path / "apiserver.log", tmp_path / "manager.log"
+    with running("apiserver", "--data", str(tmp_path / "data"), log=server_log) as server:
+        kubeconfig = wait_for_text(server, server_log, r"(\S+kubeconfig\S*)").group(1)
+        with running("run", "--config", str(config), "--kubeconfig", kubeconfig, log=manager_log):
+            actual = tmp_path / "actual"
+            subprocess.run(
+                [
+                    sys.executable,
+                    str(HERE / "drive.py"),
+                    *("--kubeconfig", kubeconfig),
+                    *("--out", str(actual)),
+                    *map(str, scenarios),
+                ],
+                check=True,
+            )
+    comparison = subprocess.run(
+        [sys.executable, str(HERE / "compare.py"), str(expected), str(actual)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    print(comparison.stdout)
+    assert comparison.returncode == 0, comparison.stdout
