@@ -1,0 +1,517 @@
+"""The Kubernetes API as we use it: typed verbs over bytes.
+
+Called by everything that reads or writes a cluster. Guarantees: every request has a deadline, goes
+through the limiter of its API server (Leases excepted: leadership must not wait for our own load)
+and fails as a `KubeError` that names verb, resource and object. Objects are decoded by the caller's
+choice, never changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, Generic, Self
+from urllib.parse import urlencode
+
+import orjson
+import structlog
+
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import ApiError, Gone, TooManyRequests
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.resources import LEASES, Resource
+from multiqueue.kube.transport import Request, Response, Transport
+from multiqueue.kube.wire import (
+    Json,
+    Params,
+    WatchEvent,
+    build_loader,
+    build_params,
+    describe,
+    encode,
+    parse_frame,
+    parse_page,
+)
+
+if sys.version_info >= (3, 13):
+    from typing import TypeVar
+else:
+    from typing_extensions import TypeVar
+
+T = TypeVar("T", default=Json)
+"""What an object is decoded to; a dict where the caller asks for nothing else."""
+
+DEFAULT_TIMEOUT = 30.0
+LIST_TIMEOUT = 120.0
+PAGE_SIZE = 500
+"""Objects per page, as kubectl and client-go ask; keeps a page of Workloads near 2 MB."""
+THROTTLED_ATTEMPTS = 4
+"""How often a request is sent that gets 429 with Retry-After: the server has not begun to process
+it."""
+MAX_KNOWN_WARNINGS = 256
+
+log = structlog.get_logger("multiqueue.kube")
+
+
+class PatchType(StrEnum):
+    """How the body of a patch is read; the value is its content type."""
+
+    MERGE = "application/merge-patch+json"
+    JSON = "application/json-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+@dataclass(slots=True)
+class ObjectList(Generic[T]):
+    """Objects of one list, with the resourceVersion to watch from."""
+
+    items: list[T]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of one request, for metrics."""
+
+    method: str
+    resource: str
+    status: int
+    seconds: float
+
+
+class KubeClient:
+    """Client of one API server.
+
+    Args:
+        credentials: Server and identity.
+        limiter: Shared by all clients of the same API server; one of our own by default.
+        user_agent: Names this program in the server's audit log.
+        default_timeout: Seconds that a request may take.
+        field_manager: Owner of what we write, in managedFields.
+        on_warning: Gets each text of a ``Warning`` header; logged once per text by default.
+        on_outcome: Gets the outcome of every request.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        limiter: RateLimiter | None = None,
+        user_agent: str = "multiqueue",
+        default_timeout: float = DEFAULT_TIMEOUT,
+        field_manager: str | None = None,
+        on_warning: Callable[[str], None] | None = None,
+        on_outcome: Callable[[Outcome], None] | None = None,
+    ) -> None:
+        self.credentials = credentials
+        self.limiter = limiter or RateLimiter()
+        self._default_timeout = default_timeout
+        self._field_manager = field_manager
+        self._on_outcome = on_outcome
+        self._known_warnings: set[str] = set()
+        self._transport = Transport(
+            credentials, user_agent=user_agent, on_warning=on_warning or self._log_warning
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
+
+    async def get(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        decode: Callable[[bytes], T] = orjson.loads,
+    ) -> T:
+        """Read one object.
+
+        Raises:
+            NotFound: there is none of that name.
+        """
+        response = await self._call("GET", resource, namespace, name, subresource=subresource)
+        return decode(response.body)
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+        resource_version: str | None = None,
+        decode: Callable[[bytes], T] | None = None,
+    ) -> ObjectList[T]:
+        """Read all objects of a collection, page by page but as one consistent whole.
+
+        The server leaves apiVersion and kind out of the items of built-in lists; dicts get them
+        back.
+
+        Args:
+            resource: The collection.
+            namespace: Only this namespace.
+            label_selector: Only objects with these labels.
+            field_selector: Only objects with these fields.
+            limit: Page size; 0 asks for everything at once.
+            resource_version: ``"0"`` takes what the server has cached, possibly old.
+            decode: Turns the bytes of one item into what is returned.
+        """
+        loader: Callable[[bytes], Any] = decode or build_loader(resource)
+        selection = build_params(
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+        )
+        try:
+            return await self._list(resource, namespace, selection, limit, loader)
+        except Gone:
+            # A page came so late that the server forgot the version; one page cannot be late.
+            return await self._list(resource, namespace, selection, 0, loader)
+
+    async def _list(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        selection: Params,
+        limit: int,
+        decode: Callable[[bytes], Any],
+    ) -> ObjectList[Any]:
+        items: list[Any] = []
+        token = ""
+        while True:
+            params = dict(selection)
+            if limit:
+                params["limit"] = str(limit)
+            if token:
+                params["continue"] = token
+                params.pop("resourceVersion", None)
+            response = await self._call(
+                "GET", resource, namespace, None, params=params, timeout=LIST_TIMEOUT
+            )
+            what = describe("LIST", resource, namespace)
+            page = parse_page(response.body, what)
+            items.extend(decode(bytes(item)) for item in page.items or ())
+            token = page.metadata.continue_
+            if not token:
+                return ObjectList(items, page.metadata.resource_version)
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+        decode: Callable[[bytes], T] = orjson.loads,
+    ) -> T:
+        """Create an object; the namespace may also stand in its metadata.
+
+        Raises:
+            AlreadyExists: there is one of that name.
+        """
+        metadata = obj.get("metadata") or {}
+        response = await self._call(
+            "POST",
+            resource,
+            namespace or metadata.get("namespace"),
+            None,
+            params=build_params(
+                dryRun="All" if dry_run else None, fieldManager=self._field_manager
+            ),
+            body=obj,
+            title=metadata.get("name") or metadata.get("generateName"),
+        )
+        return decode(response.body)
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        obj: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> Json:
+        """Replace a whole object. Prefer `patch`: it leaves alone what is not ours.
+
+        Raises:
+            Conflict: it changed since the resourceVersion in its metadata.
+        """
+        response = await self._call(
+            "PUT",
+            resource,
+            namespace,
+            name,
+            subresource=subresource,
+            params=build_params(fieldManager=self._field_manager),
+            body=obj,
+        )
+        result: Json = orjson.loads(response.body)
+        return result
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any] | Sequence[Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        patch_type: PatchType = PatchType.MERGE,
+        field_manager: str | None = None,
+        force: bool = False,
+        decode: Callable[[bytes], T] = orjson.loads,
+    ) -> T:
+        """Change parts of an object; ``metadata.resourceVersion`` in a merge patch makes it
+        conditional.
+
+        Args:
+            resource: The collection.
+            name: Name of the object.
+            patch: Merge patch, list of JSON patch operations, or the applied configuration.
+            namespace: Its namespace.
+            subresource: Such as ``status``.
+            patch_type: How the server reads the patch.
+            field_manager: Owner of the fields, instead of the client's.
+            force: With `PatchType.APPLY`: take fields over from other managers.
+            decode: Turns the answer's bytes into what is returned.
+
+        Raises:
+            Conflict: it changed since the given resourceVersion, or others own applied fields.
+        """
+        response = await self._call(
+            "PATCH",
+            resource,
+            namespace,
+            name,
+            subresource=subresource,
+            params=build_params(
+                fieldManager=field_manager or self._field_manager, force="true" if force else None
+            ),
+            body=patch,
+            content_type=patch_type.value,
+        )
+        return decode(response.body)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str | None = None,
+        propagation: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object.
+
+        Args:
+            resource: The collection.
+            name: Name of the object.
+            namespace: Its namespace.
+            propagation: ``Background``, ``Foreground`` or ``Orphan``; the kind's default otherwise.
+            uid: Delete only this incarnation.
+            resource_version: Delete only this version.
+            grace_seconds: Seconds that a Pod gets to end.
+
+        Raises:
+            NotFound: there is none of that name.
+            Conflict: `uid` or `resource_version` do not match.
+        """
+        preconditions = build_params(uid=uid, resourceVersion=resource_version)
+        options: Json = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if propagation is not None:
+            options["propagationPolicy"] = propagation
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        await self._call("DELETE", resource, namespace, name, body=options)
+
+    async def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: float | None = None,
+        open_timeout: float | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Follow a collection from a resourceVersion until the server ends the stream.
+
+        Close it with `contextlib.aclosing` when leaving early. One watch is one attempt: `Informer`
+        retries.
+
+        Args:
+            resource: The collection.
+            resource_version: Where to start, from a list or an earlier event.
+            namespace: Only this namespace.
+            label_selector: Only objects with these labels.
+            field_selector: Only objects with these fields.
+            timeout_seconds: How long the server shall keep the stream; 5 to 10 minutes by default,
+                spread
+                so that streams do not end together.
+            open_timeout: Seconds until the stream must be open.
+
+        Raises:
+            Gone: the resourceVersion is too old, at the start or in the stream; list again.
+            TransportError: the connection broke, fell silent or spoke no JSON.
+        """
+        seconds = timeout_seconds or random.uniform(300, 600)  # noqa: S311 - spreads load
+        params = build_params(
+            watch="1",
+            allowWatchBookmarks="true",
+            resourceVersion=resource_version,
+            timeoutSeconds=str(max(1, int(seconds))),
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+        )
+        what = describe("WATCH", resource, namespace)
+        request = Request(
+            method="GET",
+            target=f"{resource.path(namespace)}?{urlencode(params)}",
+            what=what,
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+            timeout=open_timeout or self._default_timeout,
+            idle_timeout=seconds + 15,
+        )
+        async with aclosing(self._transport.stream(request)) as batches:
+            async for lines in batches:
+                for line in lines:
+                    yield parse_frame(line, what)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+        timeout: float | None = None,
+    ) -> Response:
+        """Send any request, for paths that are no resource: ``/version``, ``/readyz``, logs.
+
+        Raises:
+            ApiError: for any status of 400 or more.
+            TransportError: there was no usable answer.
+        """
+        return await self._send(
+            Request(
+                method=method,
+                target=f"{path}?{urlencode(params)}" if params else path,
+                what=f"{method} {path}",
+                body=encode(body),
+                headers=_headers(content_type if body is not None else None, accept),
+                timeout=timeout or self._default_timeout,
+            ),
+            resource="",
+            limited=True,
+        )
+
+    async def _call(
+        self,
+        method: str,
+        resource: Resource,
+        namespace: str | None,
+        name: str | None,
+        *,
+        subresource: str | None = None,
+        params: Params | None = None,
+        body: Any = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+        title: str | None = None,
+    ) -> Response:
+        path = resource.path(namespace, name, subresource)
+        request = Request(
+            method=method,
+            target=f"{path}?{urlencode(params)}" if params else path,
+            what=describe(method, resource, namespace, name or title, subresource),
+            body=encode(body),
+            headers=_headers(content_type if body is not None else None),
+            timeout=timeout or self._default_timeout,
+        )
+        return await self._send(
+            request, resource=resource.plural, limited=resource is not LEASES, cheap=timeout is None
+        )
+
+    async def _send(
+        self, request: Request, *, resource: str, limited: bool, cheap: bool = True
+    ) -> Response:
+        """Send within the rate, again where the server sheds load before it begins."""
+        attempt = 1
+        while True:
+            if limited:
+                await self.limiter.acquire()
+            try:
+                return await self._observe(request, resource, limited=limited, cheap=cheap)
+            except TooManyRequests as error:
+                if error.retry_after is None or attempt == THROTTLED_ATTEMPTS:
+                    raise
+                if not limited:
+                    await asyncio.sleep(error.retry_after)
+            attempt += 1
+
+    async def _observe(
+        self, request: Request, resource: str, *, limited: bool, cheap: bool
+    ) -> Response:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        status, retry_after = 0, None
+        try:
+            response = await self._transport.send(request)
+            status = response.status
+        except ApiError as error:
+            status, retry_after = error.status, error.retry_after
+            raise
+        finally:
+            seconds = loop.time() - begun
+            if limited:
+                self.limiter.release(
+                    seconds=seconds if cheap and 200 <= status < 400 else None,
+                    refused=status in {429, 503},
+                    retry_after=retry_after,
+                )
+            if self._on_outcome is not None:
+                self._on_outcome(
+                    Outcome(
+                        method=request.method, resource=resource, status=status, seconds=seconds
+                    )
+                )
+        return response
+
+    def _log_warning(self, text: str) -> None:
+        if text in self._known_warnings or len(self._known_warnings) >= MAX_KNOWN_WARNINGS:
+            return
+        self._known_warnings.add(text)
+        log.warning("api warning", server=self.credentials.server, warning=text)
+
+
+def _headers(content_type: str | None, accept: str = "application/json") -> dict[str, str]:
+    return {"Accept": accept, "Content-Type": content_type} if content_type else {"Accept": accept}

@@ -1,0 +1,229 @@
+"""Where credentials come from: inline data, kubernetes-asyncio's loaders, a service account.
+
+kubernetes-asyncio's loader fills its `Configuration`, and what we need is taken from there. It is
+imported in a thread when first needed: the import costs 0.7 s and 70 MB. A context that holds
+nothing but inline data (server, CA, token or client certificate) has nothing to be loaded and skips
+it, so that the CLI and the embedded clusters start at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.kubeconfig import KubeconfigContext
+
+LOAD_SECONDS = 60.0
+"""How long an exec plugin or identity provider may take; every request of the cluster waits for
+it."""
+
+FILE_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+_DATA_KEYS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
+_INLINE_CLUSTER = {
+    "server",
+    "certificate-authority-data",
+    "tls-server-name",
+    "proxy-url",
+    "extensions",
+}
+_INLINE_USER = {"token", "client-certificate-data", "client-key-data"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What a load yields; equal material means that nothing changed."""
+
+    server: str
+    authorization: str | None = field(default=None, repr=False)
+    ca: bytes | None = None
+    client_certificate: bytes | None = None
+    client_key: bytes | None = field(default=None, repr=False)
+    verify: bool = True
+    server_name: str | None = None
+    proxy: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
+
+    @property
+    def tls(self) -> tuple[object, ...]:
+        """What the TLS context is built from."""
+        return (self.ca, self.client_certificate, self.client_key, self.verify)
+
+
+Load = Callable[[], Awaitable[Material]]
+InlineTls = tuple[bytes | None, bytes | None, bytes | None]
+"""CA, client certificate, client key."""
+
+
+def is_inline(picked: KubeconfigContext) -> bool:
+    """Tell whether everything is in the kubeconfig itself, so that there is nothing to load."""
+    return picked.cluster.keys() <= _INLINE_CLUSTER and picked.user.keys() <= _INLINE_USER
+
+
+def uses_files(picked: KubeconfigContext) -> bool:
+    """Tell whether files are named, which may change while we run."""
+    return any(key in picked.cluster or key in picked.user for key in FILE_KEYS)
+
+
+async def load_context(picked: KubeconfigContext) -> Material:
+    """Load what a context points to.
+
+    Raises:
+        CredentialsError: says which key is wrong; never repeats a value.
+    """
+    return _inline_material(picked) if is_inline(picked) else await _load_with_library(picked)
+
+
+async def load_service_account() -> Material:
+    """Load the service account of the Pod that we run in.
+
+    Raises:
+        CredentialsError: this is no Pod, or its token is not mounted.
+    """
+    library = await _import_library()
+
+    def read() -> Material:
+        configuration = library.client.Configuration()
+        with _explained():
+            library.config.load_incluster_config(
+                client_configuration=configuration, try_refresh_token=False
+            )
+        return _material_of(configuration)
+
+    return await asyncio.to_thread(read)
+
+
+def _inline_material(picked: KubeconfigContext) -> Material:
+    token = picked.user.get("token")
+    ca, certificate, key = _inline_tls(picked)
+    return Material(
+        server=picked.cluster["server"],
+        authorization=f"Bearer {token}" if token else None,
+        ca=ca,
+        client_certificate=certificate,
+        client_key=key,
+        server_name=picked.cluster.get("tls-server-name") or None,
+        proxy=picked.cluster.get("proxy-url") or None,
+    )
+
+
+def _inline_tls(picked: KubeconfigContext) -> InlineTls:
+    return (
+        _decode_base64(picked.cluster, "certificate-authority-data"),
+        _decode_base64(picked.user, "client-certificate-data"),
+        _decode_base64(picked.user, "client-key-data"),
+    )
+
+
+async def _load_with_library(picked: KubeconfigContext) -> Material:
+    """Let kubernetes-asyncio authenticate; it never sees inline data, which it would leave in
+    files.
+    """
+    library = await _import_library()
+    inline = _inline_tls(picked)
+    loader = library.config.kube_config.KubeConfigLoader(
+        config_dict={
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+            "clusters": [{"name": "c", "cluster": _without(picked.cluster, _DATA_KEYS)}],
+            "users": [{"name": "u", "user": _without(picked.user, _DATA_KEYS)}],
+        }
+    )
+    configuration = library.client.Configuration()
+    with _explained():
+        async with asyncio.timeout(LOAD_SECONDS):
+            await loader.load_and_set(configuration)
+    exec_expiry = getattr(loader, "exec_plugin_expiry", None)
+    material = await asyncio.to_thread(_material_of, configuration, inline, exec_expiry)
+    if material.authorization is None and "exec" in picked.user and not material.client_certificate:
+        raise CredentialsError(
+            f'kubeconfig: the exec plugin of context "{picked.name}" gave no token'
+        )
+    return material
+
+
+def _material_of(
+    configuration: Any, inline: InlineTls = (None, None, None), exec_expiry: datetime | None = None
+) -> Material:
+    authorization = configuration.api_key.get("BearerToken")
+    ca, certificate, key = inline
+    return Material(
+        server=configuration.host,
+        authorization=authorization.strip() if authorization else None,
+        ca=ca or _read_file(configuration.ssl_ca_cert),
+        client_certificate=certificate or _read_file(configuration.cert_file),
+        client_key=key or _read_file(configuration.key_file),
+        verify=configuration.verify_ssl,
+        server_name=configuration.tls_server_name,
+        proxy=configuration.proxy,
+        expires_at=_expiry(authorization, exec_expiry),
+    )
+
+
+async def _import_library() -> Any:
+    """Import kubernetes-asyncio without holding up the loop."""
+
+    def load() -> Any:
+        import kubernetes_asyncio
+        import kubernetes_asyncio.config
+
+        return kubernetes_asyncio
+
+    return await asyncio.to_thread(load)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Turn whatever the library raises at a bad kubeconfig into one error."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - a bad kubeconfig raises KeyError, TypeError, …
+        words = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
+        raise CredentialsError(f"kubeconfig cannot be loaded: {words}") from None
+
+
+def _expiry(authorization: str | None, exec_expiry: datetime | None) -> datetime | None:
+    """When the token ends, as the exec plugin says or the token itself where it is a JWT."""
+    if exec_expiry is not None:
+        return exec_expiry if exec_expiry.tzinfo else exec_expiry.replace(tzinfo=UTC)
+    parts = (authorization or "").removeprefix("Bearer ").split(".")
+    if len(parts) != 3:
+        return None
+    try:
+        padded = parts[1] + "=" * (-len(parts[1]) % 4)
+        expires = orjson.loads(base64.urlsafe_b64decode(padded)).get("exp")
+        return datetime.fromtimestamp(float(expires), UTC) if expires else None
+    except (ValueError, TypeError, AttributeError, OverflowError, OSError):
+        return None
+
+
+def _read_file(path: str | None) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise CredentialsError(f'kubeconfig: file "{path}": {error.strerror}') from error
+
+
+def _decode_base64(entry: Mapping[str, Any], key: str) -> bytes | None:
+    value = entry.get(key)
+    if not value:
+        return None
+    try:
+        return base64.b64decode(value)
+    except (binascii.Error, TypeError, ValueError):
+        raise CredentialsError(f"kubeconfig: {key} is not base64") from None
+
+
+def _without(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key not in keys}

@@ -1,0 +1,264 @@
+"""Who we are at an API server, and how we know the server: URL, TLS, proxy, Authorization.
+
+Guarantees: a kubeconfig can neither run a command nor read a file unless the caller says so;
+    private keys touch the disk only as a 0600 file that is gone before anyone awaits; tokens are
+    loaded again near their expiry and once after a 401.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from multiqueue.kube import credential_sources as sources
+from multiqueue.kube import kubeconfig
+from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.credential_sources import Load, Material
+from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.tls import build_ssl_context
+
+FILE_REFRESH_SECONDS = 60.0
+"""How often files (service account tokens, mounted certificates) are read again, as client-go
+does."""
+EXPIRY_MARGIN_SECONDS = 120.0
+"""How long before its expiry a token is replaced; clocks differ and requests take time."""
+RENEW_PAUSE_SECONDS = 5.0
+"""A rejected token is not loaded again more often than this, whatever the number of 401s."""
+
+
+class Credentials:
+    """Server, TLS and Authorization header of one API server, kept fresh.
+
+    Build one with `from_kubeconfig_file`, `from_kubeconfig_dict`, `in_cluster` or `static`.
+
+    Attributes:
+        server: Base URL without a slash at its end.
+        ssl_context: For every request; None for plain HTTP. A new object after a rotation.
+        server_name: Name to expect in the server's certificate, where it is not the host's.
+        proxy: HTTP proxy, from the kubeconfig or the environment.
+        namespace: Namespace of the context.
+    """
+
+    def __init__(
+        self,
+        material: Material,
+        *,
+        load: Load | None = None,
+        reload_seconds: float | None = None,
+        namespace: str = "default",
+        clock: Clock | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self.server = material.server.rstrip("/")
+        self.ssl_context = build_ssl_context(material)
+        self.server_name = material.server_name
+        self.proxy = material.proxy or _proxy_of_environment(self.server)
+        self._material = material
+        self._load = load
+        self._reload_seconds = reload_seconds
+        self._clock = clock or SystemClock()
+        self._lock = asyncio.Lock()
+        self._loaded_at = float("-inf")
+        self._refresh_at = float("inf")
+        if load is not None:
+            self._plan_refresh()
+
+    def __repr__(self) -> str:
+        return f"Credentials(server={self.server!r})"
+
+    @classmethod
+    def static(
+        cls,
+        server: str,
+        *,
+        token: str | None = None,
+        ca: bytes | None = None,
+        client_certificate: bytes | None = None,
+        client_key: bytes | None = None,
+    ) -> Self:
+        """Return credentials that are known already; certificates and key as PEM."""
+        return cls(
+            Material(
+                server=server,
+                authorization=f"Bearer {token}" if token else None,
+                ca=ca,
+                client_certificate=client_certificate,
+                client_key=client_key,
+            )
+        )
+
+    @classmethod
+    async def from_kubeconfig_file(
+        cls,
+        path: str | os.PathLike[str],
+        context: str | None = None,
+        *,
+        allow_exec: bool = False,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Load a kubeconfig file, or several joined like ``KUBECONFIG``; a 401 reads it again.
+
+        Raises:
+            CredentialsError: says what is missing; never repeats a value.
+        """
+        paths = os.fspath(path)
+
+        async def pick() -> kubeconfig.KubeconfigContext:
+            config = await asyncio.to_thread(kubeconfig.load_files, paths)
+            picked = kubeconfig.pick_context(config, context)
+            _refuse_disallowed(picked, allow_exec=allow_exec, allow_files=True)
+            return picked
+
+        return await cls._from_context(await pick(), pick, clock=clock)
+
+    @classmethod
+    async def from_kubeconfig_dict(
+        cls,
+        config: Mapping[str, Any],
+        context: str | None = None,
+        *,
+        allow_exec: bool = False,
+        allow_files: bool = False,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Load a parsed kubeconfig, such as one from a Secret: by default inline data only.
+
+        Raises:
+            CredentialsError: says what is missing or not allowed; never repeats a value.
+        """
+        picked = kubeconfig.pick_context(config, context)
+        _refuse_disallowed(picked, allow_exec=allow_exec, allow_files=allow_files)
+
+        async def pick() -> kubeconfig.KubeconfigContext:
+            return picked
+
+        # Inline data cannot change behind our back: a changed Secret makes new credentials.
+        return await cls._from_context(
+            picked, None if sources.is_inline(picked) else pick, clock=clock
+        )
+
+    @classmethod
+    async def in_cluster(cls, *, clock: Clock | None = None) -> Self:
+        """Load the service account of the Pod that we run in.
+
+        Raises:
+            CredentialsError: this is no Pod, or its token is not mounted.
+        """
+        return cls(
+            await sources.load_service_account(),
+            load=sources.load_service_account,
+            reload_seconds=FILE_REFRESH_SECONDS,
+            namespace=await asyncio.to_thread(_own_namespace),
+            clock=clock,
+        )
+
+    @classmethod
+    async def _from_context(
+        cls,
+        picked: kubeconfig.KubeconfigContext,
+        pick: Callable[[], Awaitable[kubeconfig.KubeconfigContext]] | None,
+        *,
+        clock: Clock | None,
+    ) -> Self:
+        async def load() -> Material:
+            assert pick is not None
+            return await sources.load_context(await pick())
+
+        return cls(
+            await sources.load_context(picked),
+            load=load if pick else None,
+            reload_seconds=FILE_REFRESH_SECONDS if sources.uses_files(picked) else None,
+            namespace=picked.namespace,
+            clock=clock,
+        )
+
+    async def authorization(self) -> str | None:
+        """Return the Authorization header's value, loading it again when it is about to expire."""
+        if self._load is not None and asyncio.get_running_loop().time() >= self._refresh_at:
+            # Not the end: the old token may still be good, the server decides.
+            with contextlib.suppress(CredentialsError):
+                await self._reload(self._load)
+        return self._material.authorization
+
+    async def renew(self, rejected: str | None) -> bool:
+        """Load again after a 401; tell whether the request may be tried with something new.
+
+        Args:
+            rejected: The Authorization header that the server did not take.
+
+        Raises:
+            CredentialsError: the source is gone or broken.
+        """
+        if self._material.authorization != rejected:
+            return True
+        before = self._material
+        if self._load is not None:
+            await self._reload(self._load)
+        return self._material != before
+
+    async def _reload(self, load: Load) -> None:
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            now = loop.time()
+            if now - self._loaded_at < RENEW_PAUSE_SECONDS:
+                return
+            self._loaded_at = now
+            self._refresh_at = now + RENEW_PAUSE_SECONDS
+            before, material = self._material, await load()
+            if material.tls != before.tls:
+                self.ssl_context = build_ssl_context(material)
+            self._material = material
+            self._plan_refresh()
+
+    def _plan_refresh(self) -> None:
+        seconds = self._reload_seconds if self._reload_seconds is not None else float("inf")
+        expires_at = self._material.expires_at
+        if expires_at is not None:
+            left = (expires_at - self._clock.now()).total_seconds()
+            # A token that lives shorter than the margin is replaced half-way.
+            seconds = min(seconds, max(left - EXPIRY_MARGIN_SECONDS, left / 2, RENEW_PAUSE_SECONDS))
+        self._refresh_at = asyncio.get_running_loop().time() + seconds
+
+
+def _refuse_disallowed(
+    picked: kubeconfig.KubeconfigContext, *, allow_exec: bool, allow_files: bool
+) -> None:
+    if not allow_exec:
+        for key in ("exec", "auth-provider"):
+            if key in picked.user:
+                raise CredentialsError(
+                    f'kubeconfig: context "{picked.name}" uses {key}, which may run a '
+                    "program here and is not allowed for this kubeconfig; use a token or a client "
+                    "certificate"
+                )
+    if not allow_files:
+        for key in sources.FILE_KEYS:
+            if key in picked.user or key in picked.cluster:
+                raise CredentialsError(
+                    f'kubeconfig: context "{picked.name}" uses the file path {key}, which is '
+                    "not allowed for this kubeconfig; put the data inline"
+                )
+
+
+def _proxy_of_environment(server: str) -> str | None:
+    """Return the proxy that ``HTTPS_PROXY`` and friends ask for; never for loopback, as in Go."""
+    url = urlsplit(server)
+    host = url.hostname or ""
+    proxies = urllib.request.getproxies_environment()
+    proxy = proxies.get(url.scheme)
+    if not proxy or host in {"localhost", "::1"} or host.startswith("127."):
+        return None
+    return None if urllib.request.proxy_bypass(host) else proxy
+
+
+def _own_namespace() -> str:
+    path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+    with contextlib.suppress(OSError):
+        return path.read_text().strip() or "default"
+    return "default"

@@ -1,0 +1,131 @@
+"""Reading kubeconfigs: merged as kubectl does, one context picked, plain words where it cannot be.
+
+Error messages name entries and keys, never their values: users paste them into tickets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multiqueue.kube.errors import CredentialsError
+
+SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeconfigContext:
+    """The entries that one context points to, as they stand in the kubeconfig."""
+
+    name: str
+    namespace: str
+    cluster: Mapping[str, Any]
+    user: Mapping[str, Any]
+
+
+def load_files(paths: str) -> dict[str, Any]:
+    """Read one kubeconfig, or a list joined like ``KUBECONFIG``; the first to name an entry wins.
+
+    Relative paths inside are made absolute, so that the result stands for itself.
+    """
+    merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"} | {s: [] for s in SECTIONS}
+    found = False
+    for text in filter(None, paths.split(os.pathsep)):
+        path = Path(text).expanduser()
+        if not path.is_file():
+            continue
+        found = True
+        _merge(merged, _read(path), path)
+    if not found:
+        raise CredentialsError(f'kubeconfig "{paths}": no such file')
+    return merged
+
+
+def parse(text: str | bytes, *, source: str = "kubeconfig") -> dict[str, Any]:
+    """Parse a kubeconfig's YAML or JSON.
+
+    Raises:
+        CredentialsError: it is no mapping, or not even YAML; the content is not repeated.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        value = yaml.load(text, Loader=loader)  # noqa: S506 - both loaders are the safe ones
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise CredentialsError(f"{source} is not valid YAML") from None
+    if not isinstance(value, dict):
+        raise CredentialsError(f"{source} is empty or not a mapping")
+    return value
+
+
+def pick_context(config: Mapping[str, Any], context: str | None = None) -> KubeconfigContext:
+    """Return what the named (or the current) context points to.
+
+    Raises:
+        CredentialsError: something is missing; says which entry to add or to mend.
+    """
+    if not isinstance(config, Mapping):
+        raise CredentialsError("kubeconfig is empty or not a mapping")
+    name = context or config.get("current-context")
+    if not name or not isinstance(name, str):
+        raise CredentialsError("kubeconfig has no current-context; set one, or name a context")
+    picked = _entry(config, "contexts", name)
+    cluster_name, user_name = picked.get("cluster"), picked.get("user")
+    if not cluster_name:
+        raise CredentialsError(f'kubeconfig: context "{name}" names no cluster')
+    cluster = _entry(config, "clusters", str(cluster_name))
+    if not cluster.get("server") or not isinstance(cluster["server"], str):
+        raise CredentialsError(f'kubeconfig: cluster "{cluster_name}" has no server')
+    return KubeconfigContext(
+        name=name,
+        namespace=str(picked.get("namespace") or "default"),
+        cluster=cluster,
+        user=_entry(config, "users", str(user_name)) if user_name else {},
+    )
+
+
+def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, Any]:
+    word = SECTIONS[section]
+    entries = config.get(section)
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, Mapping) and entry.get("name") == name:
+            value = entry.get(word) or {}
+            if isinstance(value, Mapping):
+                return value
+            raise CredentialsError(f'kubeconfig: {word} "{name}" is not a mapping')
+    raise CredentialsError(f'kubeconfig: no {word} "{name}" in {section}')
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return parse(path.read_bytes(), source=f'kubeconfig "{path}"')
+    except OSError as error:
+        raise CredentialsError(f'kubeconfig "{path}": {error.strerror}') from error
+
+
+def _merge(merged: dict[str, Any], config: dict[str, Any], path: Path) -> None:
+    for section, word in SECTIONS.items():
+        known = {entry["name"] for entry in merged[section]}
+        entries = config.get(section)
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict) and "name" in entry and entry["name"] not in known:
+                merged[section].append({**entry, word: _absolute(entry.get(word), path.parent)})
+    if not merged.get("current-context"):
+        merged["current-context"] = config.get("current-context")
+
+
+def _absolute(value: Any, base: Path) -> Any:
+    if not isinstance(value, dict):
+        return value
+    paths: dict[str, Any] = {
+        k: str((base / value[k]).resolve()) for k in _PATH_KEYS if isinstance(value.get(k), str)
+    }
+    command = value.get("exec")
+    if isinstance(command, dict) and os.sep in str(command.get("command", "")):
+        paths["exec"] = {**command, "command": str(base / command["command"])}
+    return {**value, **paths}

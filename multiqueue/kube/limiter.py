@@ -1,0 +1,175 @@
+"""How fast we talk to one API server: a token bucket that learns, and a bound on requests in
+flight.
+
+It begins generously. A 429 or 503 halves the rate, at most once a second, and nobody sends before
+the server's Retry-After; answers that turn slow against the server's own best shrink the rate
+gently. Every quiet second gives a tenth back. Requests wait in order of arrival; waiters are
+bounded by their callers, each of which awaits one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+DECREASE_EVERY_SECONDS = 1.0
+"""A burst of refusals tells one thing, so it counts once."""
+SLOW_SECONDS = 1.0
+"""Below this an answer is never called slow: admission webhooks alone may take that long."""
+SLOW_FACTOR = 4.0
+"""How much slower than the best seen the average must be before we back off."""
+MAX_PAUSE_SECONDS = 60.0
+"""Longest Retry-After that is believed."""
+
+
+class RateLimiter:
+    """Adaptive token bucket for one API server.
+
+    Args:
+        rate: Requests per second at the start, and the goal of every recovery.
+        burst: Requests that may go out at once after a pause; a second's worth by default.
+        min_rate: Requests per second that no number of refusals goes below.
+        max_in_flight: Requests without an answer at any time.
+    """
+
+    def __init__(
+        self,
+        *,
+        rate: float = 1000.0,
+        burst: float | None = None,
+        min_rate: float = 1.0,
+        max_in_flight: int = 64,
+    ) -> None:
+        self.rate = rate
+        self.in_flight = 0
+        self.throttled = 0
+        self._max_rate = rate
+        self._min_rate = min(min_rate, rate)
+        self._burst = burst if burst is not None else max(rate, 1.0)
+        self._max_in_flight = max_in_flight
+        self._tokens = self._burst
+        self._refilled_at: float | None = None
+        self._changed_at = float("-inf")
+        self._paused_until = float("-inf")
+        self._best_seconds: float | None = None
+        self._average_seconds = 0.0
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn."""
+        return len(self._waiters)
+
+    async def acquire(self) -> None:
+        """Wait for this request's turn; pair it with `release`."""
+        loop = asyncio.get_running_loop()
+        self._refill(loop.time())
+        if not self._waiters and self._take():
+            return
+        waiter = loop.create_future()
+        self._waiters.append(waiter)
+        self._schedule(loop)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._tokens += 1
+                self.in_flight -= 1
+            else:
+                self._waiters.remove(waiter)
+            self._wake(loop)
+            raise
+
+    def release(
+        self,
+        *,
+        seconds: float | None = None,
+        refused: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        """Give the slot back and learn from the answer.
+
+        Args:
+            seconds: How long a cheap request took; None for lists and failures, which tell nothing.
+            refused: The server answered 429 or 503.
+            retry_after: Seconds that it asked us to wait.
+        """
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._refill(now)
+        self.in_flight -= 1
+        if refused:
+            self.throttled += 1
+            self._slow_down(0.5, now)
+            if retry_after:
+                pause = now + min(retry_after, MAX_PAUSE_SECONDS)
+                self._paused_until = max(self._paused_until, pause)
+        elif seconds is not None:
+            self._learn(seconds, now)
+        self._wake(loop)
+
+    def _learn(self, seconds: float, now: float) -> None:
+        best = self._best_seconds
+        # The best may only rise slowly, so that a server that was moved farther away is not slow
+        # for ever.
+        self._best_seconds = seconds if best is None else min(seconds, best * 1.001)
+        self._average_seconds += (seconds - self._average_seconds) * 0.1
+        if self._average_seconds > max(SLOW_SECONDS, SLOW_FACTOR * self._best_seconds):
+            self._slow_down(0.9, now)
+
+    def _slow_down(self, factor: float, now: float) -> None:
+        if now - self._changed_at < DECREASE_EVERY_SECONDS:
+            return
+        self.rate = max(self._min_rate, self.rate * factor)
+        self._tokens = min(self._tokens, self.rate)
+        self._changed_at = now
+
+    def _refill(self, now: float) -> None:
+        if self._refilled_at is None:
+            self._refilled_at = now
+            return
+        elapsed = now - self._refilled_at
+        self._refilled_at = now
+        if self.rate < self._max_rate and now - self._changed_at > DECREASE_EVERY_SECONDS:
+            self.rate = min(self._max_rate, self.rate + self._max_rate * 0.1 * min(elapsed, 10.0))
+        limit = self._burst * self.rate / self._max_rate
+        self._tokens = min(max(limit, 1.0), self._tokens + elapsed * self.rate)
+
+    def _take(self) -> bool:
+        assert self._refilled_at is not None
+        if (
+            self._tokens < 1.0
+            or self.in_flight >= self._max_in_flight
+            or self._refilled_at < self._paused_until
+        ):
+            return False
+        self._tokens -= 1.0
+        self.in_flight += 1
+        return True
+
+    def _wake(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiters:
+            if self._waiters[0].done():
+                self._waiters.popleft()
+            elif self._take():
+                self._waiters.popleft().set_result(None)
+            else:
+                break
+        self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Set the timer for the next token; a full house is woken by `release` instead."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiters or self.in_flight >= self._max_in_flight:
+            return
+        now = loop.time()
+        delay = max((1.0 - self._tokens) / self.rate, self._paused_until - now, 0.001)
+        self._timer = loop.call_later(delay, self._on_timer, loop)
+
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self._refill(loop.time())
+        self._wake(loop)

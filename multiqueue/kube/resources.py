@@ -1,0 +1,118 @@
+"""Which REST collections there are, and the paths of their objects."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from multiqueue.api import names
+from multiqueue.kube.errors import NotFound
+
+_SAFE_SEGMENT = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9._:@-]+")
+"""What may stand in a path as it is. Names come from users (a Secret's name in a MultiKueueCluster,
+a queue in a label): ``../secrets/x`` must never become another request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """One REST collection."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``batch/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """Return the path of the collection, of one object or of its subresource.
+
+        A namespaced resource without namespace is the collection over all namespaces.
+
+        Raises:
+            NotFound: a name that no object can have.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if namespace and self.namespaced:
+            parts += ["namespaces", self._segment(namespace)]
+        parts.append(self.plural)
+        if name is not None:
+            if self.namespaced and not namespace:
+                raise ValueError(f'{self.kind} "{name}" needs a namespace')
+            parts.append(self._segment(name))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def _segment(self, text: str) -> str:
+        if _SAFE_SEGMENT.fullmatch(text):
+            return text
+        raise NotFound(
+            404,
+            reason="NotFound",
+            message=f'{self.kind}: "{text}" is not a name an object can have',
+        )
+
+
+def _kueue(plural: str, kind: str, *, namespaced: bool = False) -> Resource:
+    return Resource(
+        group=names.GROUP, version="v1beta2", plural=plural, kind=kind, namespaced=namespaced
+    )
+
+
+def _resource(group_version: str, plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    group, _, version = group_version.rpartition("/")
+    return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced)
+
+
+WORKLOADS = _kueue("workloads", "Workload", namespaced=True)
+LOCAL_QUEUES = _kueue("localqueues", "LocalQueue", namespaced=True)
+CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue")
+COHORTS = _kueue("cohorts", "Cohort")
+RESOURCE_FLAVORS = _kueue("resourceflavors", "ResourceFlavor")
+ADMISSION_CHECKS = _kueue("admissionchecks", "AdmissionCheck")
+TOPOLOGIES = _kueue("topologies", "Topology")
+WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass")
+MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", "MultiKueueConfig")
+MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", "MultiKueueCluster")
+
+PODS = _resource("v1", "pods", "Pod")
+SECRETS = _resource("v1", "secrets", "Secret")
+CONFIG_MAPS = _resource("v1", "configmaps", "ConfigMap")
+SERVICES = _resource("v1", "services", "Service")
+SERVICE_ACCOUNTS = _resource("v1", "serviceaccounts", "ServiceAccount")
+EVENTS = _resource("v1", "events", "Event")
+LIMIT_RANGES = _resource("v1", "limitranges", "LimitRange")
+NAMESPACES = _resource("v1", "namespaces", "Namespace", namespaced=False)
+NODES = _resource("v1", "nodes", "Node", namespaced=False)
+JOBS = _resource("batch/v1", "jobs", "Job")
+LEASES = _resource("coordination.k8s.io/v1", "leases", "Lease")
+PRIORITY_CLASSES = _resource(
+    "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", namespaced=False
+)
+RUNTIME_CLASSES = _resource("node.k8s.io/v1", "runtimeclasses", "RuntimeClass", namespaced=False)
+CRDS = _resource(
+    "apiextensions.k8s.io/v1",
+    "customresourcedefinitions",
+    "CustomResourceDefinition",
+    namespaced=False,
+)
+MUTATING_WEBHOOKS = _resource(
+    "admissionregistration.k8s.io/v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = _resource(
+    "admissionregistration.k8s.io/v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)

@@ -1,0 +1,269 @@
+"""One connection pool towards one API server: bytes in, bytes out, every failure a `KubeError`.
+
+Owns what kubernetes-asyncio's transport gets wrong for us (shared/dependencies.md section 2): it
+never looks at the environment or ``.netrc`` per request, checks the status before anyone reads the
+body, keeps watches out of the request limit and notices dead peers by TCP keep-alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import aiohttp
+from yarl import URL
+
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import (
+    ApiError,
+    RequestTimeout,
+    TlsError,
+    TransportError,
+    Unauthorized,
+    build_api_error,
+)
+
+CONNECT_SECONDS = 10.0
+KEEPALIVE_SECONDS = 30.0
+"""How long an idle connection is kept; below the idle timeouts of servers and usual load
+balancers."""
+MAX_ERROR_BODY = 1 << 20
+"""Bytes read of an error answer; a Status with many causes is far smaller."""
+
+OnWarning = Callable[[str], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Request:
+    """One request, ready to be sent.
+
+    Attributes:
+        target: Path and query, percent-encoded.
+        what: The request in words, for errors.
+        timeout: Seconds for everything; for a stream, until its status is there.
+        idle_timeout: For a stream: seconds of silence after which the peer counts as dead.
+    """
+
+    method: str
+    target: str
+    what: str
+    timeout: float
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    idle_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer below 400. Header names are case-insensitive."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Transport:
+    """Sends requests to one API server."""
+
+    def __init__(self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning) -> None:
+        self.credentials = credentials
+        self._user_agent = user_agent
+        self._on_warning = on_warning
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        """Send one request and read its whole answer.
+
+        Raises:
+            ApiError: the server said no.
+            TransportError: it said nothing that could be used.
+        """
+        authorization = await self.credentials.authorization()
+        try:
+            return await self._send(request, authorization)
+        except Unauthorized:
+            if not await self.credentials.renew(authorization):
+                raise
+        return await self._send(request, await self.credentials.authorization())
+
+    async def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
+        """Send a GET whose answer does not end; yields its lines as they come, in batches.
+
+        Raises:
+            ApiError: the server said no, before the first batch.
+            TransportError: the connection broke or fell silent.
+        """
+        authorization = await self.credentials.authorization()
+        try:
+            response = await self._open(request, authorization)
+        except Unauthorized:
+            if not await self.credentials.renew(authorization):
+                raise
+            response = await self._open(request, await self.credentials.authorization())
+        splitter = LineSplitter()
+        try:
+            with _translated(request.what, request.idle_timeout):
+                async for chunk in response.content.iter_any():
+                    if lines := splitter.feed(chunk):
+                        yield lines
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        """Close all connections; streams in progress end with an error."""
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+
+    async def _send(self, request: Request, authorization: str | None) -> Response:
+        limits = aiohttp.ClientTimeout(
+            total=request.timeout, sock_connect=min(CONNECT_SECONDS, request.timeout)
+        )
+        with _translated(request.what, request.timeout):
+            async with self._begin(request, authorization, limits) as response:
+                if response.status >= 400:
+                    raise await _error_of(response, request.what)
+                body = await response.read()
+        self._report_warnings(response)
+        return Response(response.status, response.headers, body)
+
+    async def _open(self, request: Request, authorization: str | None) -> aiohttp.ClientResponse:
+        limits = aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=request.idle_timeout
+        )
+        with _translated(request.what, request.timeout):
+            async with asyncio.timeout(request.timeout):
+                response = await self._begin(request, authorization, limits)
+                if response.status >= 400:
+                    async with response:
+                        raise await _error_of(response, request.what)
+        self._report_warnings(response)
+        return response
+
+    def _begin(
+        self, request: Request, authorization: str | None, limits: aiohttp.ClientTimeout
+    ) -> aiohttp.client._RequestContextManager:
+        if authorization:
+            request.headers["Authorization"] = authorization
+        credentials = self.credentials
+        return self._get_session().request(
+            request.method,
+            URL(credentials.server + request.target, encoded=True),
+            data=request.body,
+            headers=request.headers,
+            timeout=limits,
+            allow_redirects=False,
+            # Per request, so that rotated certificates need no new session; only https looks at it.
+            ssl=credentials.ssl_context or True,
+            server_hostname=credentials.server_name,
+            proxy=credentials.proxy,
+        )
+
+    def _get_session(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise TransportError("the client is closed")
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=0,  # the limiter bounds requests; watches must not take their places
+                    keepalive_timeout=KEEPALIVE_SECONDS,
+                    ttl_dns_cache=30,
+                    socket_factory=_open_socket,
+                ),
+                trust_env=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": self._user_agent},
+            )
+        return self._session
+
+    def _report_warnings(self, response: aiohttp.ClientResponse) -> None:
+        for header in response.headers.getall("Warning", ()):
+            for text in parse_warnings(header):
+                self._on_warning(text)
+
+
+class LineSplitter:
+    """Cuts a stream into lines of any length; a last line without its end is never given.
+
+    aiohttp's own readline refuses lines beyond its buffer, and a watch event may be megabytes.
+    """
+
+    def __init__(self) -> None:
+        self._pending: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Take the next piece of the stream and return the lines that it completes."""
+        lines = chunk.split(b"\n")
+        if len(lines) == 1:
+            self._pending.append(chunk)
+            return []
+        if self._pending:
+            self._pending.append(lines[0])
+            lines[0] = b"".join(self._pending)
+        last = lines.pop()
+        self._pending = [last] if last else []
+        return [line for line in lines if line]
+
+
+def parse_warnings(header: str) -> list[str]:
+    """Return the texts of a ``Warning`` header: ``299 - "text"``, comma-separated."""
+    texts: list[str] = []
+    text: list[str] | None = None
+    characters = iter(header)
+    for character in characters:
+        if text is None:
+            text = [] if character == '"' else None
+        elif character == "\\":
+            text.append(next(characters, ""))
+        elif character == '"':
+            texts.append("".join(text))
+            text = None
+        else:
+            text.append(character)
+    return texts
+
+
+async def _error_of(response: aiohttp.ClientResponse, what: str) -> ApiError:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > MAX_ERROR_BODY:
+            break
+    wait = response.headers.get("Retry-After", "")
+    return build_api_error(
+        response.status,
+        bytes(body),
+        request=what,
+        retry_after=float(wait) if wait.isdecimal() and wait != "0" else None,
+    )
+
+
+@contextlib.contextmanager
+def _translated(what: str, timeout: float | None) -> Iterator[None]:
+    """Turn aiohttp's errors into ours; the original stays as the cause."""
+    try:
+        yield
+    except aiohttp.ClientSSLError as error:
+        raise TlsError(f"{what}: TLS: {error}") from error
+    except TimeoutError as error:
+        seconds = f" within {timeout:g} s" if timeout is not None else " in time"
+        raise RequestTimeout(f"{what}: no answer{seconds}") from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        raise TransportError(f"{what}: {str(error) or type(error).__name__}") from error
+
+
+def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Open a socket that notices within 30 s that its peer is gone, also under a silent watch."""
+    family, kind, protocol, _, _ = address
+    sock = socket.socket(family=family, type=kind, proto=protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return sock
