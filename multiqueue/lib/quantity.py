@@ -1,8 +1,8 @@
 """Kubernetes quantities: exact numbers with a unit suffix, such as ``500m``, ``1.5Gi`` or ``12e6``.
 
-Parsing is exact down to nano; finer digits round away from zero. As in Kubernetes, decimal numbers
-of up to 18 digits keep magnitudes above 2**63-1 (``100E``), all others are capped there; whoever needs
-an int64 decides what more than that means. Values compare by number: ``1000m == 1``.
+Parsing is exact down to nano; finer digits round away from zero. As in Kubernetes, decimal
+numbers of up to 18 digits keep magnitudes above 2**63-1 (``100E``), all others are capped there;
+whoever needs an int64 decides what more than that means. Values compare by number: ``1000m == 1``.
 """
 
 from __future__ import annotations

@@ -1,0 +1,49 @@
+"""The configuration file of the manager: typed, with defaults, checked."""
+
+from __future__ import annotations
+
+from multiqueue.api.config.durations import Duration, parse_duration
+from multiqueue.api.config.gates import Gate, Gates
+from multiqueue.api.config.load import (
+    ConfigurationError,
+    build_configuration,
+    load_configuration,
+)
+from multiqueue.api.config.types import (
+    AdmissionFairSharing,
+    ClientConnection,
+    Configuration,
+    FairSharing,
+    Integrations,
+    InternalCertManagement,
+    LeaderElection,
+    MultiKueue,
+    RequeuingStrategy,
+    Resources,
+    Transformation,
+    WaitForPodsReady,
+    Webhook,
+)
+
+__all__ = [
+    "AdmissionFairSharing",
+    "ClientConnection",
+    "Configuration",
+    "ConfigurationError",
+    "Duration",
+    "FairSharing",
+    "Gate",
+    "Gates",
+    "Integrations",
+    "InternalCertManagement",
+    "LeaderElection",
+    "MultiKueue",
+    "RequeuingStrategy",
+    "Resources",
+    "Transformation",
+    "WaitForPodsReady",
+    "Webhook",
+    "build_configuration",
+    "load_configuration",
+    "parse_duration",
+]

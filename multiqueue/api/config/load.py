@@ -1,0 +1,125 @@
+"""From the text of a configuration file to a checked `Configuration`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import msgspec
+import yaml
+
+from multiqueue.api.config.durations import Duration, parse_duration
+from multiqueue.api.config.gates import Gate
+from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration, Section
+from multiqueue.api.config.upgrade import upgrade
+from multiqueue.api.config.validate import find_errors
+
+
+class ConfigurationError(ValueError):
+    """A configuration that cannot be used.
+
+    ``errors`` has one line per problem: path, value, what to do.
+    """
+
+    def __init__(self, errors: tuple[str, ...]) -> None:
+        super().__init__("invalid configuration:\n" + "\n".join(f"  {error}" for error in errors))
+        self.errors = errors
+
+
+def load_configuration(text: str) -> Configuration:
+    """Read the YAML (or JSON) of a Configuration of version v1beta2 or v1beta1.
+
+    Raises:
+        ConfigurationError: lists every problem that was found.
+    """
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigurationError((f"not YAML: {' '.join(str(error).split())}",)) from error
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, dict):
+        raise ConfigurationError((f"the file must hold a mapping, not {type(raw).__name__}",))
+    return build_configuration(raw)
+
+
+def build_configuration(raw: Mapping[str, Any]) -> Configuration:
+    """The same for a file that is parsed already.
+
+    Raises:
+        ConfigurationError: lists every problem that was found.
+    """
+    version = raw.get("apiVersion", V1BETA2)
+    if version not in {V1BETA1, V1BETA2}:
+        raise ConfigurationError((f'apiVersion: "{version}" is not supported; use "{V1BETA2}"',))
+    if raw.get("kind", "Configuration") != "Configuration":
+        raise ConfigurationError((f'kind: "{raw["kind"]}" is not supported; use "Configuration"',))
+    body = {k: v for k, v in raw.items() if k not in {"apiVersion", "kind"}}
+    turned_off = False
+    if version == V1BETA1:
+        body, turned_off = upgrade(body)
+    body = _without_nulls(body)
+    unknown = tuple(_find_unknown(Configuration, body, ""))
+    if unknown:
+        raise ConfigurationError(unknown)
+    try:
+        config = msgspec.convert(body, Configuration, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise ConfigurationError((_reword(str(error)),)) from error
+    errors = tuple(find_errors(config))
+    if errors:
+        raise ConfigurationError(errors)
+    if turned_off or config.gates.enabled(Gate.DISABLE_WAIT_FOR_PODS_READY):
+        return msgspec.structs.replace(config, wait_for_pods_ready=None)
+    return config
+
+
+def _decode(type_: type, value: Any) -> Any:
+    if type_ is Duration:
+        if not isinstance(value, str):
+            raise ValueError(
+                f'{value!r} is not a duration; write a text with a unit, such as "30s"'
+            )
+        return parse_duration(value)
+    raise NotImplementedError
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_nulls(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _find_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
+    """Yield an error for every key that no section knows, with the nearest one that exists."""
+    sections = [
+        t for t in (type_, *get_args(type_)) if isinstance(t, type) and issubclass(t, Section)
+    ]
+    if not sections:
+        return
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _find_unknown(sections[0], item, f"{path}[{i}]")
+        return
+    if not isinstance(value, dict):
+        return
+    fields = {f.encode_name: f.type for f in msgspec.structs.fields(sections[0])}
+    for key, child in value.items():
+        child_path = f"{path}.{key}" if path else str(key)
+        if key in fields:
+            yield from _find_unknown(fields[key], child, child_path)
+            continue
+        close = difflib.get_close_matches(str(key), list(fields), n=1)
+        hint = f'did you mean "{close[0]}"?' if close else f"known fields: {', '.join(fields)}"
+        yield f"{child_path}: unknown field; {hint}"
+
+
+def _reword(message: str) -> str:
+    """Put msgspec's path first: ``... - at `$.multiKueue.origin``` becomes ``multiKueue.origin: ...``."""
+    text, _, path = message.partition(" - at `$")
+    path = re.sub(r"\[\.\.\.\]", "[]", path.rstrip("`")).lstrip(".")
+    return f"{path or 'the file'}: {text[:1].lower()}{text[1:]}"

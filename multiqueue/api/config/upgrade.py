@@ -1,0 +1,46 @@
+"""From a v1beta1 configuration file to the shape of v1beta2.
+
+Parity: spec inventory section 3. v1beta1 turned features on with ``enable`` flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE
+
+
+def upgrade(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return the v1beta2 body, and whether waitForPodsReady is off."""
+    new = dict(body)
+    new.pop("queueVisibility", None)  # inert since long; replaced by the visibility API
+    if isinstance(integrations := new.get("integrations"), Mapping):
+        new["integrations"] = {k: v for k, v in integrations.items() if k != "podOptions"}
+    _upgrade_fair_sharing(new)
+    return new, _upgrade_wait_for_pods_ready(new)
+
+
+def _upgrade_fair_sharing(new: dict[str, Any]) -> None:
+    section = new.get("fairSharing")
+    if not isinstance(section, Mapping):
+        return
+    section = dict(section)
+    if not section.pop("enable", False):
+        del new["fairSharing"]
+        return
+    if not section.get("preemptionStrategies"):
+        section["preemptionStrategies"] = [FINAL_SHARE, INITIAL_SHARE]
+    new["fairSharing"] = section
+
+
+def _upgrade_wait_for_pods_ready(new: dict[str, Any]) -> bool:
+    section = new.get("waitForPodsReady")
+    if not isinstance(section, Mapping):
+        return section is None
+    section = dict(section)
+    enabled = section.pop("enable", False)
+    section.setdefault("timeout", "5m")
+    section.setdefault("blockAdmission", True)
+    new["waitForPodsReady"] = section
+    return not enabled

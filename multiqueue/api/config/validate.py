@@ -1,0 +1,371 @@
+"""Rules of the configuration file. Each error names the path, the value and the way out."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from itertools import chain
+
+from multiqueue.api import names
+from multiqueue.api.config.gates import find_gate_errors
+from multiqueue.api.config.types import (
+    FINAL_SHARE,
+    INITIAL_SHARE,
+    Configuration,
+    DeviceClassMapping,
+    MetricLabel,
+)
+from multiqueue.lib.quantity import QuantityError, parse_quantity
+from multiqueue.lib.selectors import SelectorError, label_selector_from
+
+SUPPORTED_FRAMEWORKS = frozenset({"batch/job"})
+KNOWN_FRAMEWORKS = SUPPORTED_FRAMEWORKS | {
+    "jobset.x-k8s.io/jobset",
+    "kubeflow.org/jaxjob",
+    "kubeflow.org/mpijob",
+    "kubeflow.org/paddlejob",
+    "kubeflow.org/pytorchjob",
+    "kubeflow.org/tfjob",
+    "kubeflow.org/xgboostjob",
+    "ray.io/raycluster",
+    "ray.io/rayjob",
+    "ray.io/rayservice",
+    "trainer.kubeflow.org/trainjob",
+    "workload.codeflare.dev/appwrapper",
+    "sparkoperator.k8s.io/sparkapplication",
+    "pod",
+    "deployment",
+    "statefulset",
+    "leaderworkerset.x-k8s.io/leaderworkerset",
+}
+
+_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_GVK = re.compile(r"[A-Z][A-Za-z0-9]*\.v[a-z0-9]+\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_METRIC_LABEL = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+_TLS_VERSIONS = ("", "VersionTLS12", "VersionTLS13")
+
+
+def find_errors(config: Configuration) -> Iterator[str]:
+    """Yield every problem of a configuration, in the order of its sections."""
+    return chain.from_iterable(rule(config) for rule in _RULES)
+
+
+def _namespace(config: Configuration) -> Iterator[str]:
+    if not _DNS_LABEL.fullmatch(config.namespace):
+        yield (
+            f'namespace: "{config.namespace}" is not a namespace name; use lower case letters, '
+            'digits, "-"'
+        )
+
+
+def _ports(config: Configuration) -> Iterator[str]:
+    yield from _port("webhook.port", config.webhook.port)
+    yield from _port("visibilityServer.bindPort", config.visibility_server.bind_port)
+    address = config.visibility_server.bind_address
+    if address:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            yield f'visibilityServer.bindAddress: "{address}" is not an IP address'
+
+
+def _port(path: str, value: int) -> Iterator[str]:
+    if not 1 <= value <= 65535:
+        yield f"{path}: {value} is not a port; use 1 to 65535"
+
+
+def _leader_election(config: Configuration) -> Iterator[str]:
+    election = config.leader_election
+    if not election.lease_duration > election.renew_deadline > election.retry_period > timedelta(0):
+        yield (
+            "leaderElection: leaseDuration > renewDeadline > retryPeriod > 0 must hold; got "
+            f"{election.lease_duration}, {election.renew_deadline}, {election.retry_period}"
+        )
+
+
+def _certificates(config: Configuration) -> Iterator[str]:
+    section = config.internal_cert_management
+    if not section.enable:
+        return
+    for path, value in (
+        ("webhookServiceName", section.webhook_service_name),
+        ("webhookSecretName", section.webhook_secret_name),
+    ):
+        if not _DNS_SUBDOMAIN.fullmatch(value):
+            yield (
+                f'internalCertManagement.{path}: "{value}" is not a DNS name; use e.g. '
+                '"kueue-webhook"'
+            )
+
+
+def _tls(config: Configuration) -> Iterator[str]:
+    tls = config.tls
+    if tls.min_version not in _TLS_VERSIONS:
+        yield (
+            f'tls.minVersion: "{tls.min_version}" is not supported; use VersionTLS12 or '
+            "VersionTLS13"
+        )
+    if tls.min_version == "VersionTLS13" and tls.cipher_suites:
+        yield (
+            "tls.cipherSuites: cannot be chosen with VersionTLS13; remove them or use VersionTLS12"
+        )
+
+
+def _job_selector(config: Configuration) -> Iterator[str]:
+    path = "managedJobsNamespaceSelector"
+    try:
+        selector = label_selector_from(config.jobs_namespace_selector)
+    except SelectorError as error:
+        yield f"{path}: {error}"
+        return
+    for namespace in ("kube-system", config.namespace):
+        if selector.matches({"kubernetes.io/metadata.name": namespace}):
+            yield (
+                f'{path}: must not match namespace "{namespace}"; exclude it with a NotIn '
+                "expression"
+            )
+
+
+def _pods_ready(config: Configuration) -> Iterator[str]:
+    section = config.wait_for_pods_ready
+    if section is None:
+        return
+    path = "waitForPodsReady"
+    yield from _not_negative(f"{path}.timeout", section.timeout)
+    yield from _not_negative(f"{path}.recoveryTimeout", section.recovery_timeout)
+    strategy = section.requeuing_strategy
+    if strategy.timestamp not in {"Eviction", "Creation"}:
+        yield (
+            f'{path}.requeuingStrategy.timestamp: "{strategy.timestamp}": use Eviction or Creation'
+        )
+    for name, value in (
+        ("backoffLimitCount", strategy.backoff_limit_count),
+        ("backoffBaseSeconds", strategy.backoff_base_seconds),
+        ("backoffMaxSeconds", strategy.backoff_max_seconds),
+    ):
+        if value is not None and value < 0:
+            yield f"{path}.requeuingStrategy.{name}: {value} must not be negative"
+
+
+def _connection(config: Configuration) -> Iterator[str]:
+    if config.client_connection.qps <= 0 or config.client_connection.burst <= 0:
+        yield (
+            f"clientConnection: qps {config.client_connection.qps} and burst "
+            f"{config.client_connection.burst} must be greater than 0"
+        )
+    for kind, workers in config.controller.group_kind_concurrency.items():
+        if workers < 1:
+            yield f"controller.groupKindConcurrency[{kind}]: {workers} must be at least 1"
+
+
+def _integrations(config: Configuration) -> Iterator[str]:
+    section = config.integrations
+    path = "integrations.frameworks"
+    yield from _unique(path, section.frameworks)
+    for i, name in enumerate(section.frameworks):
+        if name not in KNOWN_FRAMEWORKS:
+            supported = ", ".join(sorted(SUPPORTED_FRAMEWORKS))
+            yield f'{path}[{i}]: "{name}" is unknown; supported are {supported}'
+        elif name not in SUPPORTED_FRAMEWORKS:
+            yield (
+                f'{path}[{i}]: "{name}" is not implemented yet; remove it, its jobs would not be '
+                "queued"
+            )
+    path = "integrations.externalFrameworks"
+    yield from _unique(path, section.external_frameworks)
+    yield from _kinds(path, section.external_frameworks)
+
+
+def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:
+    for i, kind in enumerate(kinds):
+        if not _GVK.fullmatch(kind):
+            yield (
+                f'{path}[{i}]: "{kind}" must be Kind.version.group, such as '
+                '"PipelineRun.v1.tekton.dev"'
+            )
+
+
+def _multikueue(config: Configuration) -> Iterator[str]:
+    section = config.multi_kueue
+    path = "multiKueue"
+    yield from _not_negative(f"{path}.gcInterval", section.gc_interval)
+    yield from _not_negative(f"{path}.workerLostTimeout", section.worker_lost_timeout)
+    if not _LABEL_VALUE.fullmatch(section.origin):
+        yield (
+            f'{path}.origin: "{section.origin}" is not a label value (at most 63 of A-Z a-z 0-9 - '
+            "_ .)"
+        )
+    kinds = [framework.name for framework in section.external_frameworks]
+    yield from _unique(f"{path}.externalFrameworks", kinds)
+    yield from _kinds(f"{path}.externalFrameworks", kinds)
+    if "Job.v1.batch" in kinds:
+        yield f'{path}.externalFrameworks: "Job.v1.batch" is built in; remove it'
+    profile = section.cluster_profile
+    if profile is not None and profile.access_providers and profile.credentials_providers:
+        yield (
+            f"{path}.clusterProfile: credentialsProviders is the old name of accessProviders; use "
+            "one"
+        )
+    incremental = section.incremental_dispatcher_config
+    if incremental is None:
+        return
+    if incremental.step_size < 1:
+        yield (
+            f"{path}.incrementalDispatcherConfig.stepSize: {incremental.step_size} must be at "
+            "least 1"
+        )
+    if section.dispatcher_name != names.DISPATCHER_INCREMENTAL:
+        yield (
+            f"{path}.incrementalDispatcherConfig: only with dispatcherName "
+            f'"{names.DISPATCHER_INCREMENTAL}", not "{section.dispatcher_name}"'
+        )
+
+
+def _fair_sharing(config: Configuration) -> Iterator[str]:
+    if config.fair_sharing is not None:
+        strategies = config.fair_sharing.preemption_strategies
+        if strategies not in {(FINAL_SHARE,), (INITIAL_SHARE,), (FINAL_SHARE, INITIAL_SHARE)}:
+            yield (
+                f"fairSharing.preemptionStrategies: {list(strategies)} must be [{FINAL_SHARE}], "
+                f"[{INITIAL_SHARE}] or [{FINAL_SHARE}, {INITIAL_SHARE}]"
+            )
+    section = config.admission_fair_sharing
+    if section is None:
+        return
+    yield from _not_negative("admissionFairSharing.usageHalfLifeTime", section.usage_half_life_time)
+    if section.usage_sampling_interval <= timedelta(0):
+        yield "admissionFairSharing.usageSamplingInterval: must be greater than 0"
+    for resource, weight in section.resource_weights.items():
+        if weight < 0:
+            yield f"admissionFairSharing.resourceWeights[{resource}]: {weight} must not be negative"
+
+
+def _resources(config: Configuration) -> Iterator[str]:
+    section = config.resources
+    if section.quota_check_strategy not in {"BlockUndeclared", "IgnoreUndeclared"}:
+        yield (
+            f'resources.quotaCheckStrategy: "{section.quota_check_strategy}": '
+            "use BlockUndeclared or IgnoreUndeclared"
+        )
+    if section.quota_check_strategy == "IgnoreUndeclared" and section.exclude_resource_prefixes:
+        yield (
+            "resources.excludeResourcePrefixes: has no meaning with IgnoreUndeclared; remove one "
+            "of them"
+        )
+    path = "resources.transformations"
+    yield from _unique(path, [t.input for t in section.transformations])
+    for i, transformation in enumerate(section.transformations):
+        if transformation.strategy not in {"Retain", "Replace"}:
+            yield f'{path}[{i}].strategy: "{transformation.strategy}": use Retain or Replace'
+        for resource, amount in transformation.outputs.items():
+            try:
+                parse_quantity(amount)
+            except QuantityError as error:
+                yield f"{path}[{i}].outputs[{resource}]: {error}"
+    yield from _device_mappings(section.device_class_mappings)
+
+
+def _device_mappings(mappings: tuple[DeviceClassMapping, ...]) -> Iterator[str]:
+    path = "resources.deviceClassMappings"
+    if len(mappings) > 16:
+        yield f"{path}: {len(mappings)} mappings; at most 16 are allowed"
+    yield from _unique(path, [mapping.name for mapping in mappings])
+    owners: dict[str, str] = {}
+    for i, mapping in enumerate(mappings):
+        if not 1 <= len(mapping.device_class_names) <= 8:
+            yield (
+                f"{path}[{i}].deviceClassNames: {len(mapping.device_class_names)} classes; use 1 "
+                "to 8"
+            )
+        if {source.counter is None for source in mapping.sources} == {True, False}:
+            yield f"{path}[{i}].sources: counters and capacities cannot be mixed"
+        for j, source in enumerate(mapping.sources):
+            if (source.counter is None) == (source.capacity is None):
+                yield f"{path}[{i}].sources[{j}]: exactly one of counter and capacity is required"
+        for name in mapping.device_class_names:
+            if name in owners and not mapping.sources:
+                yield (
+                    f'{path}[{i}].deviceClassNames: "{name}" is in mapping "{owners[name]}" already'
+                )
+            owners.setdefault(name, mapping.name)
+
+
+def _metric_labels(config: Configuration) -> Iterator[str]:
+    labels = config.metrics.custom_labels
+    path = "metrics.customLabels"
+    if len(labels) > 20:
+        yield f"{path}: {len(labels)} labels; at most 20 are allowed"
+    yield from _unique(path, [label.name for label in labels])
+    for kind, limit in _LABELS_PER_KIND.items():
+        count = sum(label.source_kind == kind for label in labels)
+        if count > limit:
+            yield f"{path}: {count} labels of kind {kind}; at most {limit} are allowed"
+    for i, label in enumerate(labels):
+        yield from _metric_label(f"{path}[{i}]", label)
+
+
+_LABELS_PER_KIND = {"ClusterQueue": 6, "LocalQueue": 6, "Cohort": 6, "Workload": 2}
+
+
+def _metric_label(path: str, label: MetricLabel) -> Iterator[str]:
+    if not _METRIC_LABEL.fullmatch(label.name):
+        yield f'{path}.name: "{label.name}" must be a letter, then letters, digits and "_"'
+    if label.source_label_key and label.source_annotation_key:
+        yield f"{path}: sourceLabelKey and sourceAnnotationKey exclude each other"
+    if label.source_kind not in _LABELS_PER_KIND:
+        yield f'{path}.sourceKind: "{label.source_kind}": use {", ".join(_LABELS_PER_KIND)}'
+    count = len(label.tracked_values)
+    if label.source_kind == "Workload" and not 1 <= count <= 12:
+        yield f"{path}.trackedValues: {count} values; a Workload label needs 1 to 12"
+    elif count > 16:
+        yield f"{path}.trackedValues: {count} values; at most 16 are allowed"
+
+
+def _gates(config: Configuration) -> Iterator[str]:
+    for gate, problem in find_gate_errors(config.feature_gates):
+        yield f"featureGates.{gate}: {problem}"
+
+
+def _retention(config: Configuration) -> Iterator[str]:
+    policy = config.object_retention_policies.workloads
+    if policy is None:
+        return
+    path = "objectRetentionPolicies.workloads"
+    yield from _not_negative(f"{path}.afterFinished", policy.after_finished)
+    yield from _not_negative(f"{path}.afterDeactivatedByKueue", policy.after_deactivated_by_kueue)
+
+
+def _not_negative(path: str, value: timedelta | None) -> Iterator[str]:
+    if value is not None and value < timedelta(0):
+        yield f"{path}: {value.total_seconds():g}s must not be negative"
+
+
+def _unique(path: str, values: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for i, value in enumerate(values):
+        if value in seen:
+            yield f'{path}[{i}]: "{value}" is listed twice; remove one'
+        seen.add(value)
+
+
+_RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
+    _namespace,
+    _ports,
+    _leader_election,
+    _certificates,
+    _tls,
+    _job_selector,
+    _pods_ready,
+    _connection,
+    _integrations,
+    _multikueue,
+    _fair_sharing,
+    _resources,
+    _metric_labels,
+    _gates,
+    _retention,
+)
