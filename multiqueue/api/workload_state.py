@@ -1,0 +1,434 @@
+"""The life of a Workload as pure functions: a status goes in, the changed status comes out.
+
+Called by the controllers, the job framework and MultiKueue, which write the difference. Nothing
+here reads a clock or another object. ``new == old`` tells whether a write is due. Transition times
+move only when a condition's status does.
+
+`workload_checks` has what deals with the list of admission checks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from multiqueue.api.conditions import (
+    CheckState,
+    Reason,
+    WorkloadCondition,
+    find_condition,
+    is_true,
+    set_condition,
+)
+from multiqueue.api.v1beta2 import (
+    Admission,
+    Condition,
+    RequeueState,
+    SchedulingStats,
+    SchedulingStatsEviction,
+    Workload,
+    WorkloadSpec,
+    WorkloadStatus,
+)
+from multiqueue.api.v1beta2.meta import format_time, parse_time
+from multiqueue.api.workload_checks import reset_checks
+
+DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
+"""Prefix of the eviction reason of a deactivation that had a cause (E-103)."""
+DELAYED_PENDING = "Pending"
+DELAYED_READY = "Ready"
+"""Values of ``delayedTopologyRequest``."""
+
+
+def is_finished(status: WorkloadStatus) -> bool:
+    """Whether the Workload ended, one way or another; final."""
+    return is_true(status.conditions, WorkloadCondition.FINISHED)
+
+
+def has_quota(status: WorkloadStatus) -> bool:
+    """Whether quota is reserved."""
+    return is_true(status.conditions, WorkloadCondition.QUOTA_RESERVED)
+
+
+def is_admitted(status: WorkloadStatus) -> bool:
+    """Whether the job may run."""
+    return is_true(status.conditions, WorkloadCondition.ADMITTED)
+
+
+def is_evicted(status: WorkloadStatus) -> bool:
+    """Whether an eviction has begun that no later reservation has undone."""
+    return is_true(status.conditions, WorkloadCondition.EVICTED)
+
+
+def is_active(spec: WorkloadSpec) -> bool:
+    """Whether the Workload may be admitted at all."""
+    return spec.active
+
+
+def is_on_hold(status: WorkloadStatus) -> bool:
+    """Whether the job took itself out of the queue for now (E-115)."""
+    condition = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    return (
+        condition is not None and condition.status == "False" and condition.reason == Reason.ON_HOLD
+    )
+
+
+def find(status: WorkloadStatus, type_: WorkloadCondition) -> Condition | None:
+    """Return the condition of that type, or None."""
+    return find_condition(status.conditions, type_)
+
+
+def all_checks_ready(status: WorkloadStatus) -> bool:
+    """Whether every listed check is Ready; so too when none is listed."""
+    return all(check.state == CheckState.READY for check in status.admission_checks)
+
+
+def has_pending_topology(status: WorkloadStatus) -> bool:
+    """Whether a pod set still waits for its delayed topology assignment (E-110, E-134)."""
+    return status.admission is not None and any(
+        assignment.topology_assignment is None
+        and assignment.delayed_topology_request == DELAYED_PENDING
+        for assignment in status.admission.pod_set_assignments
+    )
+
+
+def requeue_at(status: WorkloadStatus) -> datetime | None:
+    """When the backoff of an evicted Workload ends."""
+    return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
+
+
+def eviction_reason(status: WorkloadStatus) -> str | None:
+    """Reason of the eviction in force, or None."""
+    condition = find_condition(status.conditions, WorkloadCondition.EVICTED)
+    return condition.reason if condition is not None and condition.status == "True" else None
+
+
+def execution_time_left(workload: Workload, now: datetime) -> timedelta | None:
+    """How long the Workload may still run; None without limit or while not admitted (E-107)."""
+    limit = workload.spec.maximum_execution_time_seconds
+    admitted = find_condition(workload.status.conditions, WorkloadCondition.ADMITTED)
+    if limit is None or admitted is None or admitted.status != "True":
+        return None
+    past = workload.status.accumulated_past_execution_time_seconds or 0
+    return timedelta(seconds=limit - past) - (now - admitted.transitioned_at)
+
+
+# ---------------------------------------------------------------- transitions
+
+
+def with_condition(
+    status: WorkloadStatus,
+    type_: WorkloadCondition,
+    *,
+    value: bool,
+    reason: str,
+    message: str,
+    now: datetime,
+    generation: int = 0,
+) -> WorkloadStatus:
+    """Set one condition."""
+    conditions = set_condition(
+        status.conditions,
+        type_=str(type_),
+        status=value,
+        reason=reason,
+        message=message,
+        now=now,
+        observed_generation=generation,
+    )
+    if conditions == status.conditions:
+        return status
+    return msgspec.structs.replace(status, conditions=conditions)
+
+
+def reserve_quota(
+    status: WorkloadStatus, admission: Admission, *, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """Give the Workload its reservation; earlier evictions are history (E-83).
+
+    Sync the check list and then `sync_admitted` to have all of an admission in one write.
+    """
+    status = msgspec.structs.replace(status, admission=admission)
+    status = with_condition(
+        status,
+        WorkloadCondition.QUOTA_RESERVED,
+        value=True,
+        reason=Reason.QUOTA_RESERVED,
+        message=f"Quota reserved in ClusterQueue {admission.cluster_queue}",
+        now=now,
+        generation=generation,
+    )
+    for type_ in (
+        WorkloadCondition.EVICTED,
+        WorkloadCondition.PREEMPTED,
+        WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES,
+    ):
+        status = _reset(status, type_, Reason.QUOTA_RESERVED, now, generation)
+    return status
+
+
+def sync_admitted(status: WorkloadStatus, *, now: datetime, generation: int = 0) -> WorkloadStatus:
+    """Make Admitted follow quota, checks and delayed topology (E-110).
+
+    While it is True only the loss of quota ends it: a check added or pending again does not. The
+    condition stays absent until it first becomes True.
+    """
+    if is_admitted(status):
+        return status if has_quota(status) else _end_admission(status, now, generation)
+    if not has_quota(status) or not all_checks_ready(status) or has_pending_topology(status):
+        return status
+    return with_condition(
+        status,
+        WorkloadCondition.ADMITTED,
+        value=True,
+        reason=Reason.ADMITTED,
+        message="The workload is admitted",
+        now=now,
+        generation=generation,
+    )
+
+
+def release_quota(
+    status: WorkloadStatus, *, reason: str, message: str, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """Take the reservation away and with it Admitted; the time it ran is kept (E-104, E-113)."""
+    status = msgspec.structs.replace(status, admission=None)
+    status = set_pending(status, reason=reason, message=message, now=now, generation=generation)
+    return sync_admitted(status, now=now, generation=generation)
+
+
+def set_pending(
+    status: WorkloadStatus, *, reason: str, message: str, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """Say why the Workload has no quota: QuotaReserved=False (E-85, E-114)."""
+    return with_condition(
+        status,
+        WorkloadCondition.QUOTA_RESERVED,
+        value=False,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+
+
+def evict(
+    status: WorkloadStatus,
+    reason: str,
+    message: str,
+    *,
+    now: datetime,
+    cause: str = "",
+    generation: int = 0,
+) -> WorkloadStatus:
+    """Begin an eviction (E-103); the reservation stays until the job stopped: `complete_eviction`.
+
+    Args:
+        status: The status to change.
+        reason: Why, such as ``Preempted``.
+        message: For people.
+        now: The time.
+        cause: What lies behind the reason; a deactivation carries it in its condition's reason.
+        generation: Generation of the Workload.
+    """
+    condition_reason = (
+        f"{DEACTIVATED_DUE_TO}{cause}" if reason == Reason.DEACTIVATED and cause else reason
+    )
+    if eviction_reason(status) == condition_reason:
+        return status
+    status = with_condition(
+        status,
+        WorkloadCondition.EVICTED,
+        value=True,
+        reason=condition_reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+    status = _reset(
+        status, WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES, condition_reason, now, generation
+    )
+    return msgspec.structs.replace(
+        reset_checks(status, now),
+        cluster_name=None,
+        nominated_cluster_names=(),
+        unhealthy_nodes=(),
+        preemption_gates=tuple(
+            gate
+            if gate.position == "Closed"
+            else msgspec.structs.replace(
+                gate, position="Closed", last_transition_time=format_time(now)
+            )
+            for gate in status.preemption_gates
+        ),
+        scheduling_stats=_count_eviction(status.scheduling_stats, str(reason), cause),
+    )
+
+
+def preempt(
+    status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """Evict for another Workload: Evicted and Preempted in one (E-102)."""
+    status = evict(status, Reason.PREEMPTED, message, now=now, generation=generation)
+    return with_condition(
+        status,
+        WorkloadCondition.PREEMPTED,
+        value=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+
+
+def complete_eviction(
+    status: WorkloadStatus, *, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """End an eviction once nothing of the job runs: set Requeued, release the quota (E-104)."""
+    evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
+    if evicted is None or evicted.status != "True" or not has_quota(status):
+        return status
+    status = set_requeued(
+        status,
+        value=evicted.reason in {Reason.PREEMPTED, Reason.NODE_FAILURES},
+        reason=evicted.reason,
+        message=evicted.message,
+        now=now,
+        generation=generation,
+    )
+    return release_quota(
+        status,
+        reason=Reason.PENDING_EVALUATION,
+        message=evicted.message,
+        now=now,
+        generation=generation,
+    )
+
+
+def set_requeued(
+    status: WorkloadStatus,
+    *,
+    value: bool,
+    reason: str,
+    message: str,
+    now: datetime,
+    generation: int = 0,
+) -> WorkloadStatus:
+    """Say whether an evicted Workload may queue again (E-104, E-105)."""
+    return with_condition(
+        status,
+        WorkloadCondition.REQUEUED,
+        value=value,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+
+
+def set_requeue_at(status: WorkloadStatus, moment: datetime | None) -> WorkloadStatus:
+    """Set or clear the end of the backoff; the count stays."""
+    count = status.requeue_state.count if status.requeue_state else None
+    at = format_time(moment) if moment is not None else None
+    state = RequeueState(count=count, requeue_at=at) if count is not None or at else None
+    if state == status.requeue_state:
+        return status
+    return msgspec.structs.replace(status, requeue_state=state)
+
+
+def target_deactivation(
+    status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """Ask for the deactivation (E-106..E-108); the next reconcile clears ``spec.active``."""
+    return with_condition(
+        status,
+        WorkloadCondition.DEACTIVATION_TARGET,
+        value=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+
+
+def deactivate(status: WorkloadStatus, *, now: datetime, generation: int = 0) -> WorkloadStatus:
+    """Evict a Workload that is no longer active, with the cause in DeactivationTarget (E-108)."""
+    target = find_condition(status.conditions, WorkloadCondition.DEACTIVATION_TARGET)
+    cause = target.reason if target is not None and target.status == "True" else ""
+    if not cause and (eviction_reason(status) or "").startswith(Reason.DEACTIVATED):
+        return status
+    message = "The workload is deactivated"
+    if target is not None and cause:
+        message = f"{message} due to {target.message}"
+    status = evict(status, Reason.DEACTIVATED, message, now=now, cause=cause, generation=generation)
+    return msgspec.structs.replace(
+        status,
+        requeue_state=None,
+        conditions=tuple(
+            c for c in status.conditions if c.type != WorkloadCondition.DEACTIVATION_TARGET
+        ),
+    )
+
+
+def finish(
+    status: WorkloadStatus, reason: str, message: str, *, now: datetime, generation: int = 0
+) -> WorkloadStatus:
+    """End the Workload; the first Finished stands (E-190)."""
+    if is_finished(status):
+        return status
+    return with_condition(
+        status,
+        WorkloadCondition.FINISHED,
+        value=True,
+        reason=reason,
+        message=message,
+        now=now,
+        generation=generation,
+    )
+
+
+def _end_admission(status: WorkloadStatus, now: datetime, generation: int) -> WorkloadStatus:
+    admitted = find_condition(status.conditions, WorkloadCondition.ADMITTED)
+    assert admitted is not None
+    seconds = max(0, int((now - admitted.transitioned_at).total_seconds()))
+    status = with_condition(
+        status,
+        WorkloadCondition.ADMITTED,
+        value=False,
+        reason=Reason.NO_RESERVATION,
+        message="The workload has no reservation",
+        now=now,
+        generation=generation,
+    )
+    past = (status.accumulated_past_execution_time_seconds or 0) + seconds
+    return msgspec.structs.replace(status, accumulated_past_execution_time_seconds=past)
+
+
+def _reset(
+    status: WorkloadStatus, type_: WorkloadCondition, reason: str, now: datetime, generation: int
+) -> WorkloadStatus:
+    """Turn a condition that is True into False, keeping its words; others are left alone."""
+    condition = find_condition(status.conditions, type_)
+    if condition is None or condition.status != "True":
+        return status
+    return with_condition(
+        status,
+        type_,
+        value=False,
+        reason=reason,
+        message=f"Previously: {condition.message}",
+        now=now,
+        generation=generation,
+    )
+
+
+def _count_eviction(stats: SchedulingStats | None, reason: str, cause: str) -> SchedulingStats:
+    evictions = list(stats.evictions) if stats else []
+    for index, entry in enumerate(evictions):
+        if (entry.reason, entry.underlying_cause) == (reason, cause):
+            evictions[index] = msgspec.structs.replace(entry, count=entry.count + 1)
+            break
+    else:
+        evictions.append(SchedulingStatsEviction(reason=reason, underlying_cause=cause, count=1))
+    return SchedulingStats(evictions=tuple(evictions))

@@ -1,0 +1,80 @@
+"""What every controller is given: one value, built once by the runtime, passed explicitly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from multiqueue.api.v1beta2 import (
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    MultiKueueCluster,
+    MultiKueueConfig,
+    ResourceFlavor,
+    Topology,
+    Workload,
+    WorkloadPriorityClass,
+)
+from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.jobs.workload_writer import WorkloadWriter
+
+if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.kube.clock import Clock
+    from multiqueue.kube.events import EventRecorder
+    from multiqueue.kube.informer import Informer
+    from multiqueue.observability.metrics import Metrics
+
+
+class Runnable(Protocol):
+    """Something that runs until it is cancelled."""
+
+    @property
+    def name(self) -> str:
+        """For logs and task names."""
+        ...
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Informers:
+    """One shared informer per kind: typed values of our kinds, dicts of foreign ones.
+
+    ``jobs`` is keyed by integration name; ``secrets`` covers the manager's namespace only.
+    """
+
+    workloads: Informer[Workload]
+    cluster_queues: Informer[ClusterQueue]
+    local_queues: Informer[LocalQueue]
+    cohorts: Informer[Cohort]
+    resource_flavors: Informer[ResourceFlavor]
+    admission_checks: Informer[AdmissionCheck]
+    topologies: Informer[Topology]
+    priority_classes: Informer[WorkloadPriorityClass]
+    kube_priority_classes: Informer[dict[str, Any]]
+    multikueue_configs: Informer[MultiKueueConfig]
+    multikueue_clusters: Informer[MultiKueueCluster]
+    namespaces: Informer[dict[str, Any]]
+    secrets: Informer[dict[str, Any]]
+    jobs: Mapping[str, Informer[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerContext:
+    """Everything that is shared and outlives a single reconcile."""
+
+    client: KubeClient
+    informers: Informers
+    writer: WorkloadWriter
+    recorder: EventRecorder
+    clock: Clock
+    metrics: Metrics
+    config: Configuration
+    integrations: IntegrationRegistry

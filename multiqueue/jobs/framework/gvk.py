@@ -1,0 +1,40 @@
+"""Group, version and kind: what an owner reference names, as a value."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+from multiqueue.kube.resources import Resource
+
+
+class GroupVersionKind(NamedTuple):
+    """Which kind of object, such as ("batch", "v1", "Job")."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def api_version(self) -> str:
+        """``v1`` or ``batch/v1``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        """``batch/v1, Kind=Job``, as the job-owner-gvk annotation holds it."""
+        return f"{self.api_version}, Kind={self.kind}"
+
+    @classmethod
+    def of(cls, api_version: str, kind: str) -> Self:
+        """Build from the two fields of an object or owner reference."""
+        group, _, version = api_version.rpartition("/")
+        return cls(group, version, kind)
+
+    @classmethod
+    def of_object(cls, obj: dict[str, Any]) -> Self:
+        """Build from an object's own ``apiVersion`` and ``kind``."""
+        return cls.of(obj.get("apiVersion", ""), obj.get("kind", ""))
+
+    @classmethod
+    def of_resource(cls, resource: Resource) -> Self:
+        """Build from the REST collection of the kind."""
+        return cls(resource.group, resource.version, resource.kind)

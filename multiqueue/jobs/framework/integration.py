@@ -1,0 +1,125 @@
+"""What a job kind must tell the framework, all of it pure: an object goes in, a value comes out.
+
+`reconciler` does the I/O with these answers. Jobs are plain dicts as on the wire; nothing here
+changes one. A job that cannot be understood raises `InvalidJobError`, which the reconciler turns
+into an event and a wait for the next change of the job: bad input never loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from multiqueue.api.v1beta2 import PodSet, ReclaimablePod, Toleration
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.kube.resources import Resource
+
+Job = dict[str, Any]
+"""A job as on the wire."""
+
+
+class InvalidJobError(Exception):
+    """The job cannot become a Workload; the message says which field and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """How a job ended."""
+
+    success: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetInfo:
+    """What admission adds to the pods of one pod set (E-184)."""
+
+    name: str
+    count: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Toleration] = ()
+    scheduling_gates: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPatch:
+    """One write to a job: a JSON merge patch, of the object or of a subresource."""
+
+    patch: Mapping[str, Any]
+    subresource: str | None = None
+
+
+class Integration(Protocol):
+    """One job kind."""
+
+    @property
+    def name(self) -> str:
+        """Name in ``integrations.frameworks``, such as ``batch/job``."""
+        ...
+
+    @property
+    def resource(self) -> Resource:
+        """The REST collection of the kind."""
+        ...
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """The kind, as owner references name it."""
+        ...
+
+    def is_suspended(self, job: Job) -> bool:
+        """Whether nothing of the job may start; a stop that is under way is not suspended yet."""
+        ...
+
+    def suspend_patch(self, job: Job) -> JobPatch:
+        """Keep a job that has not been admitted from starting; used once, at first sight."""
+        ...
+
+    def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
+        """The pod sets that the job asks for.
+
+        Raises:
+            InvalidJobError: the job cannot be understood.
+        """
+        ...
+
+    def finished(self, job: Job) -> Finished | None:
+        """How the job ended, or None while it has not."""
+        ...
+
+    def is_active(self, job: Job) -> bool:
+        """Whether pods of the job still run, so that its quota must be held (E-104, M-175)."""
+        ...
+
+    def pods_ready(self, job: Job) -> bool:
+        """Whether every pod is ready or has succeeded (E-185)."""
+        ...
+
+    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        """Pods that will not need their resources again."""
+        ...
+
+    def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
+        """Inject what admission decided and let the job run."""
+        ...
+
+    def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
+        """Return the next write that stops the job and restores its templates; None when done.
+
+        Decided from the job alone, so that a stop can be picked up after a crash between two
+        writes. The caller writes, and asks again with the answer. ``pod_sets`` are those of the
+        Workload: the original templates; empty where no Workload is known and the templates stay
+        as they are.
+        """
+        ...
+
+    def priority_class(self, job: Job) -> str:
+        """Name of the pod PriorityClass that the job asks for, or an empty string."""
+        ...
+
+    def managed_by(self, job: Job) -> str:
+        """Controller that runs the job where it is not the kind's own, or "" (M-136)."""
+        ...

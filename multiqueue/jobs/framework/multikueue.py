@@ -1,0 +1,53 @@
+"""What a job kind must tell MultiKueue to run on a worker; pure, `multikueue` does the I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Job
+from multiqueue.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusSync:
+    """What to do with the status of the remote job (M-140).
+
+    Attributes:
+        patch: JSON merge patch for the local job's ``/status``; None when there is nothing to
+            write. deferred: Ask again soon: the local job is not ready to take the status.
+    """
+
+    patch: dict[str, Any] | None = None
+    deferred: bool = False
+
+
+class MultiKueueAdapter(Protocol):
+    """One job kind that can be dispatched."""
+
+    @property
+    def gvk(self) -> GroupVersionKind:
+        """The kind."""
+        ...
+
+    @property
+    def resource(self) -> Resource:
+        """The REST collection of the kind, on manager and workers."""
+        ...
+
+    def refusal(self, job: Job) -> str | None:
+        """Why this job cannot be run by MultiKueue (M-82), or None when it can."""
+        ...
+
+    def remote_job(self, local: Job, *, workload_name: str, origin: str) -> Job:
+        """The object to create on the worker (M-132)."""
+        ...
+
+    def status_patch(self, local: Job, remote: Job) -> StatusSync:
+        """How the remote status comes back (M-133, M-140)."""
+        ...
+
+    def workload_name(self, remote: Job) -> str | None:
+        """Name of the Workload that a remote job belongs to (M-144), or None."""
+        ...

@@ -1,0 +1,120 @@
+"""The one place that writes Workloads.
+
+Called by the job framework, the controllers and MultiKueue. Guarantees: only fields that we own
+are written, a status write carries the resourceVersion it was decided on, and the answer of every
+write is in the informer before the call returns, so that nobody decides on older state than they
+wrote themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.jobs.workload_wire import build_status_patch
+from multiqueue.kube.resources import WORKLOADS
+
+if TYPE_CHECKING:
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.kube.informer import Informer
+
+
+def decode_workload(data: bytes) -> Workload:
+    """Decode the answer of a write."""
+    return decode(Workload, data)
+
+
+class WorkloadWriter:
+    """Writes Workloads of one cluster and feeds the answers to its informer."""
+
+    def __init__(self, client: KubeClient, informer: Informer[Workload]) -> None:
+        self._client = client
+        self._informer = informer
+
+    async def create(self, workload: Mapping[str, Any]) -> Workload:
+        """Create a Workload in its own namespace; finalizer, owner and labels in the same write.
+
+        Raises:
+            AlreadyExists: there is one of that name.
+        """
+        return self._observed(
+            await self._client.create(
+                WORKLOADS,
+                workload,
+                namespace=workload["metadata"]["namespace"],
+                decode=decode_workload,
+            )
+        )
+
+    async def patch_status(self, base: Workload, status: WorkloadStatus) -> Workload:
+        """Write what differs from ``base.status``; returns ``base`` when nothing does.
+
+        Raises:
+            Conflict: ``base`` is not the newest; the caller decides again on fresh state.
+            NotFound: the Workload is gone.
+        """
+        patch = build_status_patch(base.status, status)
+        if not patch:
+            return base
+        return await self._patch(base, {"status": patch}, subresource="status")
+
+    async def patch_spec(self, base: Workload, patch: Mapping[str, Any]) -> Workload:
+        """Merge-patch spec or metadata (``{"spec": {...}}``), decided on ``base``.
+
+        Raises:
+            Conflict: ``base`` is not the newest.
+            NotFound: the Workload is gone.
+        """
+        return await self._patch(base, patch, subresource=None)
+
+    async def remove_finalizer(self, base: Workload, finalizer: str = RESOURCE_IN_USE) -> Workload:
+        """Drop a finalizer; a Workload that is being deleted is then gone.
+
+        Raises:
+            Conflict: ``base`` is not the newest.
+            NotFound: the Workload is gone.
+        """
+        left = [name for name in base.metadata.finalizers if name != finalizer]
+        if len(left) == len(base.metadata.finalizers):
+            return base
+        return await self._patch(base, {"metadata": {"finalizers": left or None}}, subresource=None)
+
+    async def delete(self, base: Workload) -> None:
+        """Delete this very Workload; with its finalizer on, it stays until that is removed.
+
+        Raises:
+            NotFound: the Workload is gone.
+        """
+        await self._client.delete(
+            WORKLOADS,
+            base.metadata.name,
+            namespace=base.metadata.namespace,
+            propagation="Background",
+            uid=base.metadata.uid or None,
+        )
+
+    async def _patch(
+        self, base: Workload, patch: Mapping[str, Any], *, subresource: str | None
+    ) -> Workload:
+        body = dict(patch)
+        body["metadata"] = {
+            **(patch.get("metadata") or {}),
+            "resourceVersion": base.metadata.resource_version,
+        }
+        return self._observed(
+            await self._client.patch(
+                WORKLOADS,
+                base.metadata.name,
+                body,
+                namespace=base.metadata.namespace,
+                subresource=subresource,
+                decode=decode_workload,
+            )
+        )
+
+    def _observed(self, workload: Workload) -> Workload:
+        self._informer.observe(workload)
+        return workload
