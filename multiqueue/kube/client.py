@@ -8,7 +8,6 @@ choice, never changed.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -16,16 +15,17 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Generic, Self
+from typing import Any, Generic, Self, cast
 from urllib.parse import urlencode
 
 import orjson
 import structlog
 
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import ApiError, Gone, TooManyRequests
+from multiqueue.kube.errors import Gone
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import LEASES, Resource
+from multiqueue.kube.sender import Outcome, Sender
 from multiqueue.kube.transport import Request, Response, Transport
 from multiqueue.kube.wire import (
     Json,
@@ -51,9 +51,6 @@ DEFAULT_TIMEOUT = 30.0
 LIST_TIMEOUT = 120.0
 PAGE_SIZE = 500
 """Objects per page, as kubectl and client-go ask; keeps a page of Workloads near 2 MB."""
-THROTTLED_ATTEMPTS = 4
-"""How often a request is sent that gets 429 with Retry-After: the server has not begun to process
-it."""
 MAX_KNOWN_WARNINGS = 256
 
 log = structlog.get_logger("multiqueue.kube")
@@ -74,16 +71,6 @@ class ObjectList(Generic[T]):
 
     items: list[T]
     resource_version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of one request, for metrics."""
-
-    method: str
-    resource: str
-    status: int
-    seconds: float
 
 
 class KubeClient:
@@ -114,11 +101,11 @@ class KubeClient:
         self.limiter = limiter or RateLimiter()
         self._default_timeout = default_timeout
         self._field_manager = field_manager
-        self._on_outcome = on_outcome
         self._known_warnings: set[str] = set()
         self._transport = Transport(
             credentials, user_agent=user_agent, on_warning=on_warning or self._log_warning
         )
+        self._sender = Sender(self._transport, self.limiter, on_outcome=on_outcome)
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,44 +164,55 @@ class KubeClient:
             resource_version: ``"0"`` takes what the server has cached, possibly old.
             decode: Turns the bytes of one item into what is returned.
         """
-        loader: Callable[[bytes], Any] = decode or build_loader(resource)
-        selection = build_params(
+        what: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "resource_version": resource_version,
+            "decode": decode,
+        }
+        try:
+            return await _collect(self.pages(resource, limit=limit, **what))
+        except Gone:
+            # A page came so late that the server forgot the version; one page cannot be late.
+            return await _collect(self.pages(resource, limit=0, **what))
+
+    async def pages(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+        resource_version: str | None = None,
+        decode: Callable[[bytes], T] | None = None,
+    ) -> AsyncGenerator[ObjectList[T], None]:
+        """Read a collection as `list` does, but give each page as it comes.
+
+        Raises:
+            Gone: the server forgot the version of the first page; begin again.
+        """
+        load = decode or cast("Callable[[bytes], T]", build_loader(resource))
+        what = describe("LIST", resource, namespace)
+        params = build_params(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             resourceVersion=resource_version,
+            limit=str(limit) if limit else None,
         )
-        try:
-            return await self._list(resource, namespace, selection, limit, loader)
-        except Gone:
-            # A page came so late that the server forgot the version; one page cannot be late.
-            return await self._list(resource, namespace, selection, 0, loader)
-
-    async def _list(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        selection: Params,
-        limit: int,
-        decode: Callable[[bytes], Any],
-    ) -> ObjectList[Any]:
-        items: list[Any] = []
-        token = ""
         while True:
-            params = dict(selection)
-            if limit:
-                params["limit"] = str(limit)
-            if token:
-                params["continue"] = token
-                params.pop("resourceVersion", None)
             response = await self._call(
                 "GET", resource, namespace, None, params=params, timeout=LIST_TIMEOUT
             )
-            what = describe("LIST", resource, namespace)
             page = parse_page(response.body, what)
-            items.extend(decode(bytes(item)) for item in page.items or ())
+            items = [load(bytes(item)) for item in page.items or ()]
+            yield ObjectList(items, page.metadata.resource_version)
             token = page.metadata.continue_
             if not token:
-                return ObjectList(items, page.metadata.resource_version)
+                return
+            params["continue"] = token
+            params.pop("resourceVersion", None)
 
     async def create(
         self,
@@ -360,6 +358,7 @@ class KubeClient:
         field_selector: str = "",
         timeout_seconds: float | None = None,
         open_timeout: float | None = None,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """Follow a collection from a resourceVersion until the server ends the stream.
 
@@ -376,6 +375,7 @@ class KubeClient:
                 spread
                 so that streams do not end together.
             open_timeout: Seconds until the stream must be open.
+            on_open: Called once it is, which may be long before the first event.
 
         Raises:
             Gone: the resourceVersion is too old, at the start or in the stream; list again.
@@ -401,6 +401,8 @@ class KubeClient:
         )
         async with aclosing(self._transport.stream(request)) as batches:
             async for lines in batches:
+                if not lines and on_open is not None:
+                    on_open()
                 for line in lines:
                     yield parse_frame(line, what)
 
@@ -421,7 +423,7 @@ class KubeClient:
             ApiError: for any status of 400 or more.
             TransportError: there was no usable answer.
         """
-        return await self._send(
+        return await self._sender.send(
             Request(
                 method=method,
                 target=f"{path}?{urlencode(params)}" if params else path,
@@ -457,60 +459,23 @@ class KubeClient:
             headers=_headers(content_type if body is not None else None),
             timeout=timeout or self._default_timeout,
         )
-        return await self._send(
+        return await self._sender.send(
             request, resource=resource.plural, limited=resource is not LEASES, cheap=timeout is None
         )
-
-    async def _send(
-        self, request: Request, *, resource: str, limited: bool, cheap: bool = True
-    ) -> Response:
-        """Send within the rate, again where the server sheds load before it begins."""
-        attempt = 1
-        while True:
-            if limited:
-                await self.limiter.acquire()
-            try:
-                return await self._observe(request, resource, limited=limited, cheap=cheap)
-            except TooManyRequests as error:
-                if error.retry_after is None or attempt == THROTTLED_ATTEMPTS:
-                    raise
-                if not limited:
-                    await asyncio.sleep(error.retry_after)
-            attempt += 1
-
-    async def _observe(
-        self, request: Request, resource: str, *, limited: bool, cheap: bool
-    ) -> Response:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        status, retry_after = 0, None
-        try:
-            response = await self._transport.send(request)
-            status = response.status
-        except ApiError as error:
-            status, retry_after = error.status, error.retry_after
-            raise
-        finally:
-            seconds = loop.time() - begun
-            if limited:
-                self.limiter.release(
-                    seconds=seconds if cheap and 200 <= status < 400 else None,
-                    refused=status in {429, 503},
-                    retry_after=retry_after,
-                )
-            if self._on_outcome is not None:
-                self._on_outcome(
-                    Outcome(
-                        method=request.method, resource=resource, status=status, seconds=seconds
-                    )
-                )
-        return response
 
     def _log_warning(self, text: str) -> None:
         if text in self._known_warnings or len(self._known_warnings) >= MAX_KNOWN_WARNINGS:
             return
         self._known_warnings.add(text)
         log.warning("api warning", server=self.credentials.server, warning=text)
+
+
+async def _collect(pages: AsyncGenerator[ObjectList[T], None]) -> ObjectList[T]:
+    whole: ObjectList[T] = ObjectList([], "")
+    async for page in pages:
+        whole.items += page.items
+        whole.resource_version = page.resource_version
+    return whole
 
 
 def _headers(content_type: str | None, accept: str = "application/json") -> dict[str, str]:

@@ -92,7 +92,8 @@ class Transport:
         return await self._send(request, await self.credentials.authorization())
 
     async def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
-        """Send a GET whose answer does not end; yields its lines as they come, in batches.
+        """Send a GET whose answer does not end; gives its lines in batches, and first an empty
+        one when it is open.
 
         Raises:
             ApiError: the server said no, before the first batch.
@@ -107,6 +108,7 @@ class Transport:
             response = await self._open(request, await self.credentials.authorization())
         splitter = LineSplitter()
         try:
+            yield []
             with _translated(request.what, request.idle_timeout):
                 async for chunk in response.content.iter_any():
                     if lines := splitter.feed(chunk):

@@ -1,0 +1,338 @@
+"""A live local copy of a collection: list, watch, and start again whatever happens.
+
+One task per informer (`run`) writes the store and calls the handlers, synchronously and in the
+order of the API server. Guarantees: a handler sees every object at least once and ends with the
+newest state; after a gap (410, a restart of the server) it gets the difference, deletions included;
+failures are retried with jittered backoff and there is never a hot loop; a kind that is not served
+is reported and tried again slowly.
+
+`observe` makes our own writes visible at once: states are ordered by resourceVersion, which is a
+number in every API server we know of, so neither a late answer nor a late event can take the store
+back in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import aclosing
+from enum import Enum
+from typing import Any, Generic, TypeVar, cast
+
+import orjson
+import structlog
+
+from multiqueue.kube.backoff import Backoff
+from multiqueue.kube.client import PAGE_SIZE, KubeClient
+from multiqueue.kube.errors import Gone, KubeError, NotFound
+from multiqueue.kube.resources import Resource
+from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
+from multiqueue.kube.wire import WatchEvent, build_loader
+
+T = TypeVar("T")
+Handler = Callable[[T | None, T | None], None]
+
+RETRY_SECONDS = 0.2
+MAX_RETRY_SECONDS = 30.0
+HEALTHY_SECONDS = 5.0
+"""A stream that lived this long forgives earlier failures; shorter ones count as failures."""
+UNAVAILABLE_SECONDS = 30.0
+"""How often a kind that the server does not know is asked for again."""
+YIELD_EVERY = 200
+"""Objects of a list between two turns of the event loop: some milliseconds with usual handlers."""
+
+log = structlog.get_logger("multiqueue.kube")
+
+
+class InformerState(Enum):
+    """How well an informer is connected."""
+
+    STARTING = "Starting"
+    WATCHING = "Watching"
+    RETRYING = "Retrying"
+    UNAVAILABLE = "Unavailable"
+
+
+class Informer(Generic[T]):
+    """Keeps a store in step with one collection.
+
+    Args:
+        client: Of the cluster to follow.
+        resource: The collection.
+        namespace: Only this namespace.
+        label_selector: Only objects with these labels.
+        field_selector: Only objects with these fields.
+        decode: Turns the bytes of an object into what is stored; dicts by default. An object that
+            it
+            refuses is logged and left out.
+        indexers: Name of an index -> the values under which an object is found there.
+        meta: Tells key and version of what `decode` returns.
+        on_restart: Called with the reason whenever list or watch begin again.
+
+    Attributes:
+        store: What is known. Read it without awaiting between the reads that belong together.
+        synced: Set once every object was listed and handled.
+        settled: Set once synced, or known to be unavailable: whoever waits for the start waits for
+            this.
+        state: How well we are connected.
+        last_error: Why the last attempt failed; None while all is well.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        decode: Callable[[bytes], T] | None = None,
+        indexers: Mapping[str, Indexer[T]] | None = None,
+        meta: Callable[[T], ObjectKeyAndVersion] = identify,
+        on_restart: Callable[[str], None] | None = None,
+    ) -> None:
+        self.resource = resource
+        self.store: Store[T] = Store(indexers or {})
+        self.synced = asyncio.Event()
+        self.settled = asyncio.Event()
+        self.state = InformerState.STARTING
+        self.last_error: KubeError | None = None
+        self._client = client
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._decode = decode or cast("Callable[[bytes], T]", build_loader(resource))
+        self._meta = meta
+        self._on_restart = on_restart
+        self._handlers: list[Handler[T]] = []
+        self._listeners: list[Callable[[Informer[T]], None]] = []
+        self._resource_version: str | None = None
+        self._page_size = PAGE_SIZE
+        self._progress = 0
+        # Versions that came from our own writes and that the watch has not shown yet.
+        self._observed: dict[str, int] = {}
+
+    @property
+    def available(self) -> bool:
+        """Whether the server knows this kind, as far as we have asked."""
+        return self.state is not InformerState.UNAVAILABLE
+
+    def add_handler(self, handler: Handler[T]) -> None:
+        """Call this with (old, new) for every object known now and at every change from now on.
+
+        Old is None for a new object, new is None for a deleted one. Handlers must be quick and must
+        not change what they get; an exception is logged with the object's key.
+        """
+        self._handlers.append(handler)
+        for key in self.store.keys():  # noqa: SIM118 - a copy: handlers may observe
+            self._call(handler, key, None, self.store.get(key))
+
+    def add_listener(self, listener: Callable[[Informer[T]], None]) -> None:
+        """Call this whenever `state` changes, and at every failed attempt."""
+        self._listeners.append(listener)
+
+    def observe(self, obj: T) -> None:
+        """Take the answer of an own write, so that the store shows it before the watch does.
+
+        Ignored where the watch is as far already. Only for objects of this informer's selection.
+        """
+        meta = self._meta(obj)
+        if meta.version <= self._progress and meta.version:
+            return
+        old = self.store.get(meta.key)
+        if old is not None and not _is_newer(meta, self._meta(old)):
+            return
+        self._observed[meta.key] = meta.version
+        self._put(meta, old, obj)
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        backoff = Backoff(base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
+        loop = asyncio.get_running_loop()
+        while True:
+            watched_at: float | None = None
+            reason = "closed"
+            try:
+                if self._resource_version is None:
+                    await self._list()
+                watched_at = loop.time()
+                await self._watch(self._resource_version or "")
+            except Gone as error:
+                # What we know is too old to go on from, or a page came too late: then take all at
+                # once.
+                reason = "gone"
+                self._page_size = PAGE_SIZE if watched_at is not None else 0
+                self._resource_version = None
+                self._note(self.state, error)
+            except NotFound as error:
+                reason = "unavailable"
+                # What is stored stays: a kind whose objects are gone tells so by deleting them
+                # first.
+                self._resource_version = None
+                self._note(InformerState.UNAVAILABLE, error)
+            except KubeError as error:
+                reason = type(error).__name__
+                self._note(InformerState.RETRYING, error)
+            if watched_at is not None and loop.time() - watched_at >= HEALTHY_SECONDS:
+                backoff.reset()
+            wait = backoff.next()
+            if not self.available:
+                wait = max(wait, UNAVAILABLE_SECONDS)
+            if self._on_restart is not None:
+                self._on_restart(reason)
+            await asyncio.sleep(wait)
+
+    async def _list(self) -> None:
+        """Bring the store to the state of a list; what vanished in between is deleted."""
+        seen: set[str] = set()
+        version = ""
+        pages = self._client.pages(
+            self.resource,
+            namespace=self._namespace,
+            limit=self._page_size,
+            decode=bytes,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        async with aclosing(pages):
+            async for page in pages:
+                version = page.resource_version
+                for count, raw in enumerate(page.items, start=1):
+                    self._take_listed(raw, seen)
+                    if count % YIELD_EVERY == 0:
+                        await asyncio.sleep(0)
+        self._progress = parse_version(version)
+        self._observed = {k: v for k, v in self._observed.items() if v > self._progress}
+        for key in self.store.keys():  # noqa: SIM118 - a copy: handlers may observe
+            if key not in seen and key not in self._observed:
+                self._remove(key)
+        self._resource_version = version
+        self._note(self.state, None)
+        self.synced.set()
+        self.settled.set()
+
+    def _take_listed(self, raw: bytes, seen: set[str]) -> None:
+        obj = self._try_decode(raw)
+        if obj is None:
+            key = _key_of(raw)
+            # A state that we cannot read is no deletion.
+            if key is not None:
+                seen.add(key)
+            return
+        meta = self._meta(obj)
+        seen.add(meta.key)
+        old = self.store.get(meta.key)
+        if old is not None:
+            known = self._meta(old)
+            if known.version == meta.version and known.uid == meta.uid and known.version:
+                return
+            if known.version > meta.version and meta.key in self._observed:
+                return
+        self._put(meta, old, obj)
+
+    async def _watch(self, resource_version: str) -> None:
+        events = self._client.watch(
+            self.resource,
+            resource_version=resource_version,
+            namespace=self._namespace,
+            on_open=self._on_open,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        async with aclosing(events):
+            async for event in events:
+                if event.type == "BOOKMARK":
+                    self._advance(_version_of(event.raw))
+                else:
+                    self._take_event(event)
+
+    def _on_open(self) -> None:
+        self._note(InformerState.WATCHING, None)
+
+    def _take_event(self, event: WatchEvent) -> None:
+        obj = self._try_decode(event.raw)
+        if obj is None:
+            self._advance(_version_of(event.raw))
+            return
+        meta = self._meta(obj)
+        old = self.store.get(meta.key)
+        if event.type == "DELETED":
+            if old is not None and not 0 < meta.version < self._meta(old).version:
+                self._observed.pop(meta.key, None)
+                self._remove(meta.key)
+        elif old is None or _is_newer(meta, self._meta(old)):
+            self._observed.pop(meta.key, None)
+            self._put(meta, old, obj)
+        self._advance(meta.version)
+
+    def _advance(self, version: int) -> None:
+        if version > self._progress:
+            self._progress = version
+            self._resource_version = str(version)
+
+    def _put(self, meta: ObjectKeyAndVersion, old: T | None, obj: T) -> None:
+        if old is not None and self._meta(old).uid != meta.uid:
+            self._remove(meta.key)
+            old = None
+        self.store.put(meta.key, obj)
+        for handler in self._handlers:
+            self._call(handler, meta.key, old, obj)
+
+    def _remove(self, key: str) -> None:
+        old = self.store.get(key)
+        self.store.remove(key)
+        for handler in self._handlers:
+            self._call(handler, key, old, None)
+
+    def _call(self, handler: Handler[T], key: str, old: T | None, new: T | None) -> None:
+        try:
+            handler(old, new)
+        except Exception:
+            log.exception("informer handler failed", resource=self.resource.plural, object=key)
+
+    def _try_decode(self, raw: bytes) -> T | None:
+        try:
+            return self._decode(raw)
+        except Exception as error:  # noqa: BLE001 - one bad object must not stop the others
+            log.error(  # noqa: TRY400 - the decoder's own stack tells nothing
+                "object cannot be read and is left out",
+                resource=self.resource.plural,
+                object=_key_of(raw),
+                error=str(error),
+            )
+            return None
+
+    def _note(self, state: InformerState, error: KubeError | None) -> None:
+        changed = state is not self.state or error is not None
+        if error is not None and type(error) is not type(self.last_error):
+            log.warning("watch failed", resource=self.resource.plural, error=str(error))
+        self.state, self.last_error = state, error
+        if state is InformerState.UNAVAILABLE:
+            self.settled.set()
+        if changed:
+            for listener in self._listeners:
+                listener(self)
+
+
+def _is_newer(meta: ObjectKeyAndVersion, known: ObjectKeyAndVersion) -> bool:
+    """Tell whether a state comes after another; where there are no versions, the later to come
+    does.
+    """
+    return meta.version > known.version or not (meta.version and known.version)
+
+
+def _metadata_of(raw: bytes) -> dict[str, Any]:
+    try:
+        metadata = orjson.loads(raw)["metadata"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _key_of(raw: bytes) -> str | None:
+    metadata = _metadata_of(raw)
+    return identify({"metadata": metadata}).key if "name" in metadata else None
+
+
+def _version_of(raw: bytes) -> int:
+    return parse_version(_metadata_of(raw).get("resourceVersion"))
