@@ -1,0 +1,222 @@
+"""Kubernetes Events: what happened to an object, for whoever runs ``kubectl describe``.
+
+Best effort by design: recording never waits, never fails and never holds anything up. The same
+thing happening again is one Event whose count grows; what finds the queue full is dropped and
+counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import structlog
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.resources import EVENTS, Resource
+from multiqueue.kube.workqueue import WorkQueue
+
+MAX_MESSAGE = 1024
+MAX_REASON = 128
+MAX_NAME = 253
+"""Limits of the API, in characters."""
+MAX_QUEUE = 4096
+"""Different Events that wait to be written; a burst beyond it tells people nothing more."""
+MAX_KNOWN = 4096
+"""Written Events that are remembered so that a repetition raises their count."""
+WRITERS = 4
+ATTEMPTS = 3
+
+log = structlog.get_logger("multiqueue.events")
+
+
+class _Key(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    type: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Entry:
+    reference: dict[str, str]
+    first_at: datetime
+    last_at: datetime
+    count: int = 1
+    name: str = ""
+    attempts: int = 0
+
+
+def build_reference(obj: Mapping[str, Any], resource: Resource | None = None) -> dict[str, str]:
+    """Return the reference to an object that an Event is about.
+
+    Args:
+        obj: The object; only its metadata is needed where `resource` is given.
+        resource: Its collection, for objects without apiVersion and kind.
+    """
+    metadata = obj.get("metadata") or {}
+    reference = {
+        "apiVersion": resource.api_version if resource else obj.get("apiVersion"),
+        "kind": resource.kind if resource else obj.get("kind"),
+        "namespace": metadata.get("namespace"),
+        "name": metadata.get("name"),
+        "uid": metadata.get("uid"),
+        "resourceVersion": metadata.get("resourceVersion"),
+    }
+    return {key: str(value) for key, value in reference.items() if value}
+
+
+class EventRecorder:
+    """Writes Events of one component; `run` it beside what it records.
+
+    Args:
+        client: Of the cluster where the objects are.
+        component: Who reports, such as ``kueue-admission``.
+        instance: Which process of it; the host's name by default.
+        clock: Time of the Events.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        component: str,
+        *,
+        instance: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.dropped = 0
+        self._client = client
+        self._component = component
+        self._instance = instance or socket.gethostname()
+        self._clock = clock or SystemClock()
+        self._queue: WorkQueue[_Key] = WorkQueue(retry_base=0.5, retry_cap=10.0)
+        self._pending: dict[_Key, _Entry] = {}
+        self._sequence = itertools.count()
+        self._known: OrderedDict[_Key, _Entry] = OrderedDict()
+
+    def event(self, regarding: Mapping[str, str], type: str, reason: str, message: str) -> None:  # noqa: A002
+        """Record that something happened to an object. Never blocks, never fails.
+
+        Args:
+            regarding: Reference to the object: apiVersion, kind, namespace, name, uid,
+                resourceVersion; see `build_reference`.
+            type: ``Normal`` or ``Warning``.
+            reason: Why, in CamelCase, for machines.
+            message: What, for people; cut at 1024 characters.
+        """
+        key = _Key(
+            regarding.get("kind", ""),
+            regarding.get("namespace", ""),
+            regarding.get("name", ""),
+            regarding.get("uid", ""),
+            type,
+            reason[:MAX_REASON],
+            truncate(message, MAX_MESSAGE),
+        )
+        now = self._clock.now()
+        entry = self._pending.get(key)
+        if entry is None:
+            if len(self._pending) >= MAX_QUEUE:
+                self.dropped += 1
+                return
+            entry = self._known.pop(key, None)
+        if entry is None:
+            entry = _Entry(reference=dict(regarding), first_at=now, last_at=now)
+        else:
+            entry.count += 1
+            entry.last_at = now
+        self._pending[key] = entry
+        self._queue.add(key)
+
+    async def run(self) -> None:
+        """Write what was recorded, until cancelled."""
+        async with asyncio.TaskGroup() as writers:
+            for number in range(WRITERS):
+                writers.create_task(self._write_all(), name=f"events-{number}")
+
+    async def _write_all(self) -> None:
+        while True:
+            key = await self._queue.get()
+            try:
+                await self._write_one(key, self._pending.pop(key, None))
+            finally:
+                self._queue.done(key)
+
+    async def _write_one(self, key: _Key, entry: _Entry | None) -> None:
+        if entry is None:
+            return
+        # Known from here on, so that what happens while we write raises the count of this one.
+        self._remember(key, entry)
+        try:
+            await self._write(key, entry)
+        except KubeError as error:
+            entry.attempts += 1
+            if error.retryable and entry.attempts < ATTEMPTS and len(self._pending) < MAX_QUEUE:
+                self._pending.setdefault(key, entry)
+                self._queue.add_rate_limited(key)
+                return
+            self.dropped += 1
+            log.debug("event dropped", object=f"{key.namespace}/{key.name}", error=str(error))
+        entry.attempts = 0
+        self._queue.forget(key)
+
+    async def _write(self, key: _Key, entry: _Entry) -> None:
+        namespace = key.namespace or "default"
+        if entry.name:
+            patch = {"count": entry.count, "lastTimestamp": format_time(entry.last_at)}
+            try:
+                await self._client.patch(
+                    EVENTS, entry.name, patch, namespace=namespace, decode=bytes
+                )
+            except NotFound:
+                # The API server keeps Events for an hour only.
+                entry.name, entry.count, entry.first_at = "", 1, entry.last_at
+            else:
+                return
+        body = self._body(key, entry, namespace)
+        await self._client.create(EVENTS, body, namespace=namespace, decode=bytes)
+        entry.name = body["metadata"]["name"]
+
+    def _body(self, key: _Key, entry: _Entry, namespace: str) -> dict[str, Any]:
+        # Like client-go's, but with a counter: its clock alone may give two Events one name.
+        suffix = f".{int(entry.first_at.timestamp() * 1e6):x}{next(self._sequence):x}"
+        return {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {
+                "name": key.name[: MAX_NAME - len(suffix)] + suffix,
+                "namespace": namespace,
+            },
+            "involvedObject": entry.reference,
+            "type": key.type,
+            "reason": key.reason,
+            "message": key.message,
+            "count": entry.count,
+            "firstTimestamp": format_time(entry.first_at),
+            "lastTimestamp": format_time(entry.last_at),
+            "source": {"component": self._component, "host": self._instance},
+            "reportingComponent": self._component,
+            "reportingInstance": self._instance,
+        }
+
+    def _remember(self, key: _Key, entry: _Entry) -> None:
+        self._known[key] = entry
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+
+
+def truncate(text: str, limit: int) -> str:
+    """Cut a text to a limit of the API, visibly."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,110 @@
+"""Runs a reconcile function for every key that changed, and again where it failed.
+
+The key says which object, never what happened. An error is logged with its cause and the key comes
+back with growing delays; it never stops the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+import structlog
+
+from multiqueue.kube.errors import Conflict, KubeError
+from multiqueue.kube.workqueue import WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+log = structlog.get_logger("multiqueue.reconciler")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a reconcile asks for.
+
+    Attributes:
+        requeue_after: Seconds until the key shall come again; None to wait for the next change.
+    """
+
+    requeue_after: float | None = None
+
+
+DONE = Result()
+
+
+class ReconcileOutcome(StrEnum):
+    """How one reconcile ended."""
+
+    SUCCESS = "success"
+    REQUEUE_AFTER = "requeue_after"
+    ERROR = "error"
+
+
+class Reconciler(Generic[K]):
+    """A queue of keys and the workers that empty it.
+
+    Args:
+        name: Names this reconciler in logs and metrics.
+        reconcile: Brings the object of a key to where it should be; must be idempotent.
+        concurrency: Different keys that are worked on at a time.
+        on_outcome: Gets name, outcome and seconds of every reconcile.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[Result]],
+        *,
+        concurrency: int = 1,
+        on_outcome: Callable[[str, ReconcileOutcome, float], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue()
+        self._reconcile = reconcile
+        self._concurrency = concurrency
+        self._on_outcome = on_outcome
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as workers:
+            for number in range(self._concurrency):
+                workers.create_task(self._work(), name=f"{self.name}-{number}")
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            key = await self.queue.get()
+            begun = loop.time()
+            try:
+                outcome = await self._reconcile_one(key)
+            finally:
+                self.queue.done(key)
+            if self._on_outcome is not None:
+                self._on_outcome(self.name, outcome, loop.time() - begun)
+
+    async def _reconcile_one(self, key: K) -> ReconcileOutcome:
+        try:
+            result = await self._reconcile(key)
+        except Exception as error:  # noqa: BLE001 - one key must not stop the others
+            self._log(key, error)
+            self.queue.add_rate_limited(key)
+            return ReconcileOutcome.ERROR
+        self.queue.forget(key)
+        if result.requeue_after is None:
+            return ReconcileOutcome.SUCCESS
+        self.queue.add_after(key, result.requeue_after)
+        return ReconcileOutcome.REQUEUE_AFTER
+
+    def _log(self, key: K, error: Exception) -> None:
+        about = {"reconciler": self.name, "object": str(key), "error": str(error)}
+        failures = self.queue.failures(key) + 1
+        if isinstance(error, Conflict):
+            log.debug("object changed meanwhile, trying again", **about)
+        elif isinstance(error, KubeError):
+            log.warning("reconcile failed, trying again", failures=failures, **about)
+        else:
+            log.error("reconcile failed, trying again", failures=failures, exc_info=error, **about)

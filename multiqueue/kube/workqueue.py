@@ -1,0 +1,107 @@
+"""Keys that wait to be worked on, each at most once and never twice at the same time.
+
+Semantics of Kubernetes' work queues: a key added again while it waits is one entry; added again
+while it is worked on, it comes back when that is done. Bounded by the number of different keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from multiqueue.kube.backoff import exponential
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """Queue of keys for one reconciler.
+
+    Args:
+        retry_base: Seconds that `add_rate_limited` waits after a key's first failure.
+        retry_cap: Most seconds that it waits.
+    """
+
+    def __init__(self, *, retry_base: float = 0.005, retry_cap: float = 60.0) -> None:
+        self._retry_base = retry_base
+        self._retry_cap = retry_cap
+        self._ready: asyncio.Queue[K] = asyncio.Queue()
+        self._waiting: set[K] = set()
+        self._processing: set[K] = set()
+        self._dirty: set[K] = set()
+        self._failures: dict[K, int] = {}
+        self._due_at: dict[K, float] = {}
+        self._heap: list[tuple[float, int, K]] = []
+        self._sequence = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Keys that could be worked on now."""
+        return len(self._waiting) + len(self._dirty)
+
+    def add(self, key: K) -> None:
+        """Let this key be worked on as soon as possible."""
+        if key in self._processing:
+            self._dirty.add(key)
+        elif key not in self._waiting:
+            self._waiting.add(key)
+            self._ready.put_nowait(key)
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Let this key be worked on in so many seconds, or earlier if it was to come earlier."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        due_at = asyncio.get_running_loop().time() + seconds
+        if due_at >= self._due_at.get(key, float("inf")):
+            return
+        # The later entry of the same key stays in the heap and is skipped when its time comes.
+        self._due_at[key] = due_at
+        heapq.heappush(self._heap, (due_at, next(self._sequence), key))
+        if self._heap[0][0] == due_at:
+            self._set_timer()
+
+    def add_rate_limited(self, key: K) -> None:
+        """Let a key that failed be worked on again, later each time until `forget`."""
+        self._failures[key] = failures = self._failures.get(key, 0) + 1
+        self.add_after(key, exponential(failures, base=self._retry_base, cap=self._retry_cap))
+
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key: it went well."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Return how often a key failed since it last went well."""
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """Wait for a key and begin to work on it; pair it with `done`."""
+        key = await self._ready.get()
+        self._waiting.discard(key)
+        self._processing.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """End the work on a key; it comes back at once if it was added meanwhile."""
+        self._processing.discard(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
+            self.add(key)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(self._heap[0][0], self._deliver) if self._heap else None
+
+    def _deliver(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._heap and self._heap[0][0] <= now:
+            due_at, _, key = heapq.heappop(self._heap)
+            if self._due_at.get(key) == due_at:
+                del self._due_at[key]
+                self.add(key)
+        self._set_timer()
