@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import (
     AdmissionCheck,
     ClusterQueue,
@@ -20,13 +21,12 @@ from multiqueue.api.v1beta2 import (
 )
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.jobs.workload_writer import WorkloadWriter
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock
+from multiqueue.kube.events import EventRecorder
+from multiqueue.kube.informer import Informer
 
 if TYPE_CHECKING:
-    from multiqueue.api.config import Configuration
-    from multiqueue.kube.client import KubeClient
-    from multiqueue.kube.clock import Clock
-    from multiqueue.kube.events import EventRecorder
-    from multiqueue.kube.informer import Informer
     from multiqueue.observability.metrics import Metrics
 
 

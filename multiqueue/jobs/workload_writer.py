@@ -8,18 +8,25 @@ wrote themselves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
 
-from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.api.names import RESOURCE_IN_USE, split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.jobs.workload_wire import build_status_patch
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Conflict
+from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import WORKLOADS
 
-if TYPE_CHECKING:
-    from multiqueue.kube.client import KubeClient
-    from multiqueue.kube.informer import Informer
+StatusChange = Callable[[Workload], WorkloadStatus]
+"""Given the newest state, returns the status it should have; the same status for no change."""
+
+CONFLICT_ATTEMPTS = 4
+"""How often `update_status` decides again on fresh state before the conflict is the caller's."""
 
 
 def decode_workload(data: bytes) -> Workload:
@@ -33,6 +40,7 @@ class WorkloadWriter:
     def __init__(self, client: KubeClient, informer: Informer[Workload]) -> None:
         self._client = client
         self._informer = informer
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create(self, workload: Mapping[str, Any]) -> Workload:
         """Create a Workload in its own namespace; finalizer, owner and labels in the same write.
@@ -47,6 +55,39 @@ class WorkloadWriter:
                 namespace=workload["metadata"]["namespace"],
                 decode=decode_workload,
             )
+        )
+
+    async def update_status(self, key: str, change: StatusChange) -> Workload:
+        """Change the status of a Workload, decided on its newest state, one writer at a time.
+
+        ``change`` is called with what the informer has, and again with a fresh read where somebody
+        else wrote meanwhile. What it raises is passed on and nothing is written.
+
+        Raises:
+            NotFound: the Workload is gone.
+            Conflict: somebody else kept writing.
+        """
+        lock = self._locks.get(key)
+        if lock is None:
+            self._locks[key] = lock = asyncio.Lock()
+        async with lock:
+            base = self._informer.store.get(key) or await self.read(key)
+            for _ in range(CONFLICT_ATTEMPTS - 1):
+                try:
+                    return await self.patch_status(base, change(base))
+                except Conflict:
+                    base = await self.read(key)
+            return await self.patch_status(base, change(base))
+
+    async def read(self, key: str) -> Workload:
+        """Read a Workload from the API server, past the informer.
+
+        Raises:
+            NotFound: there is none.
+        """
+        namespace, name = split_key(key)
+        return self._observed(
+            await self._client.get(WORKLOADS, name, namespace=namespace, decode=decode_workload)
         )
 
     async def patch_status(self, base: Workload, status: WorkloadStatus) -> Workload:

@@ -1,0 +1,133 @@
+"""The informers of a manager, with the indexes by which controllers find related objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, key_of
+from multiqueue.api.serde import decode
+from multiqueue.jobs.context import Informers
+from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import Resource
+from multiqueue.kube.store import Indexer
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+BY_OWNER = "owner"
+"""Workloads by the uid of each owner."""
+BY_QUEUE = "queue"
+"""Workloads by the key of the LocalQueue they ask for."""
+BY_CLUSTER_QUEUE = "cluster-queue"
+"""Workloads by the ClusterQueue they hold quota in; LocalQueues by the one behind them."""
+BY_PRIORITY_CLASS = "priority-class"
+"""Workloads by the WorkloadPriorityClass they refer to."""
+BY_CHECK = "check"
+"""Workloads, and ClusterQueues, by the AdmissionChecks they list."""
+BY_PREBUILT = "prebuilt"
+"""Jobs by the key of the Workload that they bring along."""
+BY_FLAVOR = "flavor"
+"""ClusterQueues by the flavors they have quota in."""
+
+
+def prebuilt_name(job: dict[str, Any]) -> str:
+    """Name of the Workload that was made before the job (E-183), or an empty string."""
+    metadata = job["metadata"]
+    annotation = (metadata.get("annotations") or {}).get(PREBUILT_WORKLOAD_NAME)
+    return str(annotation or (metadata.get("labels") or {}).get(PREBUILT_WORKLOAD_NAME) or "")
+
+
+def build_informers(
+    client: KubeClient, config: Configuration, integrations: IntegrationRegistry
+) -> Informers:
+    """Build every informer of a manager; none runs yet."""
+
+    def typed(
+        resource: Resource, kind: type[T], indexers: dict[str, Indexer[T]] | None = None
+    ) -> Informer[T]:
+        return Informer(client, resource, decode=_decoder(kind), indexers=indexers or {})
+
+    return Informers(
+        workloads=typed(resources.WORKLOADS, api.Workload, WORKLOAD_INDEXES),
+        cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue, CLUSTER_QUEUE_INDEXES),
+        local_queues=typed(resources.LOCAL_QUEUES, api.LocalQueue, LOCAL_QUEUE_INDEXES),
+        cohorts=typed(resources.COHORTS, api.Cohort),
+        resource_flavors=typed(resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+        admission_checks=typed(resources.ADMISSION_CHECKS, api.AdmissionCheck),
+        topologies=typed(resources.TOPOLOGIES, api.Topology),
+        priority_classes=typed(resources.WORKLOAD_PRIORITY_CLASSES, api.WorkloadPriorityClass),
+        kube_priority_classes=Informer(client, resources.PRIORITY_CLASSES),
+        multikueue_configs=typed(resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+        multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
+        namespaces=Informer(client, resources.NAMESPACES),
+        secrets=Informer(client, resources.SECRETS, namespace=config.namespace),
+        jobs={
+            integration.name: Informer(client, integration.resource, indexers=JOB_INDEXES)
+            for integration in integrations.integrations
+        },
+    )
+
+
+def _decoder(kind: type[T]) -> Callable[[bytes], T]:
+    return lambda data: decode(kind, data)
+
+
+def _by_owner(workload: api.Workload) -> Iterable[str]:
+    return [owner.uid for owner in workload.metadata.owner_references]
+
+
+def _by_queue(workload: api.Workload) -> Iterable[str]:
+    return [key_of(workload.metadata.namespace, workload.spec.queue_name)]
+
+
+def _by_cluster_queue(workload: api.Workload) -> Iterable[str]:
+    return [workload.status.admission.cluster_queue] if workload.status.admission else []
+
+
+def _by_priority_class(workload: api.Workload) -> Iterable[str]:
+    reference = workload.spec.priority_class_ref
+    return [reference.name] if reference and reference.kind == "WorkloadPriorityClass" else []
+
+
+def _by_check(workload: api.Workload) -> Iterable[str]:
+    return [check.name for check in workload.status.admission_checks]
+
+
+def _flavors(queue: api.ClusterQueue) -> Iterable[str]:
+    return {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
+
+
+def _checks(queue: api.ClusterQueue) -> Iterable[str]:
+    strategy = queue.spec.admission_checks_strategy
+    return {rule.name for rule in strategy.admission_checks} if strategy else ()
+
+
+def _queue_behind(queue: api.LocalQueue) -> Iterable[str]:
+    return [queue.spec.cluster_queue]
+
+
+def _by_prebuilt(job: dict[str, Any]) -> Iterable[str]:
+    name = prebuilt_name(job)
+    return [key_of(job["metadata"].get("namespace", ""), name)] if name else []
+
+
+WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {
+    BY_OWNER: _by_owner,
+    BY_QUEUE: _by_queue,
+    BY_CLUSTER_QUEUE: _by_cluster_queue,
+    BY_PRIORITY_CLASS: _by_priority_class,
+    BY_CHECK: _by_check,
+}
+CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
+    BY_FLAVOR: _flavors,
+    BY_CHECK: _checks,
+}
+LOCAL_QUEUE_INDEXES: dict[str, Indexer[api.LocalQueue]] = {BY_CLUSTER_QUEUE: _queue_behind}
+JOB_INDEXES: dict[str, Indexer[dict[str, Any]]] = {BY_PREBUILT: _by_prebuilt}
