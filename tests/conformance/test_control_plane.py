@@ -1,7 +1,8 @@
 """Recorded scenarios, driven through a real manager over its API.
 
-An embedded API server and a manager run as a user starts them, each in its own process; drive.py plays the users
-and records what was decided after every step; compare.py holds that against the recordings.
+An embedded API server and a manager run as a user starts them, each in its own process;
+drive.py plays the users and records what was decided after every step; compare.py holds that
+against the recordings.
 """
 
 from __future__ import annotations
@@ -107,5 +108,5 @@ def test_a_manager_decides_as_recorded(profile: str, tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    print(comparison.stdout)
+    sys.stdout.write(comparison.stdout)
     assert comparison.returncode == 0, comparison.stdout
