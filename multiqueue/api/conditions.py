@@ -1,6 +1,6 @@
 """Condition types and reasons, and the pure functions that read and set conditions.
 
-Parity: spec inventory section 6. Conditions on the wire are dicts; typed ones are `Condition` Structs.
+Parity: spec inventory section 6. On the wire they are dicts; typed ones are `Condition` Structs.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class QueueReason(StrEnum):
 
 
 class ClusterReason(StrEnum):
-    """Reasons of the Active condition of MultiKueueClusters and MultiKueue AdmissionChecks (M-60, M-222)."""
+    """Reasons of Active of MultiKueueClusters and MultiKueue AdmissionChecks (M-60, M-222)."""
 
     ACTIVE = "Active"
     BAD_KUBE_CONFIG = "BadKubeConfig"
@@ -152,7 +152,7 @@ def set_condition(
     now: datetime,
     observed_generation: int = 0,
 ) -> tuple[Condition, ...]:
-    """Return the list with that condition set; the transition time moves only when the status does."""
+    """Return the list with that condition set; its time moves only when the status does."""
     old = find_condition(conditions, type_)
     wire_status = "True" if status else "False"
     keep_time = old is not None and old.status == wire_status

@@ -64,7 +64,7 @@ ADMISSION_GATE: Final = f"{GROUP}/admission"
 TOPOLOGY_GATE: Final = f"{GROUP}/topology"
 MULTIKUEUE_GATE: Final = f"{GROUP}/multikueue"
 MULTIKUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
-"""AdmissionCheck controllerName, Job managedBy value and preemption gate name at once (M-2, M-28, M-136)."""
+"""AdmissionCheck controllerName, Job managedBy and preemption gate name (M-2, M-28, M-136)."""
 PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"
 KUBERNETES_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 

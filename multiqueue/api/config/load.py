@@ -119,7 +119,7 @@ def _find_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
 
 
 def _reword(message: str) -> str:
-    """Put msgspec's path first: ``... - at `$.multiKueue.origin``` becomes ``multiKueue.origin: ...``."""
+    """Move msgspec's path from the end of its message to the front."""
     text, _, path = message.partition(" - at `$")
     path = re.sub(r"\[\.\.\.\]", "[]", path.rstrip("`")).lstrip(".")
     return f"{path or 'the file'}: {text[:1].lower()}{text[1:]}"

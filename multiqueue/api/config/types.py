@@ -311,7 +311,7 @@ class Configuration(Section, frozen=True, kw_only=True):
 
     @property
     def jobs_namespace_selector(self) -> dict[str, Any]:
-        """``managedJobsNamespaceSelector`` as on the wire; by default all namespaces but the system's."""
+        """``managedJobsNamespaceSelector`` on the wire; by default all but the system's own."""
         if self.managed_jobs_namespace_selector is not None:
             selector = self.managed_jobs_namespace_selector
             wire: dict[str, Any] = msgspec.to_builtins(selector)

@@ -2,47 +2,78 @@
 
 from __future__ import annotations
 
-from multiqueue.api.v1beta2.cluster_queue import FairSharing, FlavorUsage
+from typing import Annotated
+
+from multiqueue.api.markers import REFERENCE, Rule, described
+from multiqueue.api.v1beta2.admission_check import CONDITIONS
+from multiqueue.api.v1beta2.cluster_queue import STOP_POLICY, FairSharing, FlavorUsage
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, ResourceList, Struct
 
 
 class LocalQueueSpec(Struct, frozen=True, kw_only=True):
     """The ClusterQueue behind a LocalQueue."""
 
-    cluster_queue: str = ""
-    stop_policy: str = "None"
-    fair_sharing: FairSharing | None = None
+    cluster_queue: Annotated[
+        str,
+        described(
+            "The ClusterQueue that admits the workloads of this queue. Immutable.",
+            rules=(Rule("self == oldSelf", "field is immutable"),),
+            **REFERENCE,
+        ),
+    ] = ""
+    stop_policy: Annotated[str, STOP_POLICY] = "None"
+    fair_sharing: Annotated[
+        FairSharing | None, described("Weight against other LocalQueues of the ClusterQueue.")
+    ] = None
 
 
 class AdmissionFairSharingStatus(Struct, frozen=True, kw_only=True):
     """Decayed consumption of a LocalQueue."""
 
-    consumed_resources: ResourceList = {}
-    last_update: str = ""
+    consumed_resources: Annotated[
+        ResourceList, described("Resources used, older use counting less.", required=True)
+    ] = {}
+    last_update: Annotated[
+        str, described("When it was computed.", required=True, format="date-time")
+    ] = ""
 
 
 class LocalQueueFairSharingStatus(Struct, frozen=True, kw_only=True):
     """Share of a LocalQueue."""
 
-    weighted_share: int = 0
-    admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
+    weighted_share: Annotated[
+        int, described("Share of the most used resource, in 1/1000, by weight.", format="int64")
+    ] = 0
+    admission_fair_sharing_status: Annotated[
+        AdmissionFairSharingStatus | None, described("Decayed consumption.")
+    ] = None
 
 
 class LocalQueueStatus(Struct, frozen=True, kw_only=True):
     """Observed state of a LocalQueue."""
 
-    conditions: tuple[Condition, ...] = ()
-    pending_workloads: int = 0
-    reserving_workloads: int = 0
-    admitted_workloads: int = 0
-    flavors_reservation: tuple[FlavorUsage, ...] = ()
-    flavors_usage: tuple[FlavorUsage, ...] = ()
-    fair_sharing: LocalQueueFairSharingStatus | None = None
+    conditions: Annotated[tuple[Condition, ...], CONDITIONS] = ()
+    pending_workloads: Annotated[int, described("Workloads that wait.")] = 0
+    reserving_workloads: Annotated[int, described("Workloads that hold quota.")] = 0
+    admitted_workloads: Annotated[int, described("Workloads that may run.")] = 0
+    flavors_reservation: Annotated[
+        tuple[FlavorUsage, ...],
+        described("Quota held by workloads of this queue.", list_map_keys=("name",), maxItems=64),
+    ] = ()
+    flavors_usage: Annotated[
+        tuple[FlavorUsage, ...],
+        described(
+            "Quota of admitted workloads of this queue.", list_map_keys=("name",), maxItems=64
+        ),
+    ] = ()
+    fair_sharing: Annotated[
+        LocalQueueFairSharingStatus | None, described("Share of this queue.")
+    ] = None
 
 
 class LocalQueue(Struct, frozen=True, kw_only=True):
-    """A namespaced entrance to a ClusterQueue."""
+    """A namespaced entrance to a ClusterQueue; jobs name it in the label kueue.x-k8s.io/queue-name."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: LocalQueueSpec = LocalQueueSpec()
-    status: LocalQueueStatus = LocalQueueStatus()
+    spec: Annotated[LocalQueueSpec, described("The ClusterQueue behind it.")] = LocalQueueSpec()
+    status: Annotated[LocalQueueStatus, described("Observed state.")] = LocalQueueStatus()

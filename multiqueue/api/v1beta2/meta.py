@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+
+from multiqueue.api.markers import Rule, described
 
 
 class Struct(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False
 ):
-    """A frozen API type: snake_case here, camelCase on the wire, unknown fields ignored on reading."""
+    """A frozen API type: snake_case here, camelCase on the wire; unknown fields are ignored."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+    """CEL rules of the whole type."""
 
 
 QuantityValue = str | int | float
@@ -65,12 +70,42 @@ class ObjectMeta(Struct, frozen=True, kw_only=True):
 class Condition(Struct, frozen=True, kw_only=True, omit_defaults=False):
     """metav1.Condition."""
 
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+    type: Annotated[
+        str,
+        described(
+            "Type in CamelCase or in domain/CamelCase.",
+            required=True,
+            maxLength=316,
+            pattern=(
+                r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+                r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+            ),
+        ),
+    ]
+    status: Annotated[
+        str,
+        described("True, False or Unknown.", required=True, enum=["True", "False", "Unknown"]),
+    ]
+    reason: Annotated[
+        str,
+        described(
+            "Why the condition has its status, in CamelCase, for programs.",
+            required=True,
+            minLength=1,
+            maxLength=1024,
+            pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        ),
+    ] = ""
+    message: Annotated[
+        str, described("Why, with numbers, for people.", required=True, maxLength=32768)
+    ] = ""
+    last_transition_time: Annotated[
+        str, described("When the status changed last.", required=True, format="date-time")
+    ] = ""
+    observed_generation: Annotated[
+        int,
+        described("Generation of the object that was looked at.", format="int64", minimum=0),
+    ] = 0
 
     @property
     def transitioned_at(self) -> datetime:
@@ -79,36 +114,78 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class LabelSelectorRequirement(Struct, frozen=True, kw_only=True):
-    """One matchExpressions entry."""
+    """A condition on one label key."""
 
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
+    key: Annotated[str, described("The label key.", required=True)]
+    operator: Annotated[str, described("In, NotIn, Exists or DoesNotExist.", required=True)]
+    values: Annotated[
+        tuple[str, ...], described("Values for In and NotIn; empty for the others.")
+    ] = ()
 
 
 class LabelSelector(Struct, frozen=True, kw_only=True):
-    """metav1.LabelSelector; an empty one selects everything, an absent one nothing."""
+    """Selects by labels; an empty selector selects everything, an absent one nothing."""
 
-    match_labels: dict[str, str] = {}
-    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+    match_labels: Annotated[dict[str, str], described("Labels that must have these values.")] = {}
+    match_expressions: Annotated[
+        tuple[LabelSelectorRequirement, ...], described("Conditions that must all hold.")
+    ] = ()
 
 
 class Taint(Struct, frozen=True, kw_only=True):
-    """Node taint."""
+    """A taint that keeps pods without a matching toleration away."""
 
-    key: str = ""
-    value: str = ""
-    effect: str = ""
+    key: Annotated[str, described("Key of the taint.", required=True)] = ""
+    value: Annotated[str, described("Value of the taint.")] = ""
+    effect: Annotated[
+        str, described("NoSchedule, PreferNoSchedule or NoExecute.", required=True)
+    ] = ""
+    time_added: Annotated[
+        str | None, described("When the taint was added.", format="date-time")
+    ] = None
 
 
 class Toleration(Struct, frozen=True, kw_only=True):
-    """Pod toleration."""
+    """A taint that is tolerated."""
 
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
+    key: Annotated[str, described("Key of the taint; empty with Exists means every key.")] = ""
+    operator: Annotated[str, described("Equal (the default) or Exists.")] = ""
+    value: Annotated[str, described("Value of the taint; empty with Exists.")] = ""
+    effect: Annotated[
+        str, described("NoSchedule, PreferNoSchedule or NoExecute; empty means all.")
+    ] = ""
+    toleration_seconds: Annotated[
+        int | None,
+        described(
+            "How long a NoExecute taint is tolerated; absent means for ever.", format="int64"
+        ),
+    ] = None
+
+
+TOLERATION_RULES = (
+    Rule(
+        "self.all(x, !has(x.key) ? has(x.operator) && x.operator == 'Exists' : true)",
+        "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
+    ),
+    Rule(
+        "self.all(x, has(x.tolerationSeconds) ? has(x.effect) && x.effect == 'NoExecute' : true)",
+        "effect must be 'NoExecute' when 'tolerationSeconds' is set",
+    ),
+    Rule(
+        "self.all(x, !has(x.operator) || x.operator in ['Equal', 'Exists'])",
+        "supported toleration operators: 'Equal' (the default) and 'Exists'",
+    ),
+    Rule(
+        "self.all(x, has(x.operator) && x.operator == 'Exists' ? !has(x.value) || x.value == "
+        "'' : true)",
+        "a value must be empty when 'operator' is 'Exists'",
+    ),
+    Rule(
+        "self.all(x, !has(x.effect) || x.effect in ['NoSchedule', 'PreferNoSchedule', "
+        "'NoExecute'])",
+        "supported taint effects: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",
+    ),
+)
 
 
 def parse_time(text: str | None) -> datetime | None:

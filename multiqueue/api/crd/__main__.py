@@ -1,0 +1,43 @@
+"""Writes one YAML file per kind, and removes files of kinds that are gone: ``make crds``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multiqueue.api.crd.definitions import load_crds
+
+HEADER = "# Generated from multiqueue/api/v1beta2 by `make crds`. Do not edit.\n"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Never writes anchors; indents lists as kubectl does."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def render(definition: dict[str, Any]) -> str:
+    """The file of one definition; the same bytes for the same types."""
+    return HEADER + yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=110)
+
+
+def write(directory: Path) -> None:
+    """Write all files of a directory."""
+    directory.mkdir(parents=True, exist_ok=True)
+    wanted = {
+        f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml": definition
+        for definition in load_crds()
+    }
+    for path in directory.glob("*_*.yaml"):
+        if path.name not in wanted:
+            path.unlink()
+    for name, definition in wanted.items():
+        (directory / name).write_text(render(definition), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1] if len(sys.argv) > 1 else "config/crd"))

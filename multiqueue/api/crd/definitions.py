@@ -1,0 +1,76 @@
+"""CustomResourceDefinitions of all kinds, made from the types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api.crd.kinds import KINDS, Column, CustomKind
+from multiqueue.api.crd.schema import object_schema
+from multiqueue.api.crd.v1beta1 import downgrade_schema
+from multiqueue.api.names import GROUP
+
+Definition = dict[str, Any]
+
+
+def load_crds() -> list[Definition]:
+    """Return the CustomResourceDefinitions of all kinds, by kind; every call makes new ones.
+
+    Both versions are served and v1beta2 is stored. The strategy of conversion is None: the embedded
+    server converts in process with `multiqueue.api.conversion.converters`.
+    """
+    return [_definition(kind) for kind in KINDS]
+
+
+def _definition(kind: CustomKind) -> Definition:
+    schema = object_schema(kind.struct)
+    v1beta2 = _version("v1beta2", kind, schema)
+    v1beta1 = _version("v1beta1", kind, downgrade_schema(kind.kind, schema))
+    v1beta1["deprecated"] = True
+    v1beta1["deprecationWarning"] = (
+        f"{GROUP}/v1beta1 {kind.kind} is deprecated; use {GROUP}/v1beta2 {kind.kind}"
+    )
+    v1beta1["storage"] = False
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{kind.plural}.{GROUP}",
+            "labels": {"app.kubernetes.io/name": "multiqueue"},
+        },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.kind.lower(),
+                "shortNames": list(kind.short_names),
+            },
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "conversion": {"strategy": "None"},
+            "versions": [v1beta1, v1beta2],
+        },
+    }
+
+
+def _version(name: str, kind: CustomKind, schema: dict[str, Any]) -> Definition:
+    result: Definition = {
+        "name": name,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    if kind.columns:
+        result["additionalPrinterColumns"] = [_column(column, name) for column in kind.columns]
+    if kind.selectable_fields:
+        result["selectableFields"] = [{"jsonPath": path} for path in kind.selectable_fields]
+    if kind.has_status:
+        result["subresources"] = {"status": {}}
+    return result
+
+
+def _column(column: Column, version: str) -> dict[str, object]:
+    result = column.as_dict()
+    if version == "v1beta1" and column.path == ".spec.cohortName":
+        result["jsonPath"] = ".spec.cohort"
+    return result

@@ -1,0 +1,205 @@
+"""Schemas of the deprecated version v1beta1, as changes of those of v1beta2.
+
+Parity: spec inventory section 2. `multiqueue.api.conversion` changes the objects in the same way.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiqueue.api.markers import SUBDOMAIN_PATTERN
+
+Schema = dict[str, Any]
+
+
+def downgrade_schema(kind: str, schema: Schema) -> Schema:
+    """Return the v1beta1 schema of a kind; the argument is not changed."""
+    result = copy.deepcopy(schema)
+    change = _CHANGES.get(kind)
+    if change is not None:
+        change(result)
+    return result
+
+
+def _properties(schema: Schema, *path: str) -> dict[str, Schema]:
+    """The properties at a path of field names; lists are passed through."""
+    for name in path:
+        schema = schema["properties"][name]
+        schema = schema.get("items", schema)
+    properties: dict[str, Schema] = schema["properties"]
+    return properties
+
+
+def _cluster_queue(schema: Schema) -> None:
+    spec = _properties(schema, "spec")
+    spec["cohort"] = spec.pop("cohortName")
+    del spec["concurrentAdmissionPolicy"]
+    spec["admissionChecks"] = {
+        "type": "array",
+        "description": "Names of AdmissionChecks for all flavors; not with "
+        "admissionChecksStrategy.",
+        "items": {"type": "string", "maxLength": 316},
+        "maxItems": 64,
+        "x-kubernetes-list-type": "set",
+    }
+    fungibility = _properties(schema, "spec", "flavorFungibility")
+    fungibility["whenCanBorrow"]["enum"].append("Borrow")
+    fungibility["whenCanPreempt"]["enum"].append("Preempt")
+    preemption = _properties(schema, "spec", "preemption")
+    _allow_empty(
+        fungibility["whenCanBorrow"],
+        fungibility["whenCanPreempt"],
+        preemption["reclaimWithinCohort"],
+        preemption["withinClusterQueue"],
+        _properties(schema, "spec", "preemption", "borrowWithinCohort")["policy"],
+        spec["queueingStrategy"],
+        spec["stopPolicy"],
+    )
+    # Old manifests say Borrow and leave the rest to the conversion; CEL would see the empty texts.
+    del spec["flavorFungibility"]["x-kubernetes-validations"]
+    spec["preemption"]["x-kubernetes-validations"][0]["rule"] = (
+        "!((!has(self.reclaimWithinCohort) || self.reclaimWithinCohort in ['', 'Never']) && "
+        "has(self.borrowWithinCohort) && has(self.borrowWithinCohort.policy) && "
+        "!(self.borrowWithinCohort.policy in ['', 'Never']))"
+    )
+    _properties(schema, "status")["pendingWorkloadsStatus"] = {
+        "type": "object",
+        "description": "Not used; the visibility API shows pending workloads.",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+
+def _allow_empty(*fields: Schema) -> None:
+    """Old clients wrote empty texts for absent enums; conversion drops them."""
+    for field in fields:
+        field["enum"].append("")
+
+
+def _local_queue(schema: Schema) -> None:
+    status = _properties(schema, "status")
+    status["flavorUsage"] = status.pop("flavorsUsage")
+    status["flavors"] = {
+        "type": "array",
+        "description": "Not used; look at the ResourceFlavors.",
+        "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "maxItems": 64,
+        "x-kubernetes-list-type": "atomic",
+    }
+    _allow_empty(_properties(schema, "spec")["stopPolicy"])
+
+
+def _workload(schema: Schema) -> None:
+    spec = _properties(schema, "spec")
+    del spec["priorityClassRef"], spec["preemptionGates"]
+    spec["priorityClassName"] = {
+        "type": "string",
+        "description": "Name of the class that the priority came from.",
+        "maxLength": 253,
+        "pattern": SUBDOMAIN_PATTERN,
+    }
+    spec["priorityClassSource"] = {
+        "type": "string",
+        "description": "Kind of the class that the priority came from.",
+        "enum": [
+            "kueue.x-k8s.io/workloadpriorityclass",
+            "scheduling.k8s.io/priorityclass",
+            "pod",
+            "",
+        ],
+        "default": "",
+    }
+    schema["properties"]["spec"]["x-kubernetes-validations"] = [
+        {
+            "rule": "has(self.priorityClassName) ? has(self.priority) : true",
+            "message": "priority should not be nil when priorityClassName is set",
+        }
+    ]
+    request = _properties(schema, "spec", "podSets", "topologyRequest")
+    del request["podsetSliceRequiredTopologyConstraints"]
+    status = _properties(schema, "status")
+    del status["preemptionGates"]
+    status["accumulatedPastExexcutionTimeSeconds"] = status.pop(
+        "accumulatedPastExecutionTimeSeconds"
+    )
+    assignment = _properties(schema, "status", "admission", "podSetAssignments")
+    assignment["topologyAssignment"] = _TOPOLOGY_ASSIGNMENT
+
+
+_TOPOLOGY_ASSIGNMENT: Schema = {
+    "type": "object",
+    "description": "Topology domains that the pods were placed in.",
+    "required": ["levels", "domains"],
+    "properties": {
+        "levels": {
+            "type": "array",
+            "description": "Node labels of the levels, from the widest to the narrowest.",
+            "items": {"type": "string"},
+            "minItems": 1,
+            "maxItems": 16,
+            "x-kubernetes-list-type": "atomic",
+        },
+        "domains": {
+            "type": "array",
+            "description": "The domains with their number of pods.",
+            "items": {
+                "type": "object",
+                "required": ["count", "values"],
+                "properties": {
+                    "count": {
+                        "type": "integer",
+                        "format": "int32",
+                        "minimum": 1,
+                        "description": "Pods in the domain.",
+                    },
+                    "values": {
+                        "type": "array",
+                        "description": "Value of the node label of each level.",
+                        "items": {"type": "string"},
+                        "minItems": 1,
+                        "maxItems": 16,
+                        "x-kubernetes-list-type": "atomic",
+                    },
+                },
+            },
+            "maxItems": 100_000,
+            "x-kubernetes-list-type": "atomic",
+        },
+    },
+}
+
+
+def _admission_check(schema: Schema) -> None:
+    _properties(schema, "spec")["retryDelayMinutes"] = {
+        "type": "integer",
+        "format": "int64",
+        "description": "Not used.",
+        "default": 15,
+    }
+
+
+def _multikueue_cluster(schema: Schema) -> None:
+    spec = schema["properties"]["spec"]
+    source = spec["properties"].pop("clusterSource")["properties"]
+    spec["properties"].update(source)
+    spec["required"] = ["kubeConfig"]
+    location = source["kubeConfig"]["properties"]["location"]
+    del location["minLength"], location["maxLength"]
+
+
+def _multikueue_config(schema: Schema) -> None:
+    spec = _properties(schema, "spec")
+    del spec["quotaManagement"]
+    del spec["clusters"]["x-kubernetes-validations"]
+    spec["clusters"]["x-kubernetes-list-type"] = "set"
+
+
+_CHANGES: Mapping[str, Callable[[Schema], None]] = {
+    "AdmissionCheck": _admission_check,
+    "ClusterQueue": _cluster_queue,
+    "LocalQueue": _local_queue,
+    "MultiKueueCluster": _multikueue_cluster,
+    "MultiKueueConfig": _multikueue_config,
+    "Workload": _workload,
+}
