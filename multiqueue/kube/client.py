@@ -53,7 +53,7 @@ PAGE_SIZE = 500
 """Objects per page, as kubectl and client-go ask; keeps a page of Workloads near 2 MB."""
 MAX_KNOWN_WARNINGS = 256
 
-log = structlog.get_logger("multiqueue.kube")
+log = structlog.get_logger(component="kube")
 
 
 class PatchType(StrEnum):

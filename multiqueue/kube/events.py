@@ -36,7 +36,7 @@ MAX_KNOWN = 4096
 WRITERS = 4
 ATTEMPTS = 3
 
-log = structlog.get_logger("multiqueue.events")
+log = structlog.get_logger(component="events")
 
 
 class _Key(NamedTuple):

@@ -41,7 +41,7 @@ UNAVAILABLE_SECONDS = 30.0
 YIELD_EVERY = 200
 """Objects of a list between two turns of the event loop: some milliseconds with usual handlers."""
 
-log = structlog.get_logger("multiqueue.kube")
+log = structlog.get_logger(component="kube")
 
 
 class InformerState(Enum):

@@ -23,7 +23,7 @@ from multiqueue.kube.clock import Clock, SystemClock, format_micro_time
 from multiqueue.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from multiqueue.kube.resources import LEASES
 
-log = structlog.get_logger("multiqueue.leader")
+log = structlog.get_logger(component="leader")
 
 
 class LeadershipEnd(Enum):

@@ -19,7 +19,7 @@ from multiqueue.kube.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
-log = structlog.get_logger("multiqueue.reconciler")
+log = structlog.get_logger(component="reconciler")
 
 
 @dataclass(frozen=True, slots=True)

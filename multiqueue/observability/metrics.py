@@ -1,0 +1,318 @@
+"""Every metric that we export: one row each, with Kueue's names where Kueue has the notion.
+
+Parity: names, labels and buckets as in Kueue's reference. Ours begin with ``multiqueue_``. A new
+metric is a new row; labels must be bounded by objects that an administrator makes.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Protocol
+
+import prometheus_client
+
+from multiqueue.observability.families import ROLE, MetricTable, counter, gauge, histogram
+
+CQ = "cluster_queue"
+
+
+def _exponential(count: int) -> tuple[float, ...]:
+    """Return Kueue's buckets: 1, then 2.5 doubled each time."""
+    return (1.0, *(2.5 * 2**n for n in range(count - 1)))
+
+
+ATTEMPT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+REQUEST_BUCKETS = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+)
+
+
+class RequestOutcome(Protocol):
+    """What became of one API request; `multiqueue.kube` has the type."""
+
+    @property
+    def method(self) -> str:
+        """HTTP method."""
+        ...
+
+    @property
+    def resource(self) -> str:
+        """Plural of the collection."""
+        ...
+
+    @property
+    def status(self) -> int:
+        """HTTP status; 0 for no answer."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        ...
+
+
+class Metrics(MetricTable):
+    """The metrics of one process."""
+
+    build_info = gauge(
+        "kueue_build_info",
+        "Build of this program; always 1.",
+        "git_version",
+        "git_commit",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    )
+
+    # Admission
+    admission_attempts_total = counter(
+        "kueue_admission_attempts_total",
+        "Cycles that tried to admit, by result: success or inadmissible.",
+        "result",
+        ROLE,
+    )
+    admission_attempt_duration_seconds = histogram(
+        "kueue_admission_attempt_duration_seconds",
+        "Seconds of such a cycle.",
+        "result",
+        ROLE,
+        buckets=ATTEMPT_BUCKETS,
+    )
+    pending_workloads = gauge(
+        "kueue_pending_workloads",
+        "Workloads that wait, by status: active or inadmissible.",
+        CQ,
+        "status",
+        ROLE,
+    )
+    quota_reserved_workloads_total = counter(
+        "kueue_quota_reserved_workloads_total",
+        "Workloads that got quota.",
+        CQ,
+        "priority_class",
+        ROLE,
+    )
+    quota_reserved_wait_time_seconds = histogram(
+        "kueue_quota_reserved_wait_time_seconds",
+        "Seconds from creation or requeuing to quota.",
+        CQ,
+        "priority_class",
+        ROLE,
+        buckets=_exponential(14),
+    )
+    admitted_workloads_total = counter(
+        "kueue_admitted_workloads_total",
+        "Workloads that were admitted.",
+        CQ,
+        "priority_class",
+        ROLE,
+    )
+    admission_wait_time_seconds = histogram(
+        "kueue_admission_wait_time_seconds",
+        "Seconds from creation or requeuing to admission.",
+        CQ,
+        "priority_class",
+        ROLE,
+        buckets=_exponential(16),
+    )
+    evicted_workloads_total = counter(
+        "kueue_evicted_workloads_total",
+        "Workloads that lost their quota.",
+        CQ,
+        "reason",
+        "underlying_cause",
+        "priority_class",
+        ROLE,
+    )
+    finished_workloads_total = counter(
+        "kueue_finished_workloads_total", "Workloads that finished.", CQ, "priority_class", ROLE
+    )
+    reserving_active_workloads = gauge(
+        "kueue_reserving_active_workloads", "Workloads that hold quota.", CQ, ROLE
+    )
+    admitted_active_workloads = gauge(
+        "kueue_admitted_active_workloads", "Workloads that are admitted and not finished.", CQ, ROLE
+    )
+
+    # Queues
+    cluster_queue_status = gauge(
+        "kueue_cluster_queue_status",
+        "1 for the status that the queue has: pending, active or terminating.",
+        CQ,
+        "status",
+        ROLE,
+    )
+    cluster_queue_resource_reservation = gauge(
+        "kueue_cluster_queue_resource_reservation",
+        "Reserved quota.",
+        "cohort",
+        CQ,
+        "flavor",
+        "resource",
+        ROLE,
+    )
+    cluster_queue_resource_usage = gauge(
+        "kueue_cluster_queue_resource_usage",
+        "Quota in use by admitted Workloads.",
+        "cohort",
+        CQ,
+        "flavor",
+        "resource",
+        ROLE,
+    )
+    cluster_queue_nominal_quota = gauge(
+        "kueue_cluster_queue_nominal_quota",
+        "Nominal quota.",
+        "cohort",
+        CQ,
+        "flavor",
+        "resource",
+        ROLE,
+    )
+
+    # Across clusters
+    multikueue_workloads_dispatched_total = counter(
+        "multikueue_workloads_dispatched_total",
+        "Copies of Workloads created on a worker.",
+        CQ,
+        "cluster",
+        ROLE,
+    )
+    multikueue_workloads_admitted_total = counter(
+        "multikueue_workloads_admitted_total",
+        "Workloads that a worker admitted first.",
+        CQ,
+        "cluster",
+        ROLE,
+    )
+    worker_connected = gauge(
+        "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
+    )
+    remote_sync_lag_seconds = histogram(
+        "multiqueue_remote_sync_lag_seconds",
+        "Seconds from a change on a worker to its copy here.",
+        "cluster",
+        ROLE,
+        buckets=REQUEST_BUCKETS,
+    )
+    dispatch_duration_seconds = histogram(
+        "multiqueue_dispatch_duration_seconds",
+        "Seconds that a dispatcher took to nominate.",
+        "dispatcher",
+        ROLE,
+        buckets=REQUEST_BUCKETS,
+    )
+
+    # Towards API servers; cluster is empty for our own
+    api_requests_total = counter(
+        "multiqueue_api_requests_total",
+        "Requests, by method, collection and status; 0 is no answer.",
+        "cluster",
+        "method",
+        "resource",
+        "code",
+    )
+    api_request_duration_seconds = histogram(
+        "multiqueue_api_request_duration_seconds",
+        "Seconds of a request.",
+        "cluster",
+        "method",
+        buckets=REQUEST_BUCKETS,
+    )
+    api_rate_limit = gauge(
+        "multiqueue_api_rate_limit", "Requests per second that we allow ourselves now.", "cluster"
+    )
+    api_requests_in_flight = gauge(
+        "multiqueue_api_requests_in_flight", "Requests without an answer.", "cluster"
+    )
+    watch_restarts_total = counter(
+        "multiqueue_watch_restarts_total",
+        "Times that a watch began again, by reason.",
+        "cluster",
+        "resource",
+        "reason",
+    )
+
+    # Inside
+    reconciles_total = counter(
+        "multiqueue_reconciles_total", "Reconciles, by outcome.", "reconciler", "outcome"
+    )
+    reconcile_duration_seconds = histogram(
+        "multiqueue_reconcile_duration_seconds",
+        "Seconds of a reconcile.",
+        "reconciler",
+        buckets=REQUEST_BUCKETS,
+    )
+    queue_depth = gauge("multiqueue_queue_depth", "Keys that wait to be reconciled.", "reconciler")
+    events_dropped_total = counter(
+        "multiqueue_events_dropped_total", "Events that could not be recorded."
+    )
+
+    def __init__(self, *, role: str = "standalone") -> None:
+        # Creation times double the size of a scrape and nobody asked for them.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        super().__init__(role=role)
+        self.build_info.child(
+            version("multiqueue"),
+            "",
+            "",
+            "",
+            f"{platform.python_implementation()} {platform.python_version()}",
+            f"{platform.system().lower()}/{platform.machine()}",
+        ).set(1)
+
+    def request_observer(self, cluster: str = "") -> Callable[[RequestOutcome], None]:
+        """Return what a client calls with the outcome of each request.
+
+        Args:
+            cluster: Name of the worker; empty for the cluster of the manager itself.
+        """
+        requests, durations = self.api_requests_total, self.api_request_duration_seconds
+
+        def observe(outcome: RequestOutcome) -> None:
+            requests.child(cluster, outcome.method, outcome.resource, str(outcome.status)).inc()
+            durations.child(cluster, outcome.method).observe(outcome.seconds)
+
+        return observe
+
+    def watch_observer(self, resource: str, cluster: str = "") -> Callable[[str], None]:
+        """Return what an informer calls with the reason of each restart."""
+        family = self.watch_restarts_total
+
+        def observe(reason: str) -> None:
+            family.child(cluster, resource, reason).inc()
+
+        return observe
+
+    def observe_reconcile(self, reconciler: str, outcome: str, seconds: float) -> None:
+        """Count one reconcile; a `Reconciler` calls this."""
+        self.reconciles_total.child(reconciler, outcome).inc()
+        self.reconcile_duration_seconds.child(reconciler).observe(seconds)
+
+    def watch_limiter(self, limiter: Limiter, cluster: str = "") -> None:
+        """Read rate and requests in flight of a limiter whenever metrics are read."""
+        self.api_rate_limit.child(cluster).set_function(lambda: limiter.rate)
+        self.api_requests_in_flight.child(cluster).set_function(lambda: limiter.in_flight)
+
+
+class Limiter(Protocol):
+    """What we export of a rate limiter; `multiqueue.kube` has the type."""
+
+    rate: float
+    in_flight: int
