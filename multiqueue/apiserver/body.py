@@ -1,0 +1,68 @@
+"""Request bodies: which formats are understood, and decoding them."""
+
+from typing import Any
+
+import orjson
+
+from multiqueue.apiserver.status import StatusError, bad_request, unsupported_media_type
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+OBJECT_TYPES = (JSON, YAML)  # TODO(#4): PROTOBUF of kubectl's generators
+MAX_BYTES = 3 * 1024 * 1024
+"""Kubernetes' limit for a request body."""
+
+
+def media_type(content_type: str) -> str:
+    """The type without parameters."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def decode_object(body: bytes, content_type: str) -> Any:
+    """Decode JSON or YAML.
+
+    Raises:
+        StatusError: 400 malformed, 415 another format.
+    """
+    given = media_type(content_type) or JSON
+    if given == JSON:
+        return decode_json(body)
+    if given == YAML:
+        return _decode_yaml(body)
+    raise unsupported_media_type(given, OBJECT_TYPES)
+
+
+def decode_json(body: bytes) -> Any:
+    """Decode JSON.
+
+    Raises:
+        StatusError: 400.
+    """
+    if not body.strip():
+        raise bad_request("EOF: the request has no body")
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(
+            f"the object provided is unrecognized (must be of type JSON): {error}"
+        ) from error
+
+
+def too_large() -> StatusError:
+    """A body above the limit."""
+    message = f"Request entity too large: limit is {MAX_BYTES}"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def _decode_yaml(body: bytes) -> Any:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        decoded = yaml.load(body, Loader=loader)  # noqa: S506 - both are safe loaders
+        return orjson.loads(
+            orjson.dumps(decoded, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
+        )
+    except (yaml.YAMLError, TypeError) as error:
+        raise bad_request(f"error converting YAML to JSON: {error}") from error

@@ -1,0 +1,128 @@
+"""Create: from a body to a stored object."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.apiserver import crds
+from multiqueue.apiserver.admission import Review
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
+from multiqueue.apiserver.metadata import check_identity, generated_name, stamp_new
+from multiqueue.apiserver.namespaces import check_namespace
+from multiqueue.apiserver.plane import Call, Target
+from multiqueue.apiserver.schema import Admitted, admit, validate_create
+from multiqueue.apiserver.status import (
+    already_exists,
+    bad_request,
+    forbidden,
+    invalid,
+    name_collision,
+)
+from multiqueue.apiserver.versions import to_storage
+
+GENERATE_ATTEMPTS = 8
+"""As in Kubernetes: so many names are tried before a create with generateName gives up."""
+
+
+async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = None) -> Entry:
+    """Store a new object.
+
+    Args:
+        call: the operation.
+        target: the collection; ``target.name`` must match the body if given.
+        body: the decoded object.
+        raw: its bytes, to find duplicate fields.
+
+    Raises:
+        StatusError: 400, 403, 404 (namespace), 409, 422, or what a webhook says.
+    """
+    check_namespace(call, target)
+    crds.check_open(call, target.kind)
+    obj = check_identity(body, target)
+    if obj["metadata"].get("resourceVersion"):
+        raise bad_request("resourceVersion should not be set on objects to be created")
+    prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
+    for _ in range(GENERATE_ATTEMPTS):
+        attempt = _named(obj, prefix)
+        entry = await _create_once(call, target, attempt, raw)
+        if entry is not None:
+            return entry
+        if not prefix:
+            raise already_exists(target.kind, attempt["metadata"]["name"])
+    raise name_collision(target.kind, prefix or "")
+
+
+def _named(obj: JsonObject, prefix: str | None) -> JsonObject:
+    metadata = dict(obj["metadata"])
+    if isinstance(prefix, str) and prefix:
+        metadata["name"] = generated_name(prefix)
+    return {**obj, "metadata": metadata}
+
+
+async def _create_once(
+    call: Call, target: Target, body: JsonObject, raw: bytes | None
+) -> Entry | None:
+    """Create under the name that the object has; None: it is taken."""
+    kind, version, store = target.kind, target.version, call.plane.store
+    obj, admitted = _prepared(call, target, body, raw)
+    name = obj["metadata"].get("name") or ""
+    if isinstance(name, str) and store.get(kind.storage_key, target.namespace, name) is not None:
+        return None
+    review = Review(operation="CREATE", target=target, obj=obj, old=None, options=_options(call))
+    judged = call.plane.admission.concerns(review)
+    if judged and (changed := await call.plane.admission.mutate(call, review)) is not None:
+        admitted = admit(kind, version, check_identity(changed, target))
+        obj = admitted.obj
+    causes = [*admitted.causes, *validate_create(kind, version, obj, call)]
+    if causes:
+        raise invalid(kind, str(obj["metadata"].get("name", "")), causes)
+    if judged:
+        review = Review(
+            operation="CREATE", target=target, obj=obj, old=None, options=_options(call)
+        )
+        await call.plane.admission.validate(call, review)
+        check_namespace(call, target)
+    if kind.hooks.warnings is not None:
+        for warning in kind.hooks.warnings(obj):
+            call.warn(warning)
+    stored = to_storage(kind, version, obj)
+    if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
+        return None
+    if call.dry_run:
+        return store.make_entry(kind.storage_key, stored, 0)
+    if kind.key == crds.KEY:
+        crds.establish(call, stored)
+    entry = store.put(kind.storage_key, stored)
+    await store.durable(entry.revision)
+    return entry
+
+
+def _prepared(
+    call: Call, target: Target, body: JsonObject, raw: bytes | None
+) -> tuple[JsonObject, Admitted]:
+    kind, version = target.kind, target.version
+    admitted = admit(kind, version, body, field_validation=call.field_validation, raw=raw)
+    if admitted.bad_request is not None:
+        raise bad_request(admitted.bad_request)
+    for warning in admitted.warnings:
+        call.warn(warning)
+    obj = admitted.obj
+    if version.has_status and not kind.builtin:
+        obj.pop("status", None)
+        admitted.causes = [
+            cause for cause in admitted.causes if not cause.field.startswith("status")
+        ]
+    stamp_new(obj["metadata"], call.now, has_generation=kind.has_generation)
+    if not admitted.causes:
+        try:
+            kind.hooks.prepare_create(obj, call)
+        except AdmissionRefused as refusal:
+            raise forbidden(kind, obj["metadata"].get("name", ""), str(refusal)) from refusal
+    return obj, admitted
+
+
+def _options(call: Call) -> Mapping[str, Any]:
+    options: JsonObject = {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+    if call.dry_run:
+        options["dryRun"] = ["All"]
+    return options

@@ -1,0 +1,185 @@
+"""Delete: at once, gracefully (pods), or after finalizers."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from multiqueue.apiserver.admission import Review
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.metadata import check_precondition, format_time
+from multiqueue.apiserver.plane import Call, Target
+from multiqueue.apiserver.status import bad_request, conflict, not_found
+from multiqueue.apiserver.versions import decode_in
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+POLICY_FINALIZER = {"Orphan": ORPHAN, "Foreground": FOREGROUND, "Background": None}
+DEFAULT_POD_GRACE_SECONDS = 30
+ATTEMPTS = 5
+JOBS, PODS, NAMESPACES = ("batch", "jobs"), ("", "pods"), ("", "namespaces")
+CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+ORPHANS_BY_DEFAULT = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteOptions:
+    """What the client says about a deletion."""
+
+    grace_seconds: int | None = None
+    propagation: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+
+    def as_dict(self, *, dry_run: bool) -> JsonObject:
+        """The shape that webhooks see."""
+        options: JsonObject = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        if self.grace_seconds is not None:
+            options["gracePeriodSeconds"] = self.grace_seconds
+        if self.propagation is not None:
+            options["propagationPolicy"] = self.propagation
+        if dry_run:
+            options["dryRun"] = ["All"]
+        return options
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """What a deletion led to."""
+
+    entry: Entry
+    gone: bool
+    """False: the object waits, with a deletionTimestamp."""
+
+
+def is_finished(obj: JsonObject) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = obj["metadata"]
+    return (
+        "deletionTimestamp" in metadata
+        and not metadata.get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and not (obj["kind"] == "Namespace" and (obj.get("spec") or {}).get("finalizers"))
+    )
+
+
+async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
+    """Delete an object, or mark it.
+
+    Raises:
+        StatusError: 400, 404, 409, or what a webhook says.
+    """
+    for _ in range(ATTEMPTS):
+        entry = target.find(call)
+        if entry is None:
+            raise not_found(target.kind, target.name)
+        check_precondition(
+            entry, target, uid=options.uid, resource_version=options.resource_version
+        )
+        old = decode_in(target.kind, target.version, entry)
+        review = Review(
+            operation="DELETE",
+            target=target,
+            obj=None,
+            old=old,
+            options=options.as_dict(dry_run=call.dry_run),
+        )
+        if call.plane.admission.concerns(review):
+            await call.plane.admission.mutate(call, review)
+            await call.plane.admission.validate(call, review)
+            if target.find(call) is not entry:
+                continue
+        return await _commit(call, target, options, entry)
+    raise conflict(target.kind, target.name)
+
+
+async def _commit(call: Call, target: Target, options: DeleteOptions, entry: Entry) -> Deleted:
+    store = call.plane.store
+    before = entry.decode()
+    marked = _marked(call, target, options, entry)
+    gone = is_finished(marked)
+    if call.dry_run:
+        return Deleted(store.make_entry(entry.collection, marked, entry.revision), gone)
+    if gone:
+        entry = store.remove(entry, marked if entry.deleting else None)
+    elif marked != before:
+        entry = store.put(entry.collection, marked)
+    await store.durable(entry.revision)
+    return Deleted(entry, gone)
+
+
+def _marked(call: Call, target: Target, options: DeleteOptions, entry: Entry) -> JsonObject:
+    """The object with deletion mark, grace period and finalizers as the options want them."""
+    obj = entry.decode()
+    metadata = obj["metadata"]
+    finalizers = _finalizers(call, target, options, metadata)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    grace = _grace_seconds(target, options, obj)
+    if "deletionTimestamp" not in metadata:
+        metadata["deletionTimestamp"] = format_time(call.now + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+        if target.kind.has_generation:
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        if target.kind.key == NAMESPACES:
+            obj.setdefault("status", {})["phase"] = "Terminating"
+    elif grace < metadata.get("deletionGracePeriodSeconds", 0):
+        asked_at = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(
+            seconds=metadata["deletionGracePeriodSeconds"]
+        )
+        metadata["deletionTimestamp"] = format_time(asked_at + timedelta(seconds=grace))
+        metadata["deletionGracePeriodSeconds"] = grace
+    return obj
+
+
+def _finalizers(
+    call: Call, target: Target, options: DeleteOptions, metadata: JsonObject
+) -> list[str]:
+    """Add or remove the garbage collector's finalizers; without a word from the client what is there stays."""
+    finalizers: list[str] = list(metadata.get("finalizers") or ())
+    policy = options.propagation
+    if policy is None:
+        if target.kind.key == JOBS and not {ORPHAN, FOREGROUND} & set(finalizers):
+            call.warn(ORPHANS_BY_DEFAULT)
+            policy = "Orphan"
+        else:
+            return _with_cleanup(target, finalizers)
+    if policy not in POLICY_FINALIZER:
+        raise bad_request(
+            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{policy}": '
+            'supported values: "Foreground", "Background", "Orphan", "nil"'
+        )
+    wanted = POLICY_FINALIZER[policy]
+    kept = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
+    if wanted == ORPHAN and not call.plane.store.has_dependents(metadata["uid"]):
+        wanted = None  # nothing to orphan: spare everybody the detour
+    return _with_cleanup(target, [*kept, wanted] if wanted else kept)
+
+
+def _with_cleanup(target: Target, finalizers: list[str]) -> list[str]:
+    """Definitions wait until their objects are gone."""
+    if target.kind.key == CRDS and CRD_CLEANUP not in finalizers:
+        return [*finalizers, CRD_CLEANUP]
+    return finalizers
+
+
+def _grace_seconds(target: Target, options: DeleteOptions, obj: JsonObject) -> int:
+    """Only pods that run somewhere have a grace period: their kubelet ends them, then deletes with 0."""
+    if target.kind.storage_key != PODS:
+        return 0
+    spec: dict[str, Any] = obj.get("spec") or {}
+    if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in {
+        "Succeeded",
+        "Failed",
+    }:
+        return 0
+    if options.grace_seconds is not None:
+        return max(options.grace_seconds, 0) if options.grace_seconds >= 0 else 1
+    grace = spec.get("terminationGracePeriodSeconds")
+    return DEFAULT_POD_GRACE_SECONDS if grace is None else int(grace)

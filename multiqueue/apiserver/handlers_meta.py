@@ -1,0 +1,121 @@
+"""Everything that is not about objects: discovery, OpenAPI, version, health."""
+
+from collections.abc import Mapping
+
+import orjson
+from aiohttp import web
+
+from multiqueue.apiserver import discovery, openapi
+from multiqueue.apiserver.kinds import JsonObject, Registry
+
+HEALTH_CHECKS = ("ping", "storage", "poststarthook/crd-informer-synced")
+JSON = "application/json"
+
+
+class MetaHandlers:
+    """Answers from the registry alone."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def answer(
+        self, path: str, http: web.BaseRequest, query: Mapping[str, str]
+    ) -> web.Response | None:
+        """The answer at a path; None: nothing is there."""
+        parts = path.strip("/").split("/")
+        match parts:
+            case ["healthz" | "readyz" | "livez" as name, *checks]:
+                return _health(name, checks, query)
+            case ["version"]:
+                return _json(discovery.server_version())
+            case ["openapi", *rest]:
+                return self._openapi(rest, http, query)
+            case ["api" | "apis", *_]:
+                return self._discovery(parts, http)
+            case [""]:
+                return _json({"paths": self._paths()})
+        return None
+
+    def _discovery(self, parts: list[str], http: web.BaseRequest) -> web.Response | None:
+        registry = self._registry
+        match parts:
+            case ["api" | "apis" as root]:
+                version = discovery.aggregated_version(http.headers.get("Accept", ""))
+                if version is not None:
+                    document = discovery.aggregated(registry, core=root == "api", version=version)
+                    return _json(document, content_type=discovery.content_type(version))
+                legacy = (
+                    discovery.api_versions()
+                    if root == "api"
+                    else discovery.api_group_list(registry)
+                )
+                return _json(legacy)
+            case ["api", version]:
+                return _json(discovery.api_resource_list(registry, "", version))
+            case ["apis", group]:
+                return _json(discovery.api_group(registry, group))
+            case ["apis", group, version]:
+                return _json(discovery.api_resource_list(registry, group, version))
+        return None
+
+    def _openapi(
+        self, rest: list[str], http: web.BaseRequest, query: Mapping[str, str]
+    ) -> web.Response | None:
+        match rest:
+            case ["v2"]:
+                return _bytes(openapi.swagger(self._registry))
+            case ["v3"]:
+                return _json(openapi.index(self._registry))
+            case ["v3", *path]:
+                return self._openapi_document("/".join(path), http, query)
+        return None
+
+    def _openapi_document(
+        self, path: str, http: web.BaseRequest, query: Mapping[str, str]
+    ) -> web.Response | None:
+        tag = openapi.document_hash(self._registry, path)
+        if tag is None:
+            return None
+        headers = {"ETag": f'"{tag}"'}
+        if query.get("hash") == tag:
+            headers["Cache-Control"] = "public, immutable"
+        if http.headers.get("If-None-Match") == headers["ETag"]:
+            return web.Response(status=304, headers=headers)
+        document = openapi.document(self._registry, path)
+        return None if document is None else _bytes(document, headers)
+
+    def _paths(self) -> list[str]:
+        paths = [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        for group in filter(None, self._registry.groups()):
+            paths.append(f"/apis/{group}")
+            paths += [f"/apis/{group}/{version}" for version in self._registry.versions(group)]
+        return sorted(paths)
+
+
+def _health(name: str, checks: list[str], query: Mapping[str, str]) -> web.Response | None:
+    if checks:
+        return web.Response(text="ok") if "/".join(checks) in HEALTH_CHECKS else None
+    if "verbose" not in query:
+        return web.Response(text="ok")
+    lines = [f"[+]{check} ok" for check in HEALTH_CHECKS]
+    return web.Response(text="\n".join([*lines, f"{name} check passed", ""]))
+
+
+def _json(document: JsonObject | None, content_type: str = JSON) -> web.Response | None:
+    if document is None:
+        return None
+    return web.Response(body=orjson.dumps(document), headers={"Content-Type": content_type})
+
+
+def _bytes(document: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(body=document, headers={"Content-Type": JSON, **(headers or {})})

@@ -1,0 +1,213 @@
+"""Requests about one object or collection: from HTTP to create, update, delete, and back."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from multiqueue.apiserver import status
+from multiqueue.apiserver.body import decode_object
+from multiqueue.apiserver.create import create
+from multiqueue.apiserver.delete import DeleteOptions, delete
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.handlers_watch import watch
+from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject, Scale, Subresource
+from multiqueue.apiserver.lists import Page, find_page, parse_revision, parse_selection
+from multiqueue.apiserver.namespaces import check_mortal
+from multiqueue.apiserver.patch import parse_patch
+from multiqueue.apiserver.plane import Call, Target
+from multiqueue.apiserver.representation import show_object, show_page
+from multiqueue.apiserver.request import Request
+from multiqueue.apiserver.scale import scale_of, through_scale
+from multiqueue.apiserver.schema import admit
+from multiqueue.apiserver.update import Change, Produce, update
+
+
+async def get(request: Request, target: Target) -> web.StreamResponse:
+    """GET an object."""
+    wanted = parse_revision(request.query.get("resourceVersion", ""))
+    store = request.plane.store
+    if wanted > store.revision:
+        raise status.too_large_resource_version(wanted, store.revision)
+    entry = store.get(target.kind.storage_key, target.namespace, target.name)
+    if entry is None:
+        await store.durable()  # an object that is gone, but not yet for good
+        raise status.not_found(target.kind, target.name)
+    await store.durable(entry.revision)
+    if target.subresource == "scale" and target.version.scale is not None:
+        return _answer_scale(request, target, target.version.scale, entry)
+    return request.answer(show_object(request, target, entry))
+
+
+async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
+    """GET a collection."""
+    if request.flag("watch"):
+        return await watch(request, target)
+    selection = parse_selection(target, request.query)
+    limit = request.number("limit") or 0
+    page = find_page(request.plane.store, selection, request.query, limit)
+    await request.plane.store.durable(page.revision)
+    return request.answer(show_page(request, target, page))
+
+
+async def post(request: Request, target: Target) -> web.StreamResponse:
+    """POST to a collection."""
+    raw = await request.body()
+    body = decode_object(raw, request.content_type)
+    call = request.call()
+    if target.kind.hooks.respond is not None:
+        return _respond(request, target, body, call)
+    entry = await create(call, target, body, raw=raw if _may_repeat_fields(request) else None)
+    return request.answer(show_object(request, target, entry), status=201)
+
+
+async def put(request: Request, target: Target) -> web.StreamResponse:
+    """PUT an object."""
+    raw = await request.body()
+    body = decode_object(raw, request.content_type)
+    raw_to_check = raw if _may_repeat_fields(request) else None
+    change = Change(produce=lambda _current: body, is_put=True, raw=raw_to_check)
+    return await _change(request, target, change)
+
+
+async def patch(request: Request, target: Target) -> web.StreamResponse:
+    """PATCH an object."""
+    produce = parse_patch(target, request.content_type, await request.body())
+    return await _change(request, target, Change(produce=produce))
+
+
+async def remove(request: Request, target: Target) -> web.StreamResponse:
+    """DELETE an object."""
+    options = await _delete_options(request)
+    check_mortal(target)
+    outcome = await delete(request.call(), target, options)
+    if outcome.gone:
+        entry = outcome.entry
+        return request.answer_object(status.success(target.kind, entry.name, entry.uid))
+    waits = options.propagation == "Foreground"
+    return request.answer(show_object(request, target, outcome.entry), status=202 if waits else 200)
+
+
+async def remove_collection(request: Request, target: Target) -> web.StreamResponse:
+    """DELETE what a selection finds."""
+    options = await _delete_options(request)
+    selection = parse_selection(target, request.query)
+    page = find_page(request.plane.store, selection, {}, 0)
+    call = request.call()
+    deleted: list[Entry] = []
+    for entry in page.entries:
+        single = Target(
+            kind=target.kind, version=target.version, namespace=entry.namespace, name=entry.name
+        )
+        check_mortal(single)
+        try:
+            deleted.append((await delete(call, single, options)).entry)
+        except status.StatusError as error:
+            if error.code != 404:
+                raise
+    return request.answer(show_page(request, target, Page(deleted, request.plane.store.revision)))
+
+
+async def change_subresource(
+    request: Request, target: Target, subresource: Subresource
+) -> web.StreamResponse:
+    """POST or PUT to a subresource other than status and scale."""
+    body = decode_object(await request.body(), request.content_type)
+    if not isinstance(body, dict):
+        raise status.bad_request("the body must be an object")
+    call = request.call()
+    if subresource.deletes:
+        return await _evict(request, target, body, call)
+    apply = subresource.apply
+    if apply is None:
+        raise status.method_not_allowed()
+
+    def produce(current: JsonObject) -> JsonObject:
+        try:
+            return apply(current, body, call)
+        except AdmissionRefused as refusal:
+            raise status.forbidden(target.kind, target.name, str(refusal)) from refusal
+        except ValueError as error:
+            raise status.conflict(target.kind, target.name, str(error)) from error
+
+    entry = await update(call, target, Change(produce=produce))
+    code = 201 if request.http.method == "POST" else 200
+    if subresource.answer is not None:
+        return request.answer_object(
+            subresource.answer(orjson.loads(target.raw(entry)), body), status=code
+        )
+    return request.answer(show_object(request, target, entry), status=code)
+
+
+async def _evict(
+    request: Request, target: Target, body: Mapping[str, Any], call: Call
+) -> web.StreamResponse:
+    options = _options_from(body.get("deleteOptions") or {}, {})
+    await delete(call, target, options)
+    return request.answer_object(
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
+        status=201,
+    )
+
+
+async def _change(request: Request, target: Target, change: Change) -> web.StreamResponse:
+    scale = target.version.scale if target.subresource == "scale" else None
+    if scale is not None:
+        produce: Produce = through_scale(target, scale, change.produce)
+        entry = await update(request.call(), target, Change(produce=produce))
+        return _answer_scale(request, target, scale, entry)
+    entry = await update(request.call(), target, change)
+    return request.answer(show_object(request, target, entry))
+
+
+def _answer_scale(request: Request, target: Target, scale: Scale, entry: Entry) -> web.Response:
+    return request.answer_object(scale_of(scale, orjson.loads(target.raw(entry))))
+
+
+def _respond(request: Request, target: Target, body: Any, call: Call) -> web.Response:
+    """Answer a review; nothing is stored."""
+    respond = target.kind.hooks.respond
+    assert respond is not None, "only virtual kinds come here"
+    if not isinstance(body, dict):
+        raise status.bad_request("the body must be an object")
+    admitted = admit(target.kind, target.version, body, field_validation=call.field_validation)
+    if admitted.bad_request is not None:
+        raise status.bad_request(admitted.bad_request)
+    if admitted.causes:
+        raise status.invalid(target.kind, "", admitted.causes)
+    return request.answer_object(respond(admitted.obj, call), status=201)
+
+
+def _may_repeat_fields(request: Request) -> bool:
+    """Duplicate fields are looked for in JSON only; YAML decoding keeps no trace of them."""
+    return request.content_type in {"", "application/json"}
+
+
+async def _delete_options(request: Request) -> DeleteOptions:
+    raw = await request.body()
+    body = decode_object(raw, request.content_type) if raw.strip() else {}
+    if not isinstance(body, dict):
+        raise status.bad_request("DeleteOptions must be an object")
+    if body.get("dryRun") and "dryRun" not in request.query:
+        request.query = {**request.query, "dryRun": str(body["dryRun"][0])}
+    return _options_from(body, request.query)
+
+
+def _options_from(body: Mapping[str, Any], query: Mapping[str, str]) -> DeleteOptions:
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or None
+    orphan = body.get("orphanDependents")
+    if orphan is not None and propagation is None:
+        propagation = "Orphan" if orphan else "Background"
+    try:
+        grace_seconds = int(grace) if grace is not None else None
+    except (TypeError, ValueError) as error:
+        raise status.bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}") from error
+    return DeleteOptions(
+        grace_seconds=grace_seconds,
+        propagation=propagation,
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+    )

@@ -1,0 +1,104 @@
+"""Patches: from a body and its content type to a function on objects."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.apiserver.body import decode_json
+from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.patch_strategic import apply_strategic_merge_patch
+from multiqueue.apiserver.plane import Target
+from multiqueue.apiserver.status import (
+    StatusError,
+    bad_request,
+    unprocessable,
+    unsupported_media_type,
+)
+from multiqueue.apiserver.update import Produce
+from multiqueue.lib.merge_patch import apply_merge_patch
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+APPLY_YAML = "application/apply-patch+yaml"
+APPLY_CBOR = "application/apply-patch+cbor"
+
+MAX_OPERATIONS = 10_000
+"""Kubernetes' limit for one JSON patch."""
+
+
+def parse_patch(target: Target, media_type: str, body: bytes) -> Produce:
+    """What a patch does to an object in the version of the request.
+
+    Raises:
+        StatusError: 400 malformed, 415 a type that the kind does not take.
+    """
+    supported = supported_types(target)
+    if media_type == APPLY_YAML:
+        # TODO(#4): server-side apply plugs in here: field sets per manager, conflicts, force.
+        raise StatusError(
+            415,
+            "UnsupportedMediaType",
+            "server-side apply is not available on this server yet; use client-side apply (kubectl apply without --server-side)",
+        )
+    if media_type not in supported:
+        raise unsupported_media_type(media_type, supported)
+    patch = decode_json(body)
+    if media_type == JSON_PATCH:
+        return _json_patch(patch)
+    if not isinstance(patch, dict):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
+        )
+    if media_type == MERGE_PATCH:
+        return lambda obj: apply_merge_patch(obj, patch)
+    return lambda obj: _strategic(obj, patch, target.version.schema)
+
+
+def supported_types(target: Target) -> tuple[str, ...]:
+    """Patch types that a kind takes: custom kinds know no strategic merge."""
+    if target.kind.builtin:
+        return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+    return (JSON_PATCH, MERGE_PATCH)
+
+
+def _strategic(obj: JsonObject, patch: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:
+    try:
+        return apply_strategic_merge_patch(obj, patch, schema)
+    except ValueError as error:
+        raise bad_request(str(error)) from error
+
+
+def _json_patch(operations: Any) -> Produce:
+    import jsonpatch
+
+    if not isinstance(operations, list):
+        raise bad_request(
+            "error decoding patch: json: cannot unmarshal into Go value of type jsonpatch.Patch"
+        )
+    if len(operations) > MAX_OPERATIONS:
+        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        raise StatusError(413, "RequestEntityTooLarge", message)
+    try:
+        patch = jsonpatch.JsonPatch(operations)
+    except (
+        jsonpatch.JsonPatchException,
+        jsonpatch.JsonPointerException,
+        TypeError,
+        KeyError,
+    ) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+
+    def produce(obj: JsonObject) -> Any:
+        try:
+            return patch.apply(obj, in_place=True)
+        except (
+            jsonpatch.JsonPatchException,
+            jsonpatch.JsonPointerException,
+            TypeError,
+            KeyError,
+        ) as error:
+            raise unprocessable(
+                f"the server rejected our request due to an error in our request: {error}"
+            ) from error
+
+    return produce

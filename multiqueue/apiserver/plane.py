@@ -1,0 +1,119 @@
+"""What every request shares: the kinds, the objects, the rules that apply to all of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.apiserver.auth import Authenticator, User
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, Registry
+from multiqueue.apiserver.schema import FieldValidation
+from multiqueue.apiserver.store import Store
+from multiqueue.apiserver.versions import in_version
+from multiqueue.kube.clock import Clock
+
+if TYPE_CHECKING:
+    from multiqueue.apiserver.admission import Admission
+
+
+@dataclass(slots=True, kw_only=True)
+class ControlPlane:
+    """The parts of a running server that operations on objects need."""
+
+    registry: Registry
+    store: Store
+    authenticator: Authenticator
+    clock: Clock
+    admission: "Admission"
+
+    def call(
+        self, user: User, *, dry_run: bool = False, field_validation: FieldValidation = "Ignore"
+    ) -> "Call":
+        """The context of one operation."""
+        return Call(
+            plane=self,
+            user_info=user,
+            now=self.clock.now(),
+            dry_run=dry_run,
+            field_validation=field_validation,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One operation: who asks, when, how; and the RequestContext that hooks of kinds see."""
+
+    plane: ControlPlane
+    user_info: User
+    now: datetime
+    dry_run: bool = False
+    field_validation: FieldValidation = "Ignore"
+    warnings: list[str] = field(default_factory=list)
+    """Texts for ``Warning: 299`` headers of the answer."""
+
+    @property
+    def user(self) -> Mapping[str, Any]:
+        """The UserInfo."""
+        return self.user_info.as_dict()
+
+    def warn(self, text: str) -> None:
+        """Add a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def get(
+        self, group: str, plural: str, namespace: str | None, name: str
+    ) -> Mapping[str, Any] | None:
+        """A stored object, in its storage version."""
+        entry = self.plane.store.get((group, plural), namespace or "", name)
+        return entry.decode() if entry else None
+
+    def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
+        """Stored objects, in their storage version."""
+        return map(Entry.decode, self.plane.store.collection((group, plural)).entries(namespace))
+
+    def authenticate(self, token: str) -> Mapping[str, Any] | None:
+        """The user that a bearer token stands for."""
+        user = self.plane.authenticator.user_of_token(token)
+        return user.as_dict() if user else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which object or collection an operation is about, and in which version."""
+
+    kind: Kind
+    version: KindVersion
+    namespace: str = ""
+    """Empty for cluster-scoped kinds, and for lists over all namespaces."""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """``batch/v1``."""
+        return self.kind.api_version(self.version.name)
+
+    def raw(self, entry: Entry) -> bytes:
+        """An object's JSON in this version."""
+        return in_version(self.kind, self.version, entry)
+
+    def find(self, call: Call) -> Entry | None:
+        """The object."""
+        return call.plane.store.get(self.kind.storage_key, self.namespace, self.name)
+
+
+def target_of(kind: Kind, entry: Entry) -> Target:
+    """An object as the server itself addresses it: in its storage version."""
+    return Target(
+        kind=kind, version=kind.storage_version, namespace=entry.namespace, name=entry.name
+    )
+
+
+def object_of(raw: bytes) -> JsonObject:
+    """Decode what :meth:`Target.raw` gave."""
+    import orjson
+
+    obj: JsonObject = orjson.loads(raw)
+    return obj

@@ -1,0 +1,196 @@
+"""One HTTP request as handlers need it: query, user, wanted representation, and how to answer."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import orjson
+from aiohttp import web
+
+from multiqueue.apiserver.auth import User
+from multiqueue.apiserver.body import MAX_BYTES, media_type, too_large
+from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.plane import Call, ControlPlane
+from multiqueue.apiserver.schema import FieldValidation
+from multiqueue.apiserver.status import StatusError, bad_request, not_acceptable
+
+JSON = "application/json"
+YAML = "application/yaml"
+Form = Literal["Object", "Table", "PartialObjectMetadata"]
+_ACCEPTED = (JSON, YAML)
+_ANY = {"*/*", "application/*", JSON}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the Accept header asks for."""
+
+    form: Form = "Object"
+    media_type: str = JSON
+    meta_version: str = "v1"
+
+
+_PLAIN = Wanted()
+
+
+@dataclass(slots=True)
+class Request:
+    """A request of a known user."""
+
+    http: web.BaseRequest
+    plane: ControlPlane
+    user: User
+    query: Mapping[str, str]
+    wanted: Wanted
+    warnings: list[str] = field(default_factory=list)
+
+    def call(self) -> Call:
+        """The context of the operation that this request asks for.
+
+        Raises:
+            StatusError: 400, a query parameter is malformed.
+        """
+        call = self.plane.call(
+            self.user,
+            dry_run=_dry_run(self.query.get("dryRun", "")),
+            field_validation=_validation(self.query),
+        )
+        call.warnings = self.warnings
+        return call
+
+    def flag(self, name: str) -> bool:
+        """A boolean query parameter, as Go parses it."""
+        value = self.query.get(name)
+        return value is not None and value.lower() not in {"0", "false", "f"}
+
+    def number(self, name: str) -> int | None:
+        """An integer query parameter.
+
+        Raises:
+            StatusError: 400.
+        """
+        text = self.query.get(name)
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError as error:
+            raise bad_request(f'{name}: Invalid value: "{text}": must be an integer') from error
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises:
+            StatusError: 413.
+        """
+        try:
+            return await self.http.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise too_large() from error
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return media_type(self.http.headers.get("Content-Type", ""))
+
+    def answer(self, body: bytes, *, status: int = 200) -> web.Response:
+        """An answer with JSON that is already encoded."""
+        headers = {"Cache-Control": "no-cache, private"}
+        content_type = JSON
+        if self.wanted.media_type == YAML:
+            body, content_type = to_yaml(body), YAML
+        response = web.Response(
+            body=body, status=status, headers=headers, content_type=content_type
+        )
+        for warning in self.warnings:
+            response.headers.add("Warning", f"299 - {_quoted(warning)}")
+        return response
+
+    def answer_object(self, obj: JsonObject, *, status: int = 200) -> web.Response:
+        """An answer with an object."""
+        return self.answer(orjson.dumps(obj), status=status)
+
+
+def parse_accept(accept: str) -> Wanted:
+    """The first representation in an Accept header that can be produced.
+
+    Raises:
+        StatusError: 406.
+    """
+    if not accept or accept in _ANY:
+        return _PLAIN
+    for clause in accept.split(","):
+        name, *parameters = (part.strip() for part in clause.split(";"))
+        given = dict(part.partition("=")[::2] for part in parameters)
+        if name not in {*_ANY, YAML}:
+            continue
+        kind = YAML if name == YAML else JSON
+        wanted = given.get("as", "")
+        if not wanted:
+            return Wanted("Object", kind)
+        if given.get("g") == "meta.k8s.io" and given.get("v") in {"v1", "v1beta1"}:
+            if wanted == "Table":
+                return Wanted("Table", kind, given["v"])
+            if wanted in {"PartialObjectMetadata", "PartialObjectMetadataList"}:
+                return Wanted("PartialObjectMetadata", kind, given["v"])
+    raise not_acceptable(_ACCEPTED)
+
+
+def status_response(error: StatusError) -> web.Response:
+    """The answer to a request that failed."""
+    return web.Response(
+        body=orjson.dumps(error.body()), status=error.code, headers=error.headers, content_type=JSON
+    )
+
+
+def to_yaml(body: bytes) -> bytes:
+    """JSON as YAML."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(orjson.loads(body), Dumper=dumper)
+    return text.encode()
+
+
+class _Request(web.BaseRequest):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._client_max_size = MAX_BYTES
+
+
+def make_request(*args: Any) -> web.BaseRequest:
+    """Requests with Kubernetes' body limit; for ``web.Server``'s ``request_factory``."""
+    return _Request(*args, asyncio.get_running_loop())
+
+
+def _dry_run(value: str) -> bool:
+    if value not in {"", "All"}:
+        raise bad_request(
+            f'Invalid value: "{value}": dryRun: Unsupported value: "{value}": supported values: "All"'
+        )
+    return value == "All"
+
+
+def _validation(query: Mapping[str, str]) -> FieldValidation:
+    value = query.get("fieldValidation") or "Warn"
+    if value not in {"Strict", "Warn", "Ignore"}:
+        supported = '"Ignore", "Strict", "Warn"'
+        raise bad_request(
+            f'fieldValidation: Unsupported value: "{value}": supported values: {supported}'
+        )
+    return cast("FieldValidation", value)
+
+
+def _quoted(text: str) -> str:
+    """A quoted-string of RFC 7230, on one line."""
+    safe = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + " ".join(safe.split()) + '"'
+
+
+def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The first value of each query parameter."""
+    query: dict[str, str] = {}
+    for name, value in pairs:
+        query.setdefault(name, value)
+    return query

@@ -1,0 +1,54 @@
+"""From a URL path to what it names. Pure text; whether it is served is for the handlers to say."""
+
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A resource path: ``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``."""
+
+    group: str
+    version: str
+    plural: str
+    namespace: str | None = None
+    name: str = ""
+    subresource: str = ""
+    legacy_watch: bool = False
+    """``/api/v1/watch/...``: the old way to ask for a watch."""
+
+
+def parse_route(path: str) -> Route | None:
+    """The resource that a raw (still escaped) path names; None if it is not a resource path.
+
+    ``/api/v1/namespaces/a`` is the object "a" of ``namespaces``; ``/api/v1/namespaces/a/pods`` are pods in "a";
+    ``status`` and ``finalize`` after a namespace are its subresources.
+    """
+    parts = [unquote(part) if "%" in part else part for part in path.split("/")]
+    if parts[-1] == "":
+        parts.pop()
+    if len(parts) < 2 or not all(parts[1:]):
+        return None
+    if parts[1] == "api":
+        group, rest = "", parts[2:]
+    elif parts[1] == "apis" and len(parts) > 2:
+        group, rest = parts[2], parts[3:]
+    else:
+        return None
+    if len(rest) < 2:
+        return None
+    version, *tail = rest
+    legacy_watch = tail[0] == "watch" and len(tail) > 1
+    if legacy_watch:
+        tail = tail[1:]
+    namespace = None
+    if (
+        tail[0] == "namespaces"
+        and len(tail) > 2
+        and (len(tail) > 3 or tail[2] not in {"status", "finalize"})
+    ):
+        namespace, tail = tail[1], tail[2:]
+    if len(tail) > 3:
+        return None
+    plural, name, subresource = (*tail, "", "")[:3]
+    return Route(group, version, plural, namespace, name, subresource, legacy_watch)

@@ -1,0 +1,227 @@
+"""The embedded Kubernetes API server: options in, a listening server out."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+from multiqueue.apiserver import crds, namespaces
+from multiqueue.apiserver.admission import Admission
+from multiqueue.apiserver.auth import ADMIN, API_SERVER, Authenticator, User, new_token
+from multiqueue.apiserver.builtin.registry import builtin_registry
+from multiqueue.apiserver.certificates import Authority, create_authority, server_context
+from multiqueue.apiserver.converters import Converters
+from multiqueue.apiserver.crds import CrdController
+from multiqueue.apiserver.create import create
+from multiqueue.apiserver.gc import GarbageCollector
+from multiqueue.apiserver.handlers import Handlers
+from multiqueue.apiserver.handlers_meta import MetaHandlers
+from multiqueue.apiserver.kinds import GroupPlural
+from multiqueue.apiserver.kubeconfig import build_kubeconfig
+from multiqueue.apiserver.namespaces import NamespaceController
+from multiqueue.apiserver.plane import ControlPlane, Target
+from multiqueue.apiserver.request import make_request
+from multiqueue.apiserver.storage import Saved, Storage
+from multiqueue.apiserver.storage_memory import MemoryStorage
+from multiqueue.apiserver.storage_sqlite import SqliteStorage
+from multiqueue.apiserver.store import Store
+from multiqueue.apiserver.update import Change, update
+from multiqueue.kube.clock import Clock, SystemClock
+
+DATABASE = "objects.sqlite3"
+SHUTDOWN_SECONDS = 1.0
+"""How long requests in flight may take when the server stops; watches are ended first."""
+TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerOptions:
+    """How a server is to be."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0: any free one."""
+    data_dir: Path | None = None
+    """Where objects, tokens and certificates are kept; None: in memory only."""
+    tls: bool = True
+    crds: Sequence[Mapping[str, Any]] = ()
+    """Definitions that are created, or replaced, at the start."""
+    converters: Converters = field(default_factory=dict)
+    """(group, kind) -> function (object, wanted apiVersion) -> object, for kinds with several versions."""
+    tokens: Mapping[str, User] = field(default_factory=dict)
+    """Bearer tokens besides that of the administrator."""
+    clock: Clock = field(default_factory=SystemClock)
+    history_length: int = 4096
+    """Changes per kind that a watch can start behind."""
+    services: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """(namespace, name) of a Service -> base URL: where webhooks that name a service are reached."""
+
+
+class ApiServer:
+    """A server that is started once and stopped once; ``async with`` does both."""
+
+    def __init__(self, options: ServerOptions | None = None) -> None:
+        self.options = options or ServerOptions()
+        self.url = ""
+        self._token = ""
+        self._authority: Authority | None = None
+        self._storage: Storage = _storage(self.options)
+        self._plane: ControlPlane | None = None
+        self._web: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> str:
+        """Load, listen, and answer the URL."""
+        saved = self._storage.open()
+        self._load_secrets(saved)
+        plane = self._plane = self._build_plane()
+        self._start_controllers(plane, saved)
+        await self._create_initial_objects(plane)
+        handlers = Handlers(plane, MetaHandlers(plane.registry))
+        self._web = web.Server(
+            handlers, request_factory=make_request, handler_cancellation=True, access_log=None
+        )
+        await self._listen(self._web)
+        return self.url
+
+    async def stop(self) -> None:
+        """End watches, answer what is in flight, write what is queued."""
+        if self._listener is not None:
+            self._listener.close()
+        if self._plane is not None:
+            self._plane.store.close_watches()
+        if self._web is not None:
+            await self._web.shutdown(SHUTDOWN_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+        if self._plane is not None:
+            await self._plane.admission.close()
+        self._storage.close()
+        await asyncio.sleep(0)  # let the last confirmations of the storage arrive
+
+    def kubeconfig(self, *, name: str = "multiqueue", namespace: str = "default") -> dict[str, Any]:
+        """A kubeconfig for the administrator."""
+        assert self.url, "the server is not started"
+        authority = self._authority.certificate if self._authority else None
+        return build_kubeconfig(
+            url=self.url, authority=authority, token=self._token, name=name, namespace=namespace
+        )
+
+    # ------------------------------------------------------------------ start
+    def _load_secrets(self, saved: Saved) -> None:
+        self._token = saved.settings.get(TOKEN, b"").decode()
+        if not self._token:
+            self._token = new_token()
+            self._storage.save_setting(TOKEN, self._token.encode())
+        if not self.options.tls:
+            return
+        if CA_KEY in saved.settings:
+            self._authority = Authority(saved.settings[CA_CERTIFICATE], saved.settings[CA_KEY])
+        else:
+            self._authority = create_authority(self.options.clock.now())
+            self._storage.save_setting(CA_CERTIFICATE, self._authority.certificate)
+            self._storage.save_setting(CA_KEY, self._authority.key)
+
+    def _build_plane(self) -> ControlPlane:
+        registry = builtin_registry()
+
+        def fields_of(key: GroupPlural, obj: Mapping[str, Any]) -> Mapping[str, str]:
+            kind = registry.get(*key)
+            readers = kind.storage_version.selectable_fields if kind is not None else {}
+            return {name: read(obj) for name, read in readers.items()}
+
+        store = Store(
+            self._storage, fields_of=fields_of, history_length=self.options.history_length
+        )
+        return ControlPlane(
+            registry=registry,
+            store=store,
+            authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}),
+            clock=self.options.clock,
+            admission=Admission(store, registry, self.options.services),
+        )
+
+    def _start_controllers(self, plane: ControlPlane, saved: Saved) -> None:
+        crd_controller = CrdController(plane, self.options.converters)
+        namespace_controller, collector = NamespaceController(plane), GarbageCollector(plane)
+        objects = list(saved.objects)
+        plane.store.load(saved.revision, [each for each in objects if each[0] == crds.KEY])
+        crd_controller.resume()
+        plane.store.load(
+            saved.revision,
+            [(key, _current(plane, key, raw)) for key, raw in objects if key != crds.KEY],
+        )
+        namespace_controller.resume()
+        collector.resume()
+        plane.store.start()
+        for controller in (crd_controller, namespace_controller, collector):
+            plane.store.observers.append(controller.observe)
+            task = asyncio.create_task(controller.background.run(), name=controller.background.name)
+            self._tasks.append(task)
+
+    async def _create_initial_objects(self, plane: ControlPlane) -> None:
+        namespaces.create_initial(plane.store, plane.clock.now())
+        kind = plane.registry.get(*crds.KEY)
+        assert kind is not None, "definitions are built in"
+        call = plane.call(API_SERVER)
+        for crd in self.options.crds:
+            target = Target(kind=kind, version=kind.storage_version, name=crd["metadata"]["name"])
+            if target.find(call) is None:
+                await create(call, target, crd)
+            else:
+                await update(call, target, Change(produce=_replacement(crd)))
+        await plane.store.durable()
+
+    async def _listen(self, server: web.Server) -> None:
+        options = self.options
+        context = None
+        if self._authority is not None:
+            hosts = list(dict.fromkeys(("127.0.0.1", "localhost", options.host)))
+            context = server_context(self._authority, hosts, options.clock.now())
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(server, options.host, options.port, ssl=context)
+        port = self._listener.sockets[0].getsockname()[1]
+        self.url = f"{'https' if context else 'http'}://{options.host}:{port}"
+
+
+def _storage(options: ServerOptions) -> Storage:
+    if options.data_dir is None:
+        return MemoryStorage()
+    return SqliteStorage(options.data_dir / DATABASE)
+
+
+def _current(plane: ControlPlane, key: GroupPlural, raw: bytes) -> bytes:
+    kind = plane.registry.get(*key)
+    return raw if kind is None else crds.migrated(kind, raw)
+
+
+def _replacement(crd: Mapping[str, Any]) -> Any:
+    """A definition from the options replaces the stored one, but keeps what the server knows about it."""
+
+    def produce(current: dict[str, Any]) -> dict[str, Any]:
+        metadata = {**current["metadata"], **crd["metadata"]}
+        return {**crd, "metadata": metadata, "status": current.get("status")}
+
+    return produce

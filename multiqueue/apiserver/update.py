@@ -1,0 +1,189 @@
+"""Update: replace or patch an object, or its status."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.apiserver import crds
+from multiqueue.apiserver.admission import Review
+from multiqueue.apiserver.causes import Cause
+from multiqueue.apiserver.causes import invalid as invalid_cause
+from multiqueue.apiserver.delete import is_finished
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
+from multiqueue.apiserver.metadata import (
+    changed_outside_status,
+    check_identity,
+    check_precondition,
+    check_update_identity,
+    keep_server_fields,
+    metadata_causes,
+)
+from multiqueue.apiserver.plane import Call, Target
+from multiqueue.apiserver.schema import Admitted, admit, validate_status, validate_update
+from multiqueue.apiserver.status import bad_request, conflict, forbidden, invalid, not_found
+from multiqueue.apiserver.versions import decode_in, to_storage
+
+STATUS = "status"
+ATTEMPTS = 5
+"""How often an update without a resourceVersion starts over because the object changed while webhooks were asked."""
+
+Produce = Callable[[JsonObject], Any]
+"""From a fresh copy of the current object, in the version of the request, to the wanted one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """How an update comes about."""
+
+    produce: Produce
+    is_put: bool = False
+    """A whole object was sent: its uid is a precondition, and custom resources must say their resourceVersion."""
+    raw: bytes | None = None
+    """The bytes of a sent object, to find duplicate fields."""
+
+
+async def update(call: Call, target: Target, change: Change) -> Entry:
+    """Change an object; ``target.subresource`` is "" or "status" (others change it like "").
+
+    Raises:
+        StatusError: 400, 403, 404, 409, 422, or what a webhook says.
+    """
+    for _ in range(ATTEMPTS):
+        entry = target.find(call)
+        if entry is None:
+            raise not_found(target.kind, target.name)
+        outcome = await _update_once(call, target, change, entry)
+        if outcome is not None:
+            return outcome
+    raise conflict(target.kind, target.name)
+
+
+async def _update_once(call: Call, target: Target, change: Change, entry: Entry) -> Entry | None:
+    """Apply the change to one state of the object; None: the object changed meanwhile."""
+    kind, version, admission = target.kind, target.version, call.plane.admission
+    old = decode_in(kind, version, entry)
+    new, admitted = _prepared(call, target, change, entry, old)
+    review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
+    judged = admission.concerns(review)
+    if judged and (changed := await admission.mutate(call, review)) is not None:
+        admitted = admit(kind, version, check_identity(changed, target))
+        new = _owned_by_server(target, admitted.obj, old)
+    if causes := [*admitted.causes, *_causes(call, target, new, old)]:
+        raise invalid(kind, target.name, causes)
+    if judged:
+        review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
+        await admission.validate(call, review)
+        if target.find(call) is not entry:
+            return None
+    return await _commit(call, target, new, entry)
+
+
+def _prepared(
+    call: Call, target: Target, change: Change, entry: Entry, old: JsonObject
+) -> tuple[JsonObject, Admitted]:
+    kind, version = target.kind, target.version
+    body = check_identity(change.produce(decode_in(kind, version, entry)), target)
+    check_update_identity(body, target)
+    metadata = body["metadata"]
+    _check_lock(target, change, entry, metadata)
+    if target.subresource == STATUS:
+        body = _with_new_status(target, body, old)
+    elif version.has_status:
+        body.pop(STATUS, None)
+        if STATUS in old:
+            body[STATUS] = old[STATUS]
+    admitted = admit(kind, version, body, field_validation=call.field_validation, raw=change.raw)
+    if admitted.bad_request is not None:
+        raise bad_request(admitted.bad_request)
+    for warning in admitted.warnings:
+        call.warn(warning)
+    new = admitted.obj
+    keep_server_fields(new, old)
+    if not admitted.causes:
+        prepare = (
+            kind.hooks.prepare_status if target.subresource == STATUS else kind.hooks.prepare_update
+        )
+        try:
+            prepare(new, old, call)
+        except AdmissionRefused as refusal:
+            raise forbidden(kind, target.name, str(refusal)) from refusal
+    return _owned_by_server(target, new, old), admitted
+
+
+def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObject) -> None:
+    """Optimistic concurrency: the resourceVersion, and the uid of a whole object, must be the current ones."""
+    revision = metadata.get("resourceVersion")
+    if change.is_put:
+        check_precondition(entry, target, uid=metadata.get("uid"), resource_version=None)
+        if not revision and not target.kind.builtin:
+            cause = invalid_cause("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(target.kind, target.name, [cause])
+    if revision and str(revision) != str(entry.revision):
+        raise conflict(target.kind, target.name)
+
+
+def _with_new_status(target: Target, body: JsonObject, old: JsonObject) -> JsonObject:
+    """The old object with the new status; built-in kinds also take labels and annotations along."""
+    metadata = (
+        body["metadata"]
+        if target.kind.builtin
+        else {
+            **old["metadata"],
+            **({"uid": body["metadata"]["uid"]} if body["metadata"].get("uid") else {}),
+        }
+    )
+    combined = {**old, "metadata": dict(metadata)}
+    combined.pop(STATUS, None)
+    if STATUS in body:
+        combined[STATUS] = body[STATUS]
+    return combined
+
+
+def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonObject:
+    keep_server_fields(new, old)
+    if (
+        target.kind.has_generation
+        and target.subresource != STATUS
+        and changed_outside_status(new, old, has_status=target.version.has_status)
+    ):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    return new
+
+
+def _causes(call: Call, target: Target, new: JsonObject, old: JsonObject) -> list[Cause]:
+    validate = validate_status if target.subresource == STATUS else validate_update
+    causes = metadata_causes(new, old)
+    return causes + [
+        cause
+        for cause in validate(target.kind, target.version, new, old, call)
+        if cause not in causes
+    ]
+
+
+async def _commit(call: Call, target: Target, new: JsonObject, entry: Entry) -> Entry:
+    kind, version, store = target.kind, target.version, call.plane.store
+    if kind.hooks.warnings is not None and target.subresource != STATUS:
+        for warning in kind.hooks.warnings(new):
+            call.warn(warning)
+    stored = to_storage(kind, version, new)
+    if stored == entry.decode():
+        await store.durable(entry.revision)
+        return entry
+    if call.dry_run:
+        return store.make_entry(kind.storage_key, stored, entry.revision)
+    if kind.key == crds.KEY:
+        crds.establish(call, stored)
+    if is_finished(stored):
+        last = store.remove(entry, stored)
+    else:
+        last = store.put(kind.storage_key, stored)
+    await store.durable(last.revision)
+    return last
+
+
+def _options(call: Call) -> JsonObject:
+    options: JsonObject = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
+    if call.dry_run:
+        options["dryRun"] = ["All"]
+    return options

@@ -1,0 +1,46 @@
+"""The same object in another version of its kind."""
+
+import orjson
+
+from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
+
+
+def is_stored_in(kind: Kind, version: KindVersion) -> bool:
+    """Whether objects are kept exactly as this version shows them."""
+    return version.storage and kind.stored_as is None
+
+
+def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+    """An object's JSON in a version; made once per state."""
+    if is_stored_in(kind, version):
+        return entry.raw
+    key = kind.api_version(version.name)
+    raw = entry.versions.get(key)
+    if raw is None:
+        raw = entry.versions[key] = orjson.dumps(from_storage(kind, version, entry.decode()))
+    return raw
+
+
+def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+    """A fresh copy of an object in a version."""
+    obj: JsonObject = orjson.loads(in_version(kind, version, entry))
+    return obj
+
+
+def from_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
+    """Convert from the storage version; takes the object over."""
+    if is_stored_in(kind, version):
+        return obj
+    if version.from_storage is not None:
+        return version.from_storage(obj)
+    return {**obj, "apiVersion": kind.api_version(version.name), "kind": kind.kind}
+
+
+def to_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
+    """Convert to the storage version; takes the object over."""
+    if is_stored_in(kind, version):
+        return obj
+    if version.to_storage is not None:
+        return version.to_storage(obj)
+    return {**obj, "apiVersion": kind.api_version(kind.storage_version.name), "kind": kind.kind}
