@@ -1,8 +1,9 @@
 """From a CustomResourceDefinition to the kind it defines."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from multiqueue.apiserver.jsonpath import compile_path
 from multiqueue.apiserver.kinds import Kind, KindVersion, PrinterColumn, Scale
 
 
@@ -37,6 +38,7 @@ def _version(version: Mapping[str, Any]) -> KindVersion:
         deprecation_warning=version.get("deprecationWarning") or "",
         schema=schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        selectable_fields=dict(map(_selectable, version.get("selectableFields") or ())),
         has_status=subresources.get("status") is not None,
         scale=Scale(
             spec_replicas_path=scale["specReplicasPath"],
@@ -57,3 +59,17 @@ def _column(column: Mapping[str, Any]) -> PrinterColumn:
         priority=column.get("priority") or 0,
         json_path=column["jsonPath"],
     )
+
+
+def _selectable(field: Mapping[str, Any]) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
+    """Label and reader of a selectable field; a missing value reads as empty, a boolean as in JSON."""
+    find = compile_path(field["jsonPath"])
+
+    def read(obj: Mapping[str, Any]) -> str:
+        found = find(obj)
+        value = found[0] if found else None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return field["jsonPath"].removeprefix("."), read

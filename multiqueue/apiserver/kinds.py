@@ -150,6 +150,8 @@ class KindVersion:
     )
     columns: tuple[PrinterColumn, ...] = ()
     """Without the leading Name column; empty means Name and Age."""
+    leading_name: bool = True
+    """False for the rare kind whose Table does not begin with the name (Events)."""
     selectable_fields: Mapping[str, Callable[[Mapping[str, Any]], str]] = field(default_factory=dict)
     """Field selector label, e.g. ``spec.nodeName``, to its value; ``metadata.name`` and ``.namespace`` always work."""
     has_status: bool = False
@@ -223,7 +225,7 @@ class Kind:
         return next((subresource for subresource in self.subresources if subresource.name == name), None)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Registry:
     """All served kinds. ``generation`` grows with every change: discovery and OpenAPI are cached by it."""
 

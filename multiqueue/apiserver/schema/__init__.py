@@ -9,4 +9,11 @@ from multiqueue.apiserver.schema.admit import (
     validate_update,
 )
 
-__all__ = ["Admitted", "FieldValidation", "admit", "validate_create", "validate_status", "validate_update"]
+__all__ = [
+    "Admitted",
+    "FieldValidation",
+    "admit",
+    "validate_create",
+    "validate_status",
+    "validate_update",
+]

@@ -2,10 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+from weakref import WeakKeyDictionary
 
+from multiqueue.apiserver.builtin.types import schema_of
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, RequestContext
+from multiqueue.apiserver.schema.metadata import validate_metadata
+from multiqueue.apiserver.schema.strict import duplicate_fields, unknown_fields
+from multiqueue.apiserver.schema.structural import compile_structural
+from multiqueue.apiserver.schema.typed import Findings, MismatchError, compile_typed, mismatch
+from multiqueue.apiserver.schema.validate import Validator
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
 
@@ -21,9 +28,18 @@ class Admitted:
     strict_errors: list[str] = field(default_factory=list)
     """With Strict: ``unknown field "spec.foo"``, ``duplicate field "spec"``."""
     bad_request: str | None = None
-    """Message of a 400 BadRequest: the body cannot be decoded as this kind (or strict errors)."""
+    """Message of a 400 BadRequest: the body cannot be decoded as this kind, or has strict errors."""
     causes: list[Cause] = field(default_factory=list)
-    """Message of a 422 Invalid: wrong types or values by the schema."""
+    """Causes of a 422 Invalid: wrong types or values by the schema."""
+
+
+class RuleEvaluator(Protocol):
+    """Evaluates the ``x-kubernetes-validations`` of a schema; none is installed yet."""
+
+    def causes(
+        self, version: KindVersion, obj: Mapping[str, Any], old: Mapping[str, Any] | None
+    ) -> list[Cause]:
+        """What the rules say about an object; ``old`` for transition rules."""
 
 
 def admit(
@@ -43,29 +59,174 @@ def admit(
         field_validation: the query parameter of the same name.
         raw: the bytes of the body, to find duplicate fields; None for patched objects.
     """
-    _ = kind, version, field_validation, raw
-    return Admitted(obj=dict(obj))
+    engine = _engine(kind, version)
+    findings = Findings()
+    try:
+        clean = engine.decode(obj, findings)
+    except MismatchError:
+        text = f"{_undecodable(kind, version)}: {engine.mismatch(obj)}"
+        return Admitted(obj=dict(obj), bad_request=text)
+    admitted = Admitted(obj=clean)
+    if field_validation != "Ignore":
+        _report(engine, admitted, obj, findings, raw, strict=field_validation == "Strict")
+    if admitted.strict_errors:
+        errors = ", ".join(admitted.strict_errors)
+        admitted.bad_request = f"{_undecodable(kind, version)}: strict decoding error: {errors}"
+        return admitted
+    kind.hooks.default(clean)
+    admitted.causes = engine.causes(clean, findings)
+    return admitted
+
+
+def _undecodable(kind: Kind, version: KindVersion) -> str:
+    return f'{kind.kind} in version "{version.name}" cannot be handled as a {kind.kind}'
+
+
+def _report(
+    engine: "Engine",
+    admitted: Admitted,
+    obj: Mapping[str, Any],
+    findings: Findings,
+    raw: bytes | None,
+    *,
+    strict: bool,
+) -> None:
+    texts: list[str] = []
+    if findings.dropped:
+        texts += [f'unknown field "{path}"' for path in engine.unknown(obj)]
+    if raw is not None:
+        texts += [f'duplicate field "{path}"' for path in duplicate_fields(raw, obj)]
+    if strict:
+        admitted.strict_errors = texts
+    else:
+        admitted.warnings = texts
+
+
+class Engine(Protocol):
+    """How the objects of one version are decoded and checked."""
+
+    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+        """A pruned copy. Raises MismatchError."""
+
+    def mismatch(self, obj: Mapping[str, Any]) -> str:
+        """Words for that MismatchError."""
+
+    def unknown(self, obj: Mapping[str, Any]) -> list[str]:
+        """Paths of unknown fields."""
+
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+        """What is wrong by the schema."""
+
+
+class TypedEngine:
+    """Built-in kinds: decoded into their types; their own hooks validate."""
+
+    def __init__(self, version: KindVersion) -> None:
+        self._schema = version.schema
+        self._coerce = compile_typed(version.schema)
+
+    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+        """See Engine."""
+        clean: JsonObject = self._coerce(obj, findings)
+        return clean
+
+    def mismatch(self, obj: Mapping[str, Any]) -> str:
+        """See Engine."""
+        return mismatch(self._schema, obj)
+
+    def unknown(self, obj: Mapping[str, Any]) -> list[str]:
+        """See Engine."""
+        return unknown_fields(self._schema, obj)
+
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+        """See Engine."""
+        _ = obj, findings
+        return []
+
+
+class StructuralEngine:
+    """Custom kinds: everything by the schema of their CustomResourceDefinition."""
+
+    def __init__(self, version: KindVersion) -> None:
+        self._schema = version.schema
+        self._walk = compile_structural(version.schema, root=True)
+        self._validator = Validator(version.schema)
+
+    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+        """See Engine."""
+        clean: JsonObject = self._walk(obj, findings)
+        return clean
+
+    def mismatch(self, obj: Mapping[str, Any]) -> str:
+        """Only metadata can mismatch; the rest is left to validation."""
+        return mismatch({"properties": _IMPLIED}, obj)
+
+    def unknown(self, obj: Mapping[str, Any]) -> list[str]:
+        """See Engine."""
+        properties = {**self._schema.get("properties", {}), **_IMPLIED}
+        return unknown_fields({**self._schema, "properties": properties}, obj)
+
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+        """See Engine."""
+        return self._validator.causes(obj, duplicates=findings.duplicates)
+
+
+_IMPLIED: Mapping[str, Any] = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": schema_of("meta.ObjectMeta"),
+}
+
+_engines: WeakKeyDictionary[KindVersion, Engine] = WeakKeyDictionary()
+
+
+def _engine(kind: Kind, version: KindVersion) -> Engine:
+    engine = _engines.get(version)
+    if engine is None:
+        engine = _engines[version] = (
+            TypedEngine(version) if kind.builtin else StructuralEngine(version)
+        )
+    return engine
 
 
 def validate_create(
-    kind: Kind, version: KindVersion, obj: JsonObject, context: RequestContext
+    kind: Kind,
+    version: KindVersion,
+    obj: JsonObject,
+    context: RequestContext,
+    *,
+    rules: RuleEvaluator | None = None,
 ) -> list[Cause]:
     """Metadata and the kind's own rules for a new object; the schema was checked by :func:`admit`."""
-    _ = version
-    return kind.hooks.validate_create(obj, context)
+    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
+    causes += kind.hooks.validate_create(obj, context)
+    return causes + (rules.causes(version, obj, None) if rules else [])
 
 
 def validate_update(
-    kind: Kind, version: KindVersion, obj: JsonObject, old: Mapping[str, Any], context: RequestContext
+    kind: Kind,
+    version: KindVersion,
+    obj: JsonObject,
+    old: Mapping[str, Any],
+    context: RequestContext,
+    *,
+    rules: RuleEvaluator | None = None,
 ) -> list[Cause]:
     """The same for an update; ``old`` in the same version."""
-    _ = version
-    return kind.hooks.validate_update(obj, old, context)
+    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
+    causes += kind.hooks.validate_update(obj, old, context)
+    return causes + (rules.causes(version, obj, old) if rules else [])
 
 
 def validate_status(
-    kind: Kind, version: KindVersion, obj: JsonObject, old: Mapping[str, Any], context: RequestContext
+    kind: Kind,
+    version: KindVersion,
+    obj: JsonObject,
+    old: Mapping[str, Any],
+    context: RequestContext,
+    *,
+    rules: RuleEvaluator | None = None,
 ) -> list[Cause]:
     """The same for an update through the status subresource."""
-    _ = version
-    return kind.hooks.validate_status(obj, old, context)
+    causes = kind.hooks.validate_status(obj, old, context)
+    return causes + (rules.causes(version, obj, old) if rules else [])

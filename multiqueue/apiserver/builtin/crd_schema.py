@@ -1,0 +1,127 @@
+"""Whether a schema of a CustomResourceDefinition is structural, and can be used by this server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.apiserver.causes import Cause, forbidden, invalid, not_supported, required
+from multiqueue.apiserver.schema.validate import Validator
+
+Json = Mapping[str, Any]
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+LIST_TYPES = ("atomic", "set", "map")
+
+_KEYWORDS = frozenset({
+    "$ref", "$schema", "additionalItems", "additionalProperties", "allOf", "anyOf", "default", "definitions",
+    "dependencies", "description", "enum", "example", "exclusiveMaximum", "exclusiveMinimum", "externalDocs", "format",
+    "id", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minProperties",
+    "minimum", "multipleOf", "not", "nullable", "oneOf", "pattern", "patternProperties", "properties", "required", "title",
+    "type", "uniqueItems", "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-validations",
+})  # fmt: skip
+_NOT_ALLOWED = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
+
+
+def validate_schema(schema: Json, path: str) -> list[Cause]:
+    """What keeps a version's schema from being used."""
+    causes = []
+    if schema.get("type") != "object":
+        text = "must be object at the root"
+        causes.append(invalid(f"{path}.type", schema.get("type", ""), text))
+    causes += _structural(schema, path)
+    return causes or _usable(schema, path)
+
+
+def _usable(schema: Json, path: str) -> list[Cause]:
+    """The last word has the validator: patterns that do not compile, bounds of the wrong type."""
+    try:
+        Validator(schema)
+    except ValueError as error:
+        return [invalid(path, "", str(error).splitlines()[0])]
+    return []
+
+
+def _structural(schema: Json, path: str) -> list[Cause]:
+    causes = [
+        invalid(f"{path}.{keyword}", "", "is not a keyword of schemas")
+        for keyword in schema
+        if keyword not in _KEYWORDS
+    ]
+    causes += [
+        forbidden(f"{path}.{keyword}", f"{keyword} is not supported")
+        for keyword in _NOT_ALLOWED
+        if keyword in schema
+    ]
+    causes += [*_type(schema, path), *_lists(schema, path), *_objects(schema, path)]
+    for name, inner in schema.get("properties", {}).items():
+        causes += _structural(inner, f"{path}.properties[{name}]")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), Mapping):
+            causes += _structural(schema[keyword], f"{path}.{keyword}")
+    return causes
+
+
+def _type(schema: Json, path: str) -> list[Cause]:
+    given = schema.get("type", "")
+    free = schema.get("x-kubernetes-int-or-string") or schema.get(
+        "x-kubernetes-preserve-unknown-fields"
+    )
+    if not given:
+        return (
+            []
+            if free
+            else [required(f"{path}.type", "must not be empty for specified object fields")]
+        )
+    if given not in TYPES:
+        return [not_supported(f"{path}.type", given, TYPES)]
+    if schema.get("x-kubernetes-int-or-string"):
+        text = "must be empty if x-kubernetes-int-or-string is true"
+        return [invalid(f"{path}.type", given, text)]
+    return []
+
+
+def _lists(schema: Json, path: str) -> list[Cause]:
+    causes = []
+    if schema.get("type") == "array" and not isinstance(schema.get("items"), Mapping):
+        causes.append(required(f"{path}.items", "must be specified"))
+    list_type = schema.get("x-kubernetes-list-type")
+    keys = schema.get("x-kubernetes-list-map-keys")
+    if list_type is not None and list_type not in LIST_TYPES:
+        causes.append(not_supported(f"{path}.x-kubernetes-list-type", list_type, LIST_TYPES))
+    if list_type == "map" and not keys:
+        text = "must not be empty if x-kubernetes-list-type is map"
+        causes.append(required(f"{path}.x-kubernetes-list-map-keys", text))
+    if keys and list_type != "map":
+        text = "must be map if x-kubernetes-list-map-keys is non-empty"
+        causes.append(invalid(f"{path}.x-kubernetes-list-type", list_type or "", text))
+    if list_type == "map" and isinstance(schema.get("items"), Mapping):
+        causes += _map_keys(schema["items"], keys or (), path)
+    if schema.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        causes.append(forbidden(f"{path}.uniqueItems", text))
+    return causes
+
+
+def _map_keys(items: Json, keys: Any, path: str) -> list[Cause]:
+    properties = items.get("properties", {})
+    causes = []
+    for index, key in enumerate(keys):
+        where = f"{path}.x-kubernetes-list-map-keys[{index}]"
+        if key not in properties:
+            causes.append(invalid(where, key, "must be a property of the items"))
+        elif key not in items.get("required", ()) and "default" not in properties[key]:
+            text = "this property must either have a default or be a required property"
+            causes.append(required(f"{path}.items.properties[{key}].default", text))
+    return causes
+
+
+def _objects(schema: Json, path: str) -> list[Cause]:
+    causes = []
+    if "properties" in schema and schema.get("additionalProperties"):
+        text = "additionalProperties and properties are mutual exclusive"
+        causes.append(forbidden(f"{path}.additionalProperties", text))
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        text = "must be true or undefined"
+        causes.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, text))
+    return causes

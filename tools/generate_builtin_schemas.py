@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Write the field tables of the built-in kinds to multiqueue/apiserver/builtin/data.
+
+Names, types and required fields come from the model classes of kubernetes_asyncio. What those classes do not say (integer widths,
+quantities, bytes, merge keys) is in the tables below. No descriptions are copied. Run from the repository's root:
+
+    .venv/bin/python tools/generate_builtin_schemas.py
+"""
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from kubernetes_asyncio import client
+
+TARGET = Path(__file__).parent.parent / "multiqueue" / "apiserver" / "builtin" / "data"
+
+# A type belongs to the first package one of whose roots reaches it, so the order matters: meta and core lend to all others.
+PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "meta": (
+        "io.k8s.apimachinery.pkg.apis.meta.v1",
+        ("V1ObjectMeta", "V1ListMeta", "V1LabelSelector", "V1Condition", "V1DeleteOptions"),
+    ),
+    "core": (
+        "io.k8s.api.core.v1",
+        (
+            "V1Namespace", "V1Node", "V1Pod", "V1PodTemplate", "V1Secret", "V1ConfigMap", "CoreV1Event", "V1Service",
+            "V1ServiceAccount", "V1Endpoints", "V1PersistentVolumeClaim", "V1PersistentVolume", "V1LimitRange",
+            "V1ResourceQuota", "V1Binding",
+        ),
+    ),  # fmt: skip
+    "apps": ("io.k8s.api.apps.v1", ("V1Deployment", "V1ReplicaSet", "V1StatefulSet", "V1DaemonSet")),
+    "batch": ("io.k8s.api.batch.v1", ("V1Job", "V1CronJob")),
+    "autoscaling": ("io.k8s.api.autoscaling.v1", ("V1Scale",)),
+    "authentication": (
+        "io.k8s.api.authentication.v1",
+        ("AuthenticationV1TokenRequest", "V1TokenReview", "V1SelfSubjectReview"),
+    ),
+    "coordination": ("io.k8s.api.coordination.v1", ("V1Lease",)),
+    "events": ("io.k8s.api.events.v1", ("EventsV1Event",)),
+    "scheduling": ("io.k8s.api.scheduling.v1", ("V1PriorityClass",)),
+    "node": ("io.k8s.api.node.v1", ("V1RuntimeClass",)),
+    "policy": ("io.k8s.api.policy.v1", ("V1PodDisruptionBudget", "V1Eviction")),
+    "rbac": ("io.k8s.api.rbac.v1", ("V1Role", "V1RoleBinding", "V1ClusterRole", "V1ClusterRoleBinding")),
+    "admissionregistration": (
+        "io.k8s.api.admissionregistration.v1",
+        ("V1MutatingWebhookConfiguration", "V1ValidatingWebhookConfiguration"),
+    ),
+    "apiextensions": ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1", ("V1CustomResourceDefinition",)),
+}
+
+# Published as an open object: recursive, and checked by builtin/crd.py.
+OPAQUE = {"V1JSONSchemaProps"}
+
+# Integers are 32 bits wide except these.
+INT64 = {
+    "activeDeadlineSeconds", "capacity", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation", "gid",
+    "gracePeriodSeconds", "observedGeneration", "runAsGroup", "runAsUser", "seconds", "sizeBytes", "startingDeadlineSeconds",
+    "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
+}  # fmt: skip
+
+QUANTITY_MAPS = {
+    "ContainerStatus.allocatedResources", "LimitRangeItem.default", "LimitRangeItem.defaultRequest", "LimitRangeItem.max",
+    "LimitRangeItem.maxLimitRequestRatio", "LimitRangeItem.min", "NodeAllocatableResourceClaimStatus.resources",
+    "NodeStatus.allocatable", "NodeStatus.capacity", "Overhead.podFixed", "PersistentVolumeClaimStatus.allocatedResources",
+    "PersistentVolumeClaimStatus.capacity", "PersistentVolumeSpec.capacity", "PodSpec.overhead", "PodStatus.allocatedResources",
+    "ResourceQuotaSpec.hard", "ResourceQuotaStatus.hard", "ResourceQuotaStatus.used", "ResourceRequirements.limits",
+    "ResourceRequirements.requests", "VolumeResourceRequirements.limits", "VolumeResourceRequirements.requests",
+}  # fmt: skip
+QUANTITIES = {"ResourceFieldSelector.divisor", "EmptyDirVolumeSource.sizeLimit"}
+BYTES_MAPS = {"Secret.data", "ConfigMap.binaryData"}
+BYTES = {"WebhookClientConfig.caBundle"}
+MICRO_TIMES = {"LeaseSpec.acquireTime", "LeaseSpec.renewTime", "Event.eventTime", "EventSeries.lastObservedTime"}
+INT_OR_STRING = {
+    "HTTPGetAction.port", "TCPSocketAction.port", "ServicePort.targetPort", "PodDisruptionBudgetSpec.maxUnavailable",
+    "PodDisruptionBudgetSpec.minAvailable", "RollingUpdateDaemonSet.maxSurge", "RollingUpdateDaemonSet.maxUnavailable",
+    "RollingUpdateDeployment.maxSurge", "RollingUpdateDeployment.maxUnavailable",
+    "RollingUpdateStatefulSetStrategy.maxUnavailable",
+}  # fmt: skip
+
+# List semantics: list type and keys (for uniqueness and apply), strategic merge key. "set" and "map" as in x-kubernetes-list-type.
+# (type, keys, merge key, strategy); a list that is not here is atomic.
+LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
+    "ObjectMeta.finalizers": ("set", (), "", "merge"),
+    "ObjectMeta.ownerReferences": ("map", ("uid",), "uid", "merge"),
+    "PodSpec.containers": ("map", ("name",), "name", "merge"),
+    "PodSpec.initContainers": ("map", ("name",), "name", "merge"),
+    "PodSpec.ephemeralContainers": ("map", ("name",), "name", "merge"),
+    "PodSpec.volumes": ("map", ("name",), "name", "merge,retainKeys"),
+    "PodSpec.imagePullSecrets": ("map", ("name",), "name", "merge"),
+    "PodSpec.hostAliases": ("map", ("ip",), "ip", "merge"),
+    "PodSpec.topologySpreadConstraints": ("map", ("topologyKey", "whenUnsatisfiable"), "topologyKey", "merge"),
+    "PodSpec.schedulingGates": ("map", ("name",), "name", "merge"),
+    "PodSpec.resourceClaims": ("map", ("name",), "name", "merge,retainKeys"),
+    "Container.env": ("map", ("name",), "name", "merge"),
+    "Container.ports": ("map", ("containerPort", "protocol"), "containerPort", "merge"),
+    "Container.volumeMounts": ("map", ("mountPath",), "mountPath", "merge"),
+    "Container.volumeDevices": ("map", ("devicePath",), "devicePath", "merge"),
+    "EphemeralContainer.env": ("map", ("name",), "name", "merge"),
+    "EphemeralContainer.ports": ("map", ("containerPort", "protocol"), "containerPort", "merge"),
+    "EphemeralContainer.volumeMounts": ("map", ("mountPath",), "mountPath", "merge"),
+    "EphemeralContainer.volumeDevices": ("map", ("devicePath",), "devicePath", "merge"),
+    "ResourceRequirements.claims": ("map", ("name",), "", ""),
+    "TopologySpreadConstraint.matchLabelKeys": ("atomic", (), "", ""),
+    "PodStatus.conditions": ("map", ("type",), "type", "merge"),
+    "PodStatus.podIPs": ("map", ("ip",), "ip", "merge"),
+    "PodStatus.hostIPs": ("atomic", (), "ip", "merge"),
+    "PodStatus.resourceClaimStatuses": ("map", ("name",), "name", "merge,retainKeys"),
+    "NodeSpec.podCIDRs": ("set", (), "", "merge"),
+    "NodeStatus.conditions": ("map", ("type",), "type", "merge"),
+    "NodeStatus.addresses": ("map", ("type",), "type", "merge"),
+    "NamespaceStatus.conditions": ("map", ("type",), "type", "merge"),
+    "PersistentVolumeClaimStatus.conditions": ("map", ("type",), "type", "merge"),
+    "ServiceSpec.ports": ("map", ("port", "protocol"), "port", "merge"),
+    "ServiceStatus.conditions": ("map", ("type",), "type", "merge"),
+    "ServiceAccount.secrets": ("map", ("name",), "name", "merge"),
+    "DeploymentStatus.conditions": ("map", ("type",), "type", "merge"),
+    "ReplicaSetStatus.conditions": ("map", ("type",), "type", "merge"),
+    "StatefulSetStatus.conditions": ("map", ("type",), "type", "merge"),
+    "DaemonSetStatus.conditions": ("map", ("type",), "type", "merge"),
+    "JobStatus.conditions": ("atomic", (), "type", "merge"),
+    "PodFailurePolicyOnExitCodesRequirement.values": ("set", (), "", ""),
+    "PodDisruptionBudgetStatus.conditions": ("map", ("type",), "type", "merge"),
+    "MutatingWebhookConfiguration.webhooks": ("map", ("name",), "name", "merge"),
+    "ValidatingWebhookConfiguration.webhooks": ("map", ("name",), "name", "merge"),
+    "MutatingWebhook.matchConditions": ("map", ("name",), "name", "merge"),
+    "ValidatingWebhook.matchConditions": ("map", ("name",), "name", "merge"),
+    "CustomResourceDefinitionStatus.conditions": ("map", ("type",), "", ""),
+}
+RETAIN_KEYS = {"DeploymentSpec.strategy"}
+ATOMIC_OBJECTS = {
+    "LabelSelector", "NodeSelector", "NodeSelectorTerm", "LocalObjectReference", "ObjectReference", "SecretKeySelector",
+    "ConfigMapKeySelector", "ObjectFieldSelector", "ResourceFieldSelector", "TypedLocalObjectReference", "SecretReference",
+    "ScopeSelector",
+}  # fmt: skip
+
+
+def main() -> None:
+    """Write one file per package."""
+    owner: dict[str, str] = {}
+    for package, (_, roots) in PACKAGES.items():
+        for root in roots:
+            for reached in reachable(root):
+                owner.setdefault(reached, package)
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for package, (prefix, _) in PACKAGES.items():
+        types = {go_name(name): table(name, owner) for name in sorted(owner, key=go_name) if owner[name] == package}
+        path = TARGET / f"{package}.json"
+        path.write_text(dump({"package": prefix, "types": types}))
+        print(f"{path}: {len(types)} types")
+
+
+def reachable(root: str) -> list[str]:
+    """The class and all classes it refers to."""
+    found: dict[str, None] = {}
+    todo = [root]
+    while todo:
+        name = todo.pop()
+        if name in found or name in OPAQUE:
+            continue
+        found[name] = None
+        for type_name in getattr(client, name).openapi_types.values():
+            todo += re.findall(r"[A-Z]\w+", type_name)
+    return list(found)
+
+
+def go_name(name: str) -> str:
+    """``CoreV1Event`` and ``V1Event`` are ``Event``."""
+    return re.sub(r"^.*?V1(?=[A-Z])", "", name)
+
+
+def table(name: str, owner: dict[str, str]) -> dict[str, Any]:
+    """Fields of one class as short type expressions, and what else there is to know."""
+    model = getattr(client, name)
+    short = go_name(name)
+    fields = {}
+    lists = {}
+    for attribute, wire in sorted(model.attribute_map.items(), key=lambda item: item[1]):
+        path = f"{short}.{wire}"
+        fields[wire] = expression(path, wire, model.openapi_types[attribute], owner)
+        if path in LISTS:
+            kind, keys, merge_key, strategy = LISTS[path]
+            lists[wire] = {
+                key: value
+                for key, value in (("type", kind), ("keys", list(keys)), ("mergeKey", merge_key), ("strategy", strategy))
+                if value
+            }
+        elif path in RETAIN_KEYS:
+            lists[wire] = {"strategy": "retainKeys"}
+    needed = [wire for attribute, wire in sorted(model.attribute_map.items()) if is_required(model, attribute)]
+    result: dict[str, Any] = {"fields": fields}
+    if needed:
+        result["required"] = needed
+    if lists:
+        result["lists"] = lists
+    if short in ATOMIC_OBJECTS:
+        result["atomic"] = True
+    return result
+
+
+def expression(path: str, wire: str, type_name: str, owner: dict[str, str]) -> str:
+    """``string``, ``int32``, ``[]core.Container``, ``{}quantity``."""
+    if match := re.fullmatch(r"list\[(.*)\]", type_name):
+        return "[]" + expression(path, wire, match[1], owner)
+    if match := re.fullmatch(r"dict\(str, (.*)\)", type_name):
+        if path in QUANTITY_MAPS:
+            return "{}quantity"
+        if path in BYTES_MAPS:
+            return "{}bytes"
+        return "{}" + expression(path, wire, match[1], owner)
+    if type_name in OPAQUE:
+        return "open"
+    if type_name in owner:
+        return f"{owner[type_name]}.{go_name(type_name)}"
+    if path in INT_OR_STRING:
+        return "intOrString"
+    if type_name == "object":
+        return "open"
+    if type_name == "str":
+        return "quantity" if path in QUANTITIES else "bytes" if path in BYTES else "string"
+    if type_name == "int":
+        return "int64" if wire in INT64 else "int32"
+    if type_name == "datetime":
+        return "microTime" if path in MICRO_TIMES else "time"
+    return {"bool": "boolean", "float": "number"}[type_name]
+
+
+def is_required(model: type, attribute: str) -> bool:
+    """Whether the setter refuses None."""
+    prop = inspect.getattr_static(model, attribute)
+    return "must not be `None`" in inspect.getsource(prop.fset)
+
+
+def dump(document: dict[str, Any]) -> str:
+    """JSON with one type a line, so that diffs are readable."""
+    lines = [f' "{name}": {json.dumps(value, separators=(",", ":"))}' for name, value in document["types"].items()]
+    body = ",\n".join(lines)
+    return f'{{"package": "{document["package"]}", "types": {{\n{body}\n}}}}\n'
+
+
+if __name__ == "__main__":
+    main()
