@@ -1,0 +1,80 @@
+"""Registers the simulated nodes and keeps them Ready."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import AlreadyExists, KubeError
+from multiqueue.kube.resources import NODES
+from multiqueue.simcluster.clock import SimClock
+
+log = structlog.get_logger("multiqueue.simcluster")
+
+HEARTBEAT_SECONDS = 60.0
+"""Real seconds. Kubelets report every 5 minutes and renew Leases every 10 s; nobody here evicts."""
+RETRY_SECONDS = 1.0
+
+
+class NodeAgent:
+    """Owns the Node objects of the simulated cluster."""
+
+    name = "sim-nodes"
+
+    def __init__(
+        self, client: KubeClient, clock: SimClock, nodes: Sequence[dict[str, Any]]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._nodes = nodes
+        self._ready_since: dict[str, str] = {}
+        self.registered = asyncio.Event()
+        """Set once every node exists and is Ready."""
+
+    async def run(self) -> None:
+        """Register the nodes, then report them Ready again and again until cancelled."""
+        while True:
+            try:
+                for node in self._nodes:
+                    await self._register(node)
+                    await self._report(node)
+            except KubeError as error:
+                if not error.retryable and not self.registered.is_set():
+                    raise
+                log.warning("reporting a node failed", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self.registered.set()
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def _register(self, node: dict[str, Any]) -> None:
+        if node["metadata"]["name"] in self._ready_since:
+            return
+        try:
+            await self._client.create(NODES, {key: node[key] for key in node if key != "status"})
+        except AlreadyExists:
+            await self._client.patch(
+                NODES,
+                node["metadata"]["name"],
+                {"metadata": {"labels": node["metadata"]["labels"]}},
+            )
+
+    async def _report(self, node: dict[str, Any]) -> None:
+        name = node["metadata"]["name"]
+        moment = format_time(self._clock.now())
+        since = self._ready_since.setdefault(name, moment)
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "reason": "KubeletReady",
+            "message": "the simulated kubelet is ready",
+            "lastHeartbeatTime": moment,
+            "lastTransitionTime": since,
+        }
+        status = {**node["status"], "conditions": [condition]}
+        await self._client.patch(NODES, name, {"status": status}, subresource="status")

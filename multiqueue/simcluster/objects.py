@@ -1,0 +1,56 @@
+"""The informers that all simulated components share, and small readings of their dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import JOBS, NODES, PODS
+
+Object = dict[str, Any]
+BY_JOB_UID = "job-uid"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimInformers:
+    """What the simulated components watch."""
+
+    nodes: Informer[Object]
+    pods: Informer[Object]
+    jobs: Informer[Object]
+
+    def all(self) -> tuple[Informer[Object], ...]:
+        """Return them in the order in which they are started."""
+        return (self.nodes, self.jobs, self.pods)
+
+
+def build_informers(client: KubeClient) -> SimInformers:
+    """Return informers over all namespaces of one API server."""
+    return SimInformers(
+        nodes=Informer(client, NODES),
+        pods=Informer(client, PODS, indexers={BY_JOB_UID: _job_uids}),
+        jobs=Informer(client, JOBS),
+    )
+
+
+def key_of(obj: Mapping[str, Any]) -> str:
+    """Return ``namespace/name``."""
+    metadata = obj["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}"
+
+
+def owner_job(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the owner reference to the Job that controls a pod."""
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        if reference.get("controller") and reference.get("kind") == "Job":
+            found: Mapping[str, Any] = reference
+            return found
+    return None
+
+
+def _job_uids(pod: Object) -> Iterable[str]:
+    reference = owner_job(pod)
+    return () if reference is None else (reference["uid"],)
