@@ -108,7 +108,6 @@ def _workload(schema: Schema) -> None:
             "pod",
             "",
         ],
-        "default": "",
     }
     schema["properties"]["spec"]["x-kubernetes-validations"] = [
         {

@@ -72,7 +72,7 @@ class LocalQueueStatus(Struct, frozen=True, kw_only=True):
 
 
 class LocalQueue(Struct, frozen=True, kw_only=True):
-    """A namespaced entrance to a ClusterQueue; jobs name it in the label kueue.x-k8s.io/queue-name."""
+    """An entrance to a ClusterQueue; jobs name it in the label kueue.x-k8s.io/queue-name."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Annotated[LocalQueueSpec, described("The ClusterQueue behind it.")] = LocalQueueSpec()

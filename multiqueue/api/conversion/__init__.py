@@ -1,0 +1,7 @@
+"""Conversion between v1beta1 and v1beta2, on dicts as on the wire."""
+
+from __future__ import annotations
+
+from multiqueue.api.conversion.convert import Converter, convert, converters
+
+__all__ = ["Converter", "convert", "converters"]

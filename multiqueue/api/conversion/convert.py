@@ -1,0 +1,62 @@
+"""The entry points of conversion: one object, or one function per kind for an API server.
+
+Guarantees: arguments are not changed; unknown fields stay; wrong types pass through for validation
+to find; nothing is raised for bad objects. What one version cannot say travels in an annotation, so
+that reading and writing through the other version loses nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiqueue.api.conversion import cluster_queue, others, workload
+from multiqueue.api.names import GROUP
+
+Object = dict[str, Any]
+Converter = Callable[[dict[str, Any], str], dict[str, Any]]
+"""(object, wanted apiVersion) -> a new object in that version."""
+Change = Callable[[Object], None]
+
+_CHANGES: Mapping[str, tuple[Change, Change]] = {
+    "AdmissionCheck": (others.upgrade_admission_check, others.downgrade_admission_check),
+    "ClusterQueue": (cluster_queue.upgrade, cluster_queue.downgrade),
+    "Cohort": (others.upgrade_cohort, others.keep),
+    "LocalQueue": (others.upgrade_local_queue, others.downgrade_local_queue),
+    "MultiKueueCluster": (others.upgrade_multikueue_cluster, others.downgrade_multikueue_cluster),
+    "MultiKueueConfig": (others.upgrade_multikueue_config, others.downgrade_multikueue_config),
+    "ProvisioningRequestConfig": (others.keep, others.keep),
+    "ResourceFlavor": (others.upgrade_resource_flavor, others.keep),
+    "Topology": (others.keep, others.keep),
+    "Workload": (workload.upgrade, workload.downgrade),
+    "WorkloadPriorityClass": (others.keep, others.keep),
+}
+"""Kind -> (from v1beta1 to v1beta2, and back), changing in place."""
+
+
+def convert(obj: Mapping[str, Any], to_version: str) -> Object:
+    """Return the object in another version.
+
+    Args:
+        obj: an object of our group, in v1beta1 or v1beta2.
+        to_version: ``v1beta1`` or ``v1beta2``, with or without the group.
+
+    Raises:
+        ValueError: the wanted version does not exist.
+    """
+    version = to_version.removeprefix(f"{GROUP}/")
+    if version not in {"v1beta1", "v1beta2"}:
+        raise ValueError(f'"{to_version}" is not a version of {GROUP}; use v1beta1 or v1beta2')
+    result = copy.deepcopy(dict(obj))
+    result["apiVersion"] = f"{GROUP}/{version}"
+    changes = _CHANGES.get(str(obj.get("kind")))
+    if obj.get("apiVersion") != result["apiVersion"] and changes is not None:
+        upgrade, downgrade = changes
+        (upgrade if version == "v1beta2" else downgrade)(result)
+    return result
+
+
+def converters() -> dict[tuple[str, str], Converter]:
+    """Return a converter for each (group, kind), for the embedded API server."""
+    return {(GROUP, kind): convert for kind in _CHANGES}

@@ -1,0 +1,106 @@
+"""The kinds whose versions differ in little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api.conversion.quotas import normalize, normalize_quota_spec
+from multiqueue.api.conversion.stash import V1BETA1_ONLY, V1BETA2_ONLY, mapping, put, rename, take
+
+Object = dict[str, Any]
+
+DEFAULT_RETRY_DELAY_MINUTES = 15
+
+
+def keep(_obj: Object) -> None:
+    """Both versions are alike."""
+
+
+def upgrade_cohort(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    if obj.get("spec") is None:
+        obj["spec"] = {}
+    normalize_quota_spec(mapping(obj, "spec"))
+
+
+def upgrade_resource_flavor(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    if obj.get("spec") is None:
+        obj["spec"] = {}
+
+
+def upgrade_admission_check(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    spec = mapping(obj, "spec")
+    delay = spec.pop("retryDelayMinutes", DEFAULT_RETRY_DELAY_MINUTES)
+    if delay != DEFAULT_RETRY_DELAY_MINUTES:
+        put(obj, V1BETA1_ONLY, {"retryDelayMinutes": delay})
+
+
+def downgrade_admission_check(obj: Object) -> None:
+    """From v1beta2 to v1beta1, in place."""
+    kept = take(obj, V1BETA1_ONLY)
+    if "spec" in obj:
+        delay = kept.get("retryDelayMinutes", DEFAULT_RETRY_DELAY_MINUTES)
+        mapping(obj, "spec").setdefault("retryDelayMinutes", delay)
+
+
+def upgrade_local_queue(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    spec, status = mapping(obj, "spec"), mapping(obj, "status")
+    if spec.get("stopPolicy") == "":
+        spec["stopPolicy"] = "None"
+    normalize(mapping(spec, "fairSharing"), "weight")
+    rename(status, "flavorUsage", "flavorsUsage")
+    if "flavors" in status:
+        put(obj, V1BETA1_ONLY, {"flavors": status.pop("flavors")})
+
+
+def downgrade_local_queue(obj: Object) -> None:
+    """From v1beta2 to v1beta1, in place."""
+    rename(mapping(obj, "status"), "flavorsUsage", "flavorUsage")
+    kept = take(obj, V1BETA1_ONLY)
+    if isinstance(flavors := kept.get("flavors"), list):
+        obj.setdefault("status", {}).setdefault("flavors", flavors)
+
+
+def upgrade_multikueue_cluster(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place: the flat fields move into clusterSource."""
+    spec = mapping(obj, "spec")
+    source: Object = {}
+    kube_config = spec.pop("kubeConfig", None)
+    if kube_config is not None and not _is_no_location(kube_config):
+        source["kubeConfig"] = kube_config
+    if "clusterProfileRef" in spec:
+        source["clusterProfileRef"] = spec.pop("clusterProfileRef")
+    if source:
+        spec.setdefault("clusterSource", source)
+
+
+def downgrade_multikueue_cluster(obj: Object) -> None:
+    """From v1beta2 to v1beta1, in place; v1beta1 always has a kubeConfig."""
+    if obj.get("spec") is None:
+        obj["spec"] = {}
+    spec = mapping(obj, "spec")
+    source = spec.pop("clusterSource", None)
+    if isinstance(source, dict):
+        spec.update(source)
+    spec.setdefault("kubeConfig", {"location": "", "locationType": ""})
+
+
+def _is_no_location(kube_config: Any) -> bool:
+    return isinstance(kube_config, dict) and kube_config.get("location") == ""
+
+
+def upgrade_multikueue_config(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    kept = take(obj, V1BETA2_ONLY)
+    if isinstance(management := kept.get("quotaManagement"), str) and "spec" in obj:
+        mapping(obj, "spec").setdefault("quotaManagement", management)
+
+
+def downgrade_multikueue_config(obj: Object) -> None:
+    """From v1beta2 to v1beta1, in place."""
+    spec = mapping(obj, "spec")
+    if "quotaManagement" in spec:
+        put(obj, V1BETA2_ONLY, {"quotaManagement": spec.pop("quotaManagement")})

@@ -1,0 +1,162 @@
+"""Workload: the priority class, the misspelt time, topology assignments and what v1beta1 lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api.conversion.quotas import normalize
+from multiqueue.api.conversion.stash import (
+    V1BETA1_ONLY,
+    V1BETA2_ONLY,
+    items,
+    mapping,
+    put,
+    rename,
+    take,
+)
+from multiqueue.api.topology_encoding import compress_domains, expand_domains
+
+Object = dict[str, Any]
+
+_SOURCES = {
+    "kueue.x-k8s.io/workloadpriorityclass": ("kueue.x-k8s.io", "WorkloadPriorityClass"),
+    "scheduling.k8s.io/priorityclass": ("scheduling.k8s.io", "PriorityClass"),
+}
+_SOURCE_OF = {reference: source for source, reference in _SOURCES.items()}
+_MISSPELT = "accumulatedPastExexcutionTimeSeconds"
+_TIME = "accumulatedPastExecutionTimeSeconds"
+_LAYERS = "podsetSliceRequiredTopologyConstraints"
+
+
+def upgrade(obj: Object) -> None:
+    """From v1beta1 to v1beta2, in place."""
+    if obj.get("spec") is None:
+        obj["spec"] = {"active": True}
+    spec, status = mapping(obj, "spec"), mapping(obj, "status")
+    lost = _upgrade_priority_class(spec)
+    rename(status, _MISSPELT, _TIME)
+    for assignment in _assignments(status):
+        _upgrade_topology(assignment)
+        usage = mapping(assignment, "resourceUsage")
+        normalize(usage, *usage)
+    _complete_templates(spec)
+    kept = take(obj, V1BETA2_ONLY)
+    if isinstance(gates := kept.get("preemptionGates"), list):
+        spec.setdefault("preemptionGates", gates)
+    if isinstance(states := kept.get("preemptionGateStates"), list):
+        obj.setdefault("status", {}).setdefault("preemptionGates", states)
+    if isinstance(reference := kept.get("priorityClassRef"), dict):
+        spec.setdefault("priorityClassRef", reference)
+    layers = mapping(kept, "podSetSliceLayers")
+    for pod_set in items(spec, "podSets"):
+        request = pod_set.get("topologyRequest")
+        if isinstance(request, dict) and isinstance(layers.get(str(pod_set.get("name"))), list):
+            request.setdefault(_LAYERS, layers[str(pod_set["name"])])
+    put(obj, V1BETA1_ONLY, lost)
+
+
+def downgrade(obj: Object) -> None:
+    """From v1beta2 to v1beta1, in place."""
+    spec, status = mapping(obj, "spec"), mapping(obj, "status")
+    lost = _downgrade_priority_class(spec)
+    rename(status, _TIME, _MISSPELT)
+    if "preemptionGates" in spec:
+        lost["preemptionGates"] = spec.pop("preemptionGates")
+    if "preemptionGates" in status:
+        lost["preemptionGateStates"] = status.pop("preemptionGates")
+    layers: Object = {}
+    for pod_set in items(spec, "podSets"):
+        request = mapping(pod_set, "topologyRequest")
+        if _LAYERS in request:
+            layers[str(pod_set.get("name", "main"))] = request.pop(_LAYERS)
+    if layers:
+        lost["podSetSliceLayers"] = layers
+    for assignment in _assignments(status):
+        _downgrade_topology(assignment)
+    kept = take(obj, V1BETA1_ONLY)
+    for field in ("priorityClassName", "priorityClassSource"):
+        if isinstance(value := kept.get(field), str):
+            spec.setdefault(field, value)
+    put(obj, V1BETA2_ONLY, lost)
+
+
+def _upgrade_priority_class(spec: Object) -> Object:
+    """Return what v1beta2 cannot say: a source that it does not know."""
+    source, name = spec.get("priorityClassSource"), spec.get("priorityClassName")
+    if not isinstance(source, str | None) or not isinstance(name, str | None):
+        return {}
+    spec.pop("priorityClassSource", None)
+    spec.pop("priorityClassName", None)
+    if source in _SOURCES:
+        group, kind = _SOURCES[source]
+        spec["priorityClassRef"] = {"group": group, "kind": kind, "name": name or ""}
+        return {}
+    if not source:  # a class without a source never had a meaning; the reference drops it too
+        return {}
+    lost = {"priorityClassSource": source}
+    if name:
+        lost["priorityClassName"] = name
+    return lost
+
+
+def _downgrade_priority_class(spec: Object) -> Object:
+    """Return what v1beta1 cannot say: a class of an unknown kind."""
+    reference = spec.get("priorityClassRef")
+    if not isinstance(reference, dict):
+        return {}
+    del spec["priorityClassRef"]
+    source = _SOURCE_OF.get((str(reference.get("group")), str(reference.get("kind"))))
+    if source is None or set(reference) - {"group", "kind", "name"}:
+        return {"priorityClassRef": reference}
+    spec["priorityClassSource"] = source
+    if reference.get("name"):
+        spec["priorityClassName"] = reference["name"]
+    return {}
+
+
+def _assignments(status: Object) -> list[Object]:
+    return list(items(mapping(status, "admission"), "podSetAssignments"))
+
+
+def _upgrade_topology(assignment: Object) -> None:
+    topology = assignment.get("topologyAssignment")
+    domains = topology.get("domains") if isinstance(topology, dict) else None
+    levels = topology.get("levels") if isinstance(topology, dict) else None
+    if not isinstance(domains, list) or not isinstance(levels, list):
+        return
+    try:
+        rows = [(tuple(domain["values"]), int(domain["count"])) for domain in domains]
+        if any(len(values) != len(levels) for values, _ in rows):
+            return
+        assignment["topologyAssignment"] = compress_domains(levels, rows)
+    except (KeyError, TypeError, ValueError):
+        return
+
+
+def _downgrade_topology(assignment: Object) -> None:
+    topology = assignment.get("topologyAssignment")
+    if not isinstance(topology, dict) or "slices" not in topology:
+        return
+    try:
+        domains = expand_domains(topology)
+    except (AttributeError, TypeError, ValueError):
+        return
+    assignment["topologyAssignment"] = {
+        "levels": topology.get("levels") or [],
+        "domains": [{"values": list(values), "count": count} for values, count in domains],
+    }
+
+
+def _complete_templates(spec: Object) -> None:
+    """Write out what Go writes for a template: empty metadata, spec and resources."""
+    for pod_set in items(spec, "podSets"):
+        template = pod_set.get("template")
+        if not isinstance(template, dict):
+            continue
+        for field in ("metadata", "spec"):
+            if template.get(field) is None:
+                template[field] = {}
+        for field in ("initContainers", "containers"):
+            for container in items(template["spec"], field):
+                if container.get("resources") is None:
+                    container["resources"] = {}
