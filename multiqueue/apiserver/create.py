@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.apiserver import crds
-from multiqueue.apiserver.admission import Review
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
 from multiqueue.apiserver.metadata import check_identity, generated_name, stamp_new
@@ -19,6 +18,7 @@ from multiqueue.apiserver.status import (
     name_collision,
 )
 from multiqueue.apiserver.versions import to_storage
+from multiqueue.apiserver.webhook_match import Review
 
 GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from multiqueue.apiserver.admission import Review
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.metadata import check_precondition, format_time
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.status import bad_request, conflict, not_found
 from multiqueue.apiserver.versions import decode_in
+from multiqueue.apiserver.webhook_match import Review
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -129,6 +129,11 @@ class ApiServer:
             url=self.url, authority=authority, token=self._token, name=name, namespace=namespace
         )
 
+    def map_service(self, namespace: str, name: str, url: str) -> None:
+        """Say where webhooks that name this Service are reached; may be said again when it moves."""
+        assert self._plane is not None, "the server is not started"
+        self._plane.admission.map_service(namespace, name, url)
+
     # ------------------------------------------------------------------ start
     def _load_secrets(self, saved: Saved) -> None:
         self._token = saved.settings.get(TOKEN, b"").decode()

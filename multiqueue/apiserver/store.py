@@ -35,6 +35,8 @@ class Collection:
         self.history = History(floor=floor, length=history_length)
         self._by_namespace: dict[str, dict[str, Entry]] = {}
         self._sorted_names: dict[str, list[str]] = {}
+        self.changes = 0
+        """Grows with every change: what is compiled from the objects compares it."""
 
     def get(self, namespace: str, name: str) -> Entry | None:
         """One object; namespace is empty for cluster-scoped kinds."""
@@ -72,6 +74,7 @@ class Collection:
 
     def set(self, entry: Entry) -> None:
         """Insert or replace."""
+        self.changes += 1
         names = self._by_namespace.setdefault(entry.namespace, {})
         if entry.name not in names:
             self._sorted_names.pop(entry.namespace, None)
@@ -79,6 +82,7 @@ class Collection:
 
     def discard(self, entry: Entry) -> None:
         """Remove."""
+        self.changes += 1
         names = self._by_namespace[entry.namespace]
         del names[entry.name]
         self._sorted_names.pop(entry.namespace, None)

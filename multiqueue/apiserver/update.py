@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.apiserver import crds
-from multiqueue.apiserver.admission import Review
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.causes import invalid as invalid_cause
 from multiqueue.apiserver.delete import is_finished
@@ -23,6 +22,7 @@ from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.schema import Admitted, admit, validate_status, validate_update
 from multiqueue.apiserver.status import bad_request, conflict, forbidden, invalid, not_found
 from multiqueue.apiserver.versions import decode_in, to_storage
+from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
 ATTEMPTS = 5
@@ -89,7 +89,7 @@ def _prepared(
     _check_lock(target, change, entry, metadata)
     if target.subresource == STATUS:
         body = _with_new_status(target, body, old)
-    elif version.has_status:
+    elif version.has_status and not _is_action(target):
         body.pop(STATUS, None)
         if STATUS in old:
             body[STATUS] = old[STATUS]
@@ -100,7 +100,7 @@ def _prepared(
         call.warn(warning)
     new = admitted.obj
     keep_server_fields(new, old)
-    if not admitted.causes:
+    if not admitted.causes and not _is_action(target):
         prepare = (
             kind.hooks.prepare_status if target.subresource == STATUS else kind.hooks.prepare_update
         )
@@ -145,6 +145,7 @@ def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonOb
     if (
         target.kind.has_generation
         and target.subresource != STATUS
+        and not _is_action(target)
         and changed_outside_status(new, old, has_status=target.version.has_status)
     ):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -154,6 +155,8 @@ def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonOb
 def _causes(call: Call, target: Target, new: JsonObject, old: JsonObject) -> list[Cause]:
     validate = validate_status if target.subresource == STATUS else validate_update
     causes = metadata_causes(new, old)
+    if _is_action(target):
+        return causes
     return causes + [
         cause
         for cause in validate(target.kind, target.version, new, old, call)
@@ -180,6 +183,11 @@ async def _commit(call: Call, target: Target, new: JsonObject, entry: Entry) -> 
         last = store.put(kind.storage_key, stored)
     await store.durable(last.revision)
     return last
+
+
+def _is_action(target: Target) -> bool:
+    """Whether a subresource such as ``pods/binding`` changes the object by a rule of its own, not as a user may."""
+    return target.subresource not in ("", STATUS, "scale")
 
 
 def _options(call: Call) -> JsonObject:

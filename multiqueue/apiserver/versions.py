@@ -44,3 +44,8 @@ def to_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:
     if version.to_storage is not None:
         return version.to_storage(obj)
     return {**obj, "apiVersion": kind.api_version(kind.storage_version.name), "kind": kind.kind}
+
+
+def convert(kind: Kind, given: KindVersion, wanted: KindVersion, obj: JsonObject) -> JsonObject:
+    """Convert between two versions of a kind; takes the object over."""
+    return obj if given is wanted else from_storage(kind, wanted, to_storage(kind, given, obj))
