@@ -60,7 +60,7 @@ def configure_logging(
     renderer: structlog.typing.Processor
     if json:
         renderer = structlog.processors.JSONRenderer(serializer=_dump)
-        factory: Any = structlog.BytesLoggerFactory(stream.buffer)  # type: ignore[arg-type]
+        factory: Any = structlog.BytesLoggerFactory(stream.buffer)
     else:
         renderer = structlog.dev.ConsoleRenderer(colors=stream.isatty(), timestamp_key="ts")
         factory = structlog.PrintLoggerFactory(stream)
