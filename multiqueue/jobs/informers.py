@@ -9,9 +9,11 @@ import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, key_of
+from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
 from multiqueue.jobs.context import Informers
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Integration
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -23,6 +25,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 BY_OWNER = "owner"
 """Workloads by the uid of each owner."""
+BY_OWNER_KEY = "owner-key"
+"""Workloads by `owner_key` of each owner: finds those whose owner is gone."""
 BY_QUEUE = "queue"
 """Workloads by the key of the LocalQueue they ask for."""
 BY_CLUSTER_QUEUE = "cluster-queue"
@@ -31,10 +35,19 @@ BY_PRIORITY_CLASS = "priority-class"
 """Workloads by the WorkloadPriorityClass they refer to."""
 BY_CHECK = "check"
 """Workloads, and ClusterQueues, by the AdmissionChecks they list."""
+BY_JOB_CLASS = "job-class"
+"""Jobs by the WorkloadPriorityClass or PriorityClass that they name."""
+BY_NAMESPACE = "namespace"
+"""Jobs by namespace."""
 BY_PREBUILT = "prebuilt"
 """Jobs by the key of the Workload that they bring along."""
 BY_FLAVOR = "flavor"
 """ClusterQueues by the flavors they have quota in."""
+
+
+def owner_key(gvk: GroupVersionKind, namespace: str, name: str) -> str:
+    """Name an owner within the cluster, whatever its version and uid."""
+    return f"{gvk.group}/{gvk.kind}/{namespace}/{name}"
 
 
 def prebuilt_name(job: dict[str, Any]) -> str:
@@ -69,7 +82,11 @@ def build_informers(
         namespaces=Informer(client, resources.NAMESPACES),
         secrets=Informer(client, resources.SECRETS, namespace=config.namespace),
         jobs={
-            integration.name: Informer(client, integration.resource, indexers=JOB_INDEXES)
+            integration.name: Informer(
+                client,
+                integration.resource,
+                indexers={**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)},
+            )
             for integration in integrations.integrations
         },
     )
@@ -81,6 +98,14 @@ def _decoder(kind: type[T]) -> Callable[[bytes], T]:
 
 def _by_owner(workload: api.Workload) -> Iterable[str]:
     return [owner.uid for owner in workload.metadata.owner_references]
+
+
+def _by_owner_key(workload: api.Workload) -> Iterable[str]:
+    namespace = workload.metadata.namespace
+    return [
+        owner_key(GroupVersionKind.of(owner.api_version, owner.kind), namespace, owner.name)
+        for owner in workload.metadata.owner_references
+    ]
 
 
 def _by_queue(workload: api.Workload) -> Iterable[str]:
@@ -118,8 +143,17 @@ def _by_prebuilt(job: dict[str, Any]) -> Iterable[str]:
     return [key_of(job["metadata"].get("namespace", ""), name)] if name else []
 
 
+def _by_class(integration: Integration) -> Indexer[dict[str, Any]]:
+    def classes(job: dict[str, Any]) -> Iterable[str]:
+        labels = job["metadata"].get("labels") or {}
+        return filter(None, (labels.get(PRIORITY_CLASS), integration.priority_class(job)))
+
+    return classes
+
+
 WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {
     BY_OWNER: _by_owner,
+    BY_OWNER_KEY: _by_owner_key,
     BY_QUEUE: _by_queue,
     BY_CLUSTER_QUEUE: _by_cluster_queue,
     BY_PRIORITY_CLASS: _by_priority_class,
@@ -130,4 +164,7 @@ CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
     BY_CHECK: _checks,
 }
 LOCAL_QUEUE_INDEXES: dict[str, Indexer[api.LocalQueue]] = {BY_CLUSTER_QUEUE: _queue_behind}
-JOB_INDEXES: dict[str, Indexer[dict[str, Any]]] = {BY_PREBUILT: _by_prebuilt}
+JOB_INDEXES: dict[str, Indexer[dict[str, Any]]] = {
+    BY_PREBUILT: _by_prebuilt,
+    BY_NAMESPACE: lambda job: [job["metadata"].get("namespace", "")],
+}

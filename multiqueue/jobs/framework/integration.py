@@ -74,10 +74,6 @@ class Integration(Protocol):
         """Whether nothing of the job may start; a stop that is under way is not suspended yet."""
         ...
 
-    def suspend_patch(self, job: Job) -> JobPatch:
-        """Keep a job that has not been admitted from starting; used once, at first sight."""
-        ...
-
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """The pod sets that the job asks for.
 
@@ -103,7 +99,13 @@ class Integration(Protocol):
         ...
 
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
-        """Inject what admission decided and let the job run."""
+        """Return the next write that injects what admission decided and lets the job run.
+
+        The caller asks again with the answer while the job is still suspended.
+
+        Raises:
+            StartConflictError: what shall be injected contradicts the template.
+        """
         ...
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:

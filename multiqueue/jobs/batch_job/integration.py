@@ -1,0 +1,234 @@
+"""batch/v1 Job as a queued kind. Pure; the framework does the I/O.
+
+Parity: spec inventory 9.1 (batch/job), E-60, E-184.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from multiqueue.api import names
+from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
+from multiqueue.jobs.batch_job.indexes import count_indexes
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import (
+    Finished,
+    InvalidJobError,
+    Job,
+    JobPatch,
+    PodSetInfo,
+)
+from multiqueue.jobs.framework.pod_set_info import injection_patch, restore_patch
+from multiqueue.jobs.framework.topology_request import build_topology_request
+from multiqueue.kube.resources import JOBS, Resource
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+MANAGED_LABELS = (
+    "batch.kubernetes.io/controller-uid",
+    JOB_NAME_LABEL,
+    "controller-uid",
+    "job-name",
+)
+"""Labels that the API server puts into the template of every Job."""
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+
+
+class BatchJob:
+    """The integration ``batch/job``."""
+
+    name: Final = "batch/job"
+    resource: Final[Resource] = JOBS
+    gvk: Final = GroupVersionKind.of_resource(JOBS)
+
+    def is_suspended(self, job: Job) -> bool:
+        """Suspended in spec, and no stop of ours under way."""
+        return bool(job["spec"].get("suspend")) and not _is_stopping(job)
+
+    def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
+        """One pod set ``main``: as many pods as run at a time."""
+        template = _pod_set_template(job)
+        return (
+            PodSet(
+                name=names.DEFAULT_PODSET,
+                template=template,
+                count=_pod_count(job),
+                min_count=_min_count(job),
+                topology_request=build_topology_request(
+                    template, pod_index_label=INDEX_LABEL if _is_indexed(job) else None
+                ),
+            ),
+        )
+
+    def finished(self, job: Job) -> Finished | None:
+        """Complete or Failed is True."""
+        for condition in _status(job).get("conditions") or ():
+            if condition.get("type") in {"Complete", "Failed"} and condition["status"] == "True":
+                success = condition["type"] == "Complete"
+                words = condition.get("message") or (
+                    "Job finished successfully" if success else "Job failed"
+                )
+                return Finished(success=success, message=words)
+        return None
+
+    def is_active(self, job: Job) -> bool:
+        """Whether pods run."""
+        return bool(_status(job).get("active"))
+
+    def pods_ready(self, job: Job) -> bool:
+        """Succeeded and ready pods, and those whose end is not counted yet, make up the pod set."""
+        status = _status(job)
+        uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
+        ready = (status.get("succeeded") or 0) + (status.get("ready") or 0) + len(uncounted)
+        return ready >= _pod_count(job)
+
+    def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
+        """Slots that no further pod will use."""
+        parallelism = _parallelism(job)
+        terminal = _terminal_count(job)
+        if parallelism <= 1 or terminal == 0:
+            return ()
+        remaining = _completions(job) - terminal
+        if remaining >= parallelism:
+            return ()
+        return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - max(0, remaining)),)
+
+    def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
+        """Clear a start time first where there is one: Kubernetes allows changes only without."""
+        if _status(job).get("startTime"):
+            return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+        if len(infos) != 1:
+            raise InvalidJobError(f"expected 1 pod set to start, got {len(infos)}")
+        spec: dict[str, Any] = {"suspend": False}
+        template = injection_patch(job["spec"].get("template") or {}, infos[0])
+        if template:
+            spec["template"] = template
+        spec.update(_sizes(job, infos[0].count) if _min_count(job) is not None else {})
+        return JobPatch(patch={"spec": spec})
+
+    def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
+        """Suspend, clear the start time, restore: three writes, or one where nothing is restored.
+
+        The annotation says that restoring is still to come; with it the Job does not count as
+        suspended.
+        """
+        if self.is_suspended(job):
+            return None
+        restored = _restored_spec(job, pod_sets)
+        if not job["spec"].get("suspend"):
+            patch: dict[str, Any] = {"spec": {"suspend": True}}
+            if restored:
+                patch["metadata"] = {"annotations": {names.STOPPING: "true"}}
+            return JobPatch(patch=patch)
+        if restored and _status(job).get("startTime"):
+            return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+        patch = {"metadata": {"annotations": {names.STOPPING: None}}}
+        if restored:
+            patch["spec"] = restored
+        return JobPatch(patch=patch)
+
+    def priority_class(self, job: Job) -> str:
+        """The class of its pods."""
+        template = job["spec"].get("template") or {}
+        return str((template.get("spec") or {}).get("priorityClassName") or "")
+
+    def managed_by(self, job: Job) -> str:
+        """``spec.managedBy``, without Kubernetes' own value."""
+        value = str(job["spec"].get("managedBy") or "")
+        return "" if value == names.KUBERNETES_JOB_CONTROLLER else value
+
+
+def _status(job: Job) -> Mapping[str, Any]:
+    return job.get("status") or {}
+
+
+def _annotations(job: Job) -> Mapping[str, str]:
+    return job["metadata"].get("annotations") or {}
+
+
+def _is_stopping(job: Job) -> bool:
+    return _annotations(job).get(names.STOPPING) == "true"
+
+
+def _is_indexed(job: Job) -> bool:
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def _parallelism(job: Job) -> int:
+    value = job["spec"].get("parallelism")
+    return 1 if value is None else int(value)
+
+
+def _completions(job: Job) -> int:
+    value = job["spec"].get("completions")
+    return _parallelism(job) if value is None else int(value)
+
+
+def _pod_count(job: Job) -> int:
+    return min(_parallelism(job), _completions(job))
+
+
+def _min_count(job: Job) -> int | None:
+    text = _annotations(job).get(names.JOB_MIN_PARALLELISM)
+    if text is None:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise InvalidJobError(
+            f'annotation {names.JOB_MIN_PARALLELISM}: "{text}" is not a positive whole number;'
+            " correct or remove it"
+        )
+    return value
+
+
+def _terminal_count(job: Job) -> int:
+    """Pods that ended for good: by index where pods have one (9.1)."""
+    status = _status(job)
+    if not _is_indexed(job):
+        return int(status.get("succeeded") or 0)
+    texts = (status.get("completedIndexes") or "", status.get("failedIndexes") or "")
+    return count_indexes(texts, below=_completions(job))
+
+
+def _sizes(job: Job, count: int) -> dict[str, int]:
+    """What partial admission sets: how many pods run, and with an annotation how many ever will."""
+    sizes = {"parallelism": count}
+    if _annotations(job).get(names.JOB_COMPLETIONS_EQUAL_PARALLELISM) == "true":
+        sizes["completions"] = count
+    return sizes
+
+
+def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
+    """The part of spec that a start changed and a stop puts back; empty when nothing did."""
+    if not pod_sets:
+        return {}
+    restored: dict[str, Any] = {}
+    template = restore_patch(
+        job["spec"].get("template") or {}, pod_sets[0].template, keep_labels=MANAGED_LABELS
+    )
+    if template:
+        restored["template"] = template
+    if pod_sets[0].min_count is not None:
+        sizes = _sizes(job, pod_sets[0].count)
+        restored.update({k: v for k, v in sizes.items() if job["spec"].get(k) != v})
+    return restored
+
+
+def _pod_set_template(job: Job) -> dict[str, Any]:
+    """The Job's template without the labels that only this very Job's pods may have."""
+    template = dict(job["spec"].get("template") or {})
+    metadata = dict(template.get("metadata") or {})
+    metadata.pop("creationTimestamp", None)
+    labels = {
+        key: value
+        for key, value in (metadata.get("labels") or {}).items()
+        if key not in MANAGED_LABELS or key == JOB_NAME_LABEL
+    }
+    metadata.pop("labels", None)
+    if labels:
+        metadata["labels"] = labels
+    template["metadata"] = metadata
+    return template

@@ -1,0 +1,165 @@
+"""The Workload that stands for a job, as it is written. Pure.
+
+Parity: E-180 (name), E-12 (priority), E-188 (admission gates), inventory section 8 (labels copied).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.api import names
+from multiqueue.api.serde import encode
+from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import InvalidJobError, Job
+from multiqueue.jobs.framework.priority import Priority
+
+HASH_LENGTH = 5
+MAX_NAME = 253
+SHORT_NAME = 63
+"""With the gate ShortWorkloadNames, so that a name fits a label."""
+MAX_LABEL = 63
+MAX_POD_SETS = 18
+
+
+def workload_name(
+    gvk: GroupVersionKind, name: str, uid: str, *, extra: str = "", limit: int = MAX_NAME
+) -> str:
+    """Name of the Workload of a job: the same for the same job, whoever asks (E-180)."""
+    text = "\n".join([gvk.kind, gvk.group, name, uid, *([extra] if extra else [])])
+    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:HASH_LENGTH]
+    prefix = f"{gvk.kind.lower()}-{name}"[: limit - HASH_LENGTH - 1]
+    return f"{prefix}-{digest}"
+
+
+def queue_name(job: Job) -> str:
+    """Name of the LocalQueue that the job asks for, or an empty string."""
+    return str((job["metadata"].get("labels") or {}).get(names.QUEUE_NAME) or "")
+
+
+def workload_class(job: Job) -> str:
+    """Name of the WorkloadPriorityClass that the job asks for, or an empty string."""
+    return str((job["metadata"].get("labels") or {}).get(names.PRIORITY_CLASS) or "")
+
+
+def max_execution_seconds(job: Job) -> int | None:
+    """How long the job may run.
+
+    Raises:
+        InvalidJobError: the label is not a positive whole number.
+    """
+    text = (job["metadata"].get("labels") or {}).get(names.MAX_EXEC_TIME_SECONDS)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidJobError(
+            f'label {names.MAX_EXEC_TIME_SECONDS}: "{text}" is not a positive whole number'
+        )
+    return int(text)
+
+
+def owner_reference(job: Job, gvk: GroupVersionKind) -> dict[str, Any]:
+    """Return the controller reference to a job."""
+    return {
+        "apiVersion": gvk.api_version,
+        "kind": gvk.kind,
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def compose_workload(
+    job: Job,
+    gvk: GroupVersionKind,
+    pod_sets: Sequence[PodSet],
+    priority: Priority,
+    *,
+    label_keys: Sequence[str] = (),
+    name_limit: int = MAX_NAME,
+) -> dict[str, Any]:
+    """Return the Workload to create for a job: everything in one write.
+
+    Raises:
+        InvalidJobError: the job has too many pod sets or a malformed label.
+    """
+    if len(pod_sets) > MAX_POD_SETS:
+        raise InvalidJobError(f"{len(pod_sets)} pod sets; a Workload has at most {MAX_POD_SETS}")
+    metadata = job["metadata"]
+    return {
+        "apiVersion": names.V1BETA2,
+        "kind": "Workload",
+        "metadata": {
+            "name": workload_name(gvk, metadata["name"], metadata["uid"], limit=name_limit),
+            "namespace": metadata["namespace"],
+            "labels": _labels(job, label_keys),
+            "annotations": _annotations(job),
+            "ownerReferences": [owner_reference(job, gvk)],
+            "finalizers": [names.RESOURCE_IN_USE],
+        },
+        "spec": build_spec(job, pod_sets, priority),
+    }
+
+
+def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: Priority) -> dict[str, Any]:
+    """Return the spec of a job's Workload.
+
+    Raises:
+        InvalidJobError: a label is malformed.
+    """
+    spec: dict[str, Any] = {
+        "queueName": queue_name(job),
+        "podSets": [_pod_set(pod_set) for pod_set in pod_sets],
+        "active": True,
+        **build_priority(priority),
+    }
+    seconds = max_execution_seconds(job)
+    if seconds is not None:
+        spec["maximumExecutionTimeSeconds"] = seconds
+    return spec
+
+
+def build_priority(priority: Priority) -> dict[str, Any]:
+    """Return the fields of spec that hold a priority."""
+    fields: dict[str, Any] = {"priority": priority.value}
+    if priority.reference is not None:
+        fields["priorityClassRef"] = encode(priority.reference)
+    return fields
+
+
+def _pod_set(pod_set: PodSet) -> dict[str, Any]:
+    wire: dict[str, Any] = {
+        "name": pod_set.name,
+        "count": pod_set.count,
+        "template": pod_set.template,
+    }
+    if pod_set.min_count is not None:
+        wire["minCount"] = pod_set.min_count
+    if pod_set.topology_request is not None:
+        wire["topologyRequest"] = _topology_request(pod_set.topology_request)
+    return wire
+
+
+def _topology_request(request: PodSetTopologyRequest) -> dict[str, Any]:
+    return encode(request)
+
+
+def _labels(job: Job, label_keys: Sequence[str]) -> dict[str, str]:
+    present: Mapping[str, str] = job["metadata"].get("labels") or {}
+    labels = {key: present[key] for key in label_keys if key in present}
+    uid = job["metadata"]["uid"]
+    if len(uid) <= MAX_LABEL:
+        labels[names.JOB_UID] = uid
+    return labels
+
+
+def _annotations(job: Job) -> dict[str, str]:
+    present: Mapping[str, str] = job["metadata"].get("annotations") or {}
+    return {
+        key: value
+        for key, value in present.items()
+        if key.startswith(names.PROVREQ_PREFIX) or key == names.ADMISSION_GATED_BY
+    }

@@ -1,0 +1,66 @@
+"""What to do next about a job: the first rule that has an answer gives it. Pure.
+
+The order is that of E-181 and matters: what ends comes before what begins, and nothing is started
+or stopped before it is clear which Workload stands for the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multiqueue.jobs.framework.integration import InvalidJobError
+from multiqueue.jobs.framework.plan import JobPlan, Note, Wait
+from multiqueue.jobs.framework.priority import PriorityClassNotFoundError
+from multiqueue.jobs.framework.rules import (
+    ending,
+    following,
+    matching,
+    ownership,
+    prebuilt,
+    running,
+)
+from multiqueue.jobs.framework.view import JobView
+
+Rule = Callable[[JobView], JobPlan | None]
+
+RULES: tuple[Rule, ...] = (
+    ownership.release_with_job,
+    ownership.ignore_unmanaged,
+    ownership.follow_ancestor,
+    prebuilt.adopt_prebuilt,
+    prebuilt.refuse_out_of_sync,
+    # Stopping comes before deleting: the quota must not be given away while pods start.
+    matching.stop_without_match,
+    matching.delete_extra,
+    matching.update_pending,
+    # Deletion before the end: a finished Workload must be released, too.
+    ending.release_deleted,
+    ending.leave_finished,
+    ending.finish_workload,
+    matching.create_missing,
+    following.reclaim,
+    running.complete,
+    ending.delete_deactivated,
+    running.start,
+    running.stop_unadmitted,
+    # Last, for a class that does not exist must not keep an admitted job from running.
+    following.follow_queue,
+    following.follow_gates,
+    following.follow_priority,
+)
+
+
+def decide(view: JobView) -> JobPlan:
+    """Return the next step; a job that cannot be understood is explained and left alone."""
+    try:
+        for rule in RULES:
+            plan = rule(view)
+            if plan is not None:
+                return plan
+    except InvalidJobError as error:
+        return Wait(note=Note(reason="ErrWorkloadCompose", message=str(error), warning=True))
+    except PriorityClassNotFoundError as error:
+        return Wait(
+            note=Note(reason="WorkloadPriorityClassNotFound", message=str(error), warning=True)
+        )
+    return Wait()

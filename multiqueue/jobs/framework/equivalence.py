@@ -1,0 +1,119 @@
+"""Whether a Workload still says what its job asks for. Pure.
+
+Parity: E-182. Compared are counts, containers and init containers, and tolerations while not
+admitted: everything else in a template may differ without another admission being due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from multiqueue.api.v1beta2 import PodSet, ResourceFlavor, Workload
+from multiqueue.api.workload_state import has_quota, is_admitted
+from multiqueue.jobs.framework.pod_set_info import (
+    FlavorNotFoundError,
+    StartConflictError,
+    apply_info,
+    build_infos,
+)
+from multiqueue.lib.quantity import QuantityError, parse_quantity
+
+_RESOURCE_LISTS = ("requests", "limits")
+
+
+def is_equivalent(
+    pod_sets: Sequence[PodSet],
+    workload: Workload,
+    *,
+    suspended: bool,
+    max_execution_seconds: int | None,
+    find_flavor: Callable[[str], ResourceFlavor | None],
+) -> bool:
+    """Tell whether a Workload stands for a job with these pod sets."""
+    if workload.spec.maximum_execution_time_seconds != max_execution_seconds:
+        return False
+    ignore_tolerations = is_admitted(workload.status)
+    running = _running_pod_sets(workload, find_flavor)
+    if running is not None and _same(pod_sets, running, ignore_tolerations):
+        return True
+    if running is not None and not suspended:
+        return False
+    return _same(pod_sets, workload.spec.pod_sets, ignore_tolerations)
+
+
+def _running_pod_sets(
+    workload: Workload, find_flavor: Callable[[str], ResourceFlavor | None]
+) -> tuple[PodSet, ...] | None:
+    """The pod sets that the job has once it was started with this admission."""
+    if not has_quota(workload.status) or workload.status.admission is None:
+        return None
+    try:
+        infos = build_infos(workload, find_flavor)
+        return tuple(
+            msgspec.structs.replace(
+                pod_set, count=info.count, template=apply_info(pod_set.template, info)
+            )
+            for pod_set, info in zip(workload.spec.pod_sets, infos, strict=True)
+        )
+    except (FlavorNotFoundError, StartConflictError):
+        return None
+
+
+def _same(ours: Sequence[PodSet], theirs: Sequence[PodSet], ignore_tolerations: bool) -> bool:  # noqa: FBT001
+    return len(ours) == len(theirs) and all(
+        a.count == b.count
+        and a.min_count == b.min_count
+        and _same_template(a.template, b.template, ignore_tolerations)
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _same_template(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    ignore_tolerations: bool,  # noqa: FBT001
+) -> bool:
+    ours, theirs = a.get("spec") or {}, b.get("spec") or {}
+    if not ignore_tolerations and (ours.get("tolerations") or []) != (
+        theirs.get("tolerations") or []
+    ):
+        return False
+    return all(
+        _same_containers(ours.get(field) or [], theirs.get(field) or [])
+        for field in ("initContainers", "containers")
+    )
+
+
+def _same_containers(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> bool:
+    if a == b:
+        return True
+    return len(a) == len(b) and all(
+        _without_quantities(ours) == _without_quantities(theirs)
+        and _quantities(ours) == _quantities(theirs)
+        for ours, theirs in zip(a, b, strict=True)
+    )
+
+
+def _without_quantities(container: Mapping[str, Any]) -> dict[str, Any]:
+    resources = container.get("resources") or {}
+    others = {key: value for key, value in resources.items() if key not in _RESOURCE_LISTS}
+    return {**container, "resources": others}
+
+
+def _quantities(container: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Requests and limits by value, so that ``1`` and ``1000m`` are the same."""
+    resources = container.get("resources") or {}
+    return {
+        field: {name: _value(raw) for name, raw in (resources.get(field) or {}).items()}
+        for field in _RESOURCE_LISTS
+    }
+
+
+def _value(raw: Any) -> Any:
+    try:
+        return parse_quantity(raw)
+    except QuantityError:
+        return raw

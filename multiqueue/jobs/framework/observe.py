@@ -1,0 +1,116 @@
+"""Reads what the informers know about a job into a `JobView`; no I/O, no decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.api.names import key_of
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import is_admitted
+from multiqueue.jobs.context import Informers, ManagerContext
+from multiqueue.jobs.framework.compose import queue_name
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.priority import PriorityClasses
+from multiqueue.jobs.framework.view import JobOptions, JobView
+from multiqueue.jobs.informers import BY_OWNER, BY_OWNER_KEY, owner_key, prebuilt_name
+
+MAX_DEPTH = 10
+"""How many owners up an ancestor is looked for; deeper nesting is a cycle or a mistake."""
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class JobObserver:
+    """Builds views of the jobs of one integration."""
+
+    def __init__(self, context: ManagerContext, integration: Integration) -> None:
+        self._context = context
+        self._integration = integration
+        self._options = JobOptions.from_config(context.config)
+        informers = context.informers
+        self._classes = PriorityClasses(
+            find_workload_class=informers.priority_classes.store.get,
+            find_pod_class=informers.kube_priority_classes.store.get,
+            list_pod_classes=informers.kube_priority_classes.store.list,
+        )
+
+    def observe(self, job: Job) -> JobView:
+        """Return everything that is known about a job."""
+        informers = self._context.informers
+        metadata = job["metadata"]
+        namespace = metadata["namespace"]
+        prebuilt = prebuilt_name(job)
+        return JobView(
+            job=job,
+            integration=self._integration,
+            workloads=tuple(
+                sorted(informers.workloads.store.by_index(BY_OWNER, metadata["uid"]), key=_age)
+            ),
+            prebuilt_name=prebuilt,
+            prebuilt=informers.workloads.store.get(key_of(namespace, prebuilt))
+            if prebuilt
+            else None,
+            namespace_labels=namespace_labels(informers, namespace),
+            ancestor_admitted=self._ancestor_admitted(job),
+            options=self._options,
+            classes=self._classes,
+            find_flavor=informers.resource_flavors.store.get,
+            now=self._context.clock.now(),
+        )
+
+    def left_behind(self, key: str, uid: str | None) -> list[Workload]:
+        """Workloads whose owner had this key but another uid: it is gone."""
+        namespace, _, name = key.partition("/")
+        index = owner_key(self._integration.gvk, namespace, name)
+        return sorted(
+            (
+                workload
+                for workload in self._context.informers.workloads.store.by_index(
+                    BY_OWNER_KEY, index
+                )
+                if all(owner.uid != uid for owner in workload.metadata.owner_references)
+            ),
+            key=_age,
+        )
+
+    def _ancestor_admitted(self, job: Job) -> bool | None:
+        """Whether the topmost queued owner of a job is admitted; None without such an owner."""
+        found: bool | None = None
+        for _ in range(MAX_DEPTH):
+            owner = self._find_owner(job)
+            if owner is None:
+                return found
+            job = owner
+            if queue_name(job) or self._options.manage_all:
+                found = self._is_admitted(job)
+        return found
+
+    def _find_owner(self, job: Job) -> Job | None:
+        for reference in job["metadata"].get("ownerReferences") or ():
+            if not reference.get("controller"):
+                continue
+            gvk = GroupVersionKind.of(reference.get("apiVersion", ""), reference.get("kind", ""))
+            integration = self._context.integrations.find_by_gvk(gvk)
+            if integration is None:
+                return None
+            store = self._context.informers.jobs[integration.name].store
+            owner = store.get(key_of(job["metadata"]["namespace"], reference["name"]))
+            matches = owner is not None and owner["metadata"]["uid"] == reference.get("uid")
+            return owner if matches else None
+        return None
+
+    def _is_admitted(self, job: Job) -> bool:
+        store = self._context.informers.workloads.store
+        return any(is_admitted(w.status) for w in store.by_index(BY_OWNER, job["metadata"]["uid"]))
+
+
+def namespace_labels(informers: Informers, namespace: str) -> Mapping[str, str]:
+    """Labels of a namespace; of one that is not known yet, those that it must have."""
+    found: dict[str, Any] | None = informers.namespaces.store.get(namespace)
+    labels = (found or {}).get("metadata", {}).get("labels") or {}
+    return {NAME_LABEL: namespace, **labels}
+
+
+def _age(workload: Workload) -> tuple[str, str]:
+    return (workload.metadata.creation_timestamp, workload.metadata.name)

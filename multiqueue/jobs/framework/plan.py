@@ -1,0 +1,108 @@
+"""What a rule may ask for: one write, or to wait. Values; `execute` carries them out.
+
+After a write everything is looked at again, so a plan never holds more than one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.jobs.framework.integration import JobPatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """An event to record once the write succeeded; on the job unless ``on_workload``."""
+
+    reason: str
+    message: str
+    warning: bool = False
+    on_workload: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do until something changes, or for so many seconds."""
+
+    requeue_after: float | None = None
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateWorkload:
+    """Create the job's Workload."""
+
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteWorkload:
+    """Delete a Workload and release its finalizer."""
+
+    workload: Workload
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseWorkload:
+    """Remove our finalizer from a Workload."""
+
+    workload: Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchWorkload:
+    """Merge-patch spec or metadata of a Workload."""
+
+    workload: Workload
+    patch: Mapping[str, Any]
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStatus:
+    """Change the status of a Workload; decided again on its newest state."""
+
+    workload: Workload
+    change: Callable[[Workload], WorkloadStatus]
+    note: Note | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteJob:
+    """Write to the job.
+
+    Attributes:
+        patch: What to write.
+        strict: Only if the job is still as it was seen.
+        note: The event.
+        start_of: The Workload whose start this is: where the API server refuses it for good, the
+            Workload fails to start.
+    """
+
+    patch: JobPatch
+    strict: bool = True
+    note: Note | None = None
+    start_of: Workload | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteJob:
+    """Delete the job itself (E-116)."""
+
+    note: Note
+
+
+JobPlan: TypeAlias = (
+    Wait
+    | CreateWorkload
+    | DeleteWorkload
+    | ReleaseWorkload
+    | PatchWorkload
+    | ChangeStatus
+    | WriteJob
+    | DeleteJob
+)

@@ -1,0 +1,91 @@
+"""Which priority a job's Workload gets, and from where. Pure.
+
+Parity: E-12. A WorkloadPriorityClass counts for admission only; a PriorityClass is that of the
+pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api.names import DEFAULT_QUEUE, GROUP
+from multiqueue.api.v1beta2 import PriorityClassRef, WorkloadPriorityClass
+
+WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
+PRIORITY_CLASS = "PriorityClass"
+PRIORITY_CLASS_GROUP = "scheduling.k8s.io"
+DEFAULT_CLASS = DEFAULT_QUEUE
+"""Name of the WorkloadPriorityClass that jobs without one get, where it exists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priority:
+    """A priority, and the class it comes from."""
+
+    value: int = 0
+    reference: PriorityClassRef | None = None
+
+
+class PriorityClassNotFoundError(Exception):
+    """The job names a class that does not exist; it waits for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriorityClasses:
+    """Where classes are looked up.
+
+    Attributes:
+        find_workload_class: WorkloadPriorityClass by name.
+        find_pod_class: PriorityClass by name.
+        list_pod_classes: All PriorityClasses; asked only where a job names no class.
+    """
+
+    find_workload_class: Callable[[str], WorkloadPriorityClass | None]
+    find_pod_class: Callable[[str], Mapping[str, Any] | None]
+    list_pod_classes: Callable[[], Iterable[Mapping[str, Any]]]
+
+
+def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClasses) -> Priority:
+    """Return the priority for a job with these class names; empty where it names none.
+
+    Raises:
+        PriorityClassNotFoundError: a named class does not exist.
+    """
+    if workload_class:
+        found = classes.find_workload_class(workload_class)
+        if found is None:
+            raise PriorityClassNotFoundError(
+                f'WorkloadPriorityClass "{workload_class}" not found; create it'
+                " or change the label of the job"
+            )
+        return workload_priority(found)
+    if (default := classes.find_workload_class(DEFAULT_CLASS)) is not None:
+        return workload_priority(default)
+    if pod_class:
+        pod = classes.find_pod_class(pod_class)
+        if pod is None:
+            raise PriorityClassNotFoundError(
+                f'PriorityClass "{pod_class}" not found; create it or change the pod template'
+            )
+        return _pod_priority(pod)
+    defaults = [c for c in classes.list_pod_classes() if c.get("globalDefault")]
+    if not defaults:
+        return Priority()
+    return _pod_priority(min(defaults, key=lambda c: (c.get("value", 0), c["metadata"]["name"])))
+
+
+def workload_priority(found: WorkloadPriorityClass) -> Priority:
+    """Return the priority that a WorkloadPriorityClass gives."""
+    reference = PriorityClassRef(
+        group=GROUP, kind=WORKLOAD_PRIORITY_CLASS, name=found.metadata.name
+    )
+    return Priority(value=found.value, reference=reference)
+
+
+def _pod_priority(found: Mapping[str, Any]) -> Priority:
+    reference = PriorityClassRef(
+        group=PRIORITY_CLASS_GROUP, kind=PRIORITY_CLASS, name=found["metadata"]["name"]
+    )
+    return Priority(value=int(found.get("value", 0)), reference=reference)

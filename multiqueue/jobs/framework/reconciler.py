@@ -1,0 +1,141 @@
+"""The job reconciler: one for every kind, with the kind's integration.
+
+A job's event leads to its key; the key is looked at, one step is decided and done, and it is
+looked at again until nothing is left to do. Level-based: killed between any two steps, the next
+process goes on from what the API server says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import structlog
+
+from multiqueue.api.names import key_of
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.decide import decide
+from multiqueue.jobs.framework.execute import JobExecutor
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Integration, Job
+from multiqueue.jobs.framework.observe import JobObserver
+from multiqueue.jobs.framework.priority import DEFAULT_CLASS
+from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+
+MAX_STEPS = 12
+"""Steps of one reconcile; the longest way, from a foreign job to a Workload, takes five."""
+CONCURRENCY = 16
+"""Jobs of one kind that are worked on at a time; each is mostly one request that is waited for."""
+
+log = structlog.get_logger("multiqueue.jobs")
+
+
+class JobReconciler:
+    """Keeps the jobs of one kind and their Workloads in step."""
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        integration: Integration,
+        *,
+        concurrency: int = CONCURRENCY,
+    ) -> None:
+        self.name = f"job-{integration.name}"
+        self._context = context
+        self._integration = integration
+        self._informer = context.informers.jobs[integration.name]
+        self._observer = JobObserver(context, integration)
+        self._executor = JobExecutor(context)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=concurrency
+        )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled, from the moment when everything needed is known."""
+        informers = self._context.informers
+        await wait_settled(
+            informers.workloads,
+            informers.namespaces,
+            informers.resource_flavors,
+            informers.priority_classes,
+            informers.kube_priority_classes,
+            self._informer,
+        )
+        self._listen()
+        await self._reconciler.run()
+
+    async def reconcile(self, key: str) -> Result:
+        """Bring one job and its Workload to where they should be."""
+        await self._delete_left_behind(key)
+        for _ in range(MAX_STEPS):
+            job = self._informer.store.get(key)
+            if job is None:
+                return DONE
+            view = self._observer.observe(job)
+            result = await self._executor.execute(decide(view), view)
+            if result is not None:
+                return result
+        log.warning("job does not come to rest", job=key, steps=MAX_STEPS)
+        return Result(requeue_after=1.0)
+
+    async def _delete_left_behind(self, key: str) -> None:
+        """Where no garbage collector runs, Workloads whose job is gone go by our hand."""
+        if not self._informer.synced.is_set():
+            return
+        job = self._informer.store.get(key)
+        for workload in self._observer.left_behind(key, job["metadata"]["uid"] if job else None):
+            await self._executor.delete(workload)
+
+    def _listen(self) -> None:
+        informers = self._context.informers
+        self._informer.add_handler(self._on_job)
+        informers.workloads.add_handler(self._on_workload)
+        informers.priority_classes.add_handler(lambda _, new: self._on_class(new))
+        informers.kube_priority_classes.add_handler(lambda _, new: self._on_class(new))
+        informers.namespaces.add_handler(self._on_namespace)
+
+    def _on_job(self, old: Job | None, new: Job | None) -> None:
+        self._reconciler.queue.add(_key(new or old or {}))
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        namespace = workload.metadata.namespace
+        for owner in workload.metadata.owner_references:
+            gvk = GroupVersionKind.of(owner.api_version, owner.kind)
+            if (gvk.group, gvk.kind) == (self._integration.gvk.group, self._integration.gvk.kind):
+                self._reconciler.queue.add(key_of(namespace, owner.name))
+        for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
+            self._reconciler.queue.add(_key(job))
+
+    def _on_class(self, new: Any) -> None:
+        """A class that a job waited for may have come."""
+        if new is None:
+            return
+        name = new["metadata"]["name"] if isinstance(new, dict) else new.metadata.name
+        if name == DEFAULT_CLASS:
+            return
+        for job in self._informer.store.by_index(BY_JOB_CLASS, name):
+            self._reconciler.queue.add(_key(job))
+
+    def _on_namespace(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        if new is None or old is None or _labels(old) == _labels(new):
+            return
+        for job in self._informer.store.by_index(BY_NAMESPACE, new["metadata"]["name"]):
+            self._reconciler.queue.add(_key(job))
+
+
+async def wait_settled(*informers: Any) -> None:
+    """Wait until each informer has listed its kind, or knows that it is not served."""
+    await asyncio.gather(*(informer.settled.wait() for informer in informers))
+
+
+def _key(job: Job) -> str:
+    metadata = job["metadata"]
+    return key_of(metadata["namespace"], metadata["name"])
+
+
+def _labels(namespace: dict[str, Any]) -> Any:
+    return namespace["metadata"].get("labels")

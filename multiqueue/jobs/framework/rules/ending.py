@@ -1,0 +1,94 @@
+"""Rules for the end of a job or of its Workload. Parity: E-181, E-190, E-116."""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import (
+    DEACTIVATED_DUE_TO,
+    eviction_reason,
+    find,
+    finish,
+    is_finished,
+)
+from multiqueue.jobs.framework.plan import (
+    ChangeStatus,
+    DeleteJob,
+    JobPlan,
+    Note,
+    ReleaseWorkload,
+    Wait,
+)
+from multiqueue.jobs.framework.rules.stopping import stop
+from multiqueue.jobs.framework.view import JobView
+
+NEVER_RAN = frozenset({Reason.OUT_OF_SYNC, Reason.FAILED_TO_START, Reason.OWNER_NOT_FOUND})
+"""Ends of a Workload after which its job may not run on without one."""
+
+
+def release_deleted(view: JobView) -> JobPlan | None:
+    """A Workload that is being deleted stops its job and goes."""
+    workload = view.workload
+    if workload is None or not workload.metadata.deletion_timestamp:
+        return None
+    if RESOURCE_IN_USE not in workload.metadata.finalizers:
+        return stop(view, "Workload is deleted", workload) or Wait()
+    return stop(view, "Workload is deleted", workload) or ReleaseWorkload(workload=workload)
+
+
+def leave_finished(view: JobView) -> JobPlan | None:
+    """A finished Workload is final."""
+    workload = view.workload
+    if workload is None or not is_finished(workload.status):
+        return None
+    finished = find(workload.status, WorkloadCondition.FINISHED)
+    if finished is not None and finished.reason in NEVER_RAN:
+        return stop(view, finished.message, workload) or Wait()
+    return Wait()
+
+
+def finish_workload(view: JobView) -> JobPlan | None:
+    """The Workload ends with its job."""
+    ending = view.integration.finished(view.job)
+    workload = view.workload
+    if ending is None or workload is None:
+        return None
+    reason = Reason.SUCCEEDED if ending.success else Reason.FAILED
+
+    def change(newest: Workload) -> WorkloadStatus:
+        return finish(
+            newest.status,
+            reason,
+            ending.message,
+            now=view.now,
+            generation=newest.metadata.generation,
+        )
+
+    return ChangeStatus(
+        workload=workload,
+        change=change,
+        note=Note(
+            reason="FinishedWorkload",
+            message=f"Workload '{workload.metadata.key}' is declared finished",
+        ),
+    )
+
+
+def delete_deactivated(view: JobView) -> JobPlan | None:
+    """With a retention policy, a job that we gave up is deleted after a while."""
+    retention, workload = view.options.delete_deactivated_after, view.workload
+    if retention is None or workload is None:
+        return None
+    if not (eviction_reason(workload.status) or "").startswith(DEACTIVATED_DUE_TO):
+        return None
+    evicted = find(workload.status, WorkloadCondition.EVICTED)
+    assert evicted is not None
+    left = (evicted.transitioned_at + retention - view.now).total_seconds()
+    if workload.spec.active:
+        return None
+    if left > 0:
+        return Wait(requeue_after=left) if view.suspended else None
+    return DeleteJob(
+        note=Note(reason="Deleted", message="Deleted job: deactivation retention period expired")
+    )

@@ -1,0 +1,93 @@
+"""Rules that leave a job with exactly one Workload, and that one right. Parity: E-181, E-182."""
+
+from __future__ import annotations
+
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.jobs.framework.compose import build_spec, compose_workload, workload_class
+from multiqueue.jobs.framework.plan import (
+    CreateWorkload,
+    DeleteWorkload,
+    JobPlan,
+    Note,
+    PatchWorkload,
+    Wait,
+)
+from multiqueue.jobs.framework.priority import Priority, resolve_priority
+from multiqueue.jobs.framework.rules.stopping import stop
+from multiqueue.jobs.framework.view import JobView
+
+NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
+MISSING = "Missing Workload; unable to restore pod templates"
+
+
+def stop_without_match(view: JobView) -> JobPlan | None:
+    """A job that runs something else than was admitted is stopped before its Workload goes."""
+    if view.workload is not None or view.suspended:
+        return None
+    known = view.workloads[0] if len(view.workloads) == 1 else None
+    return stop(view, NO_MATCH if known else MISSING, known)
+
+
+def delete_extra(view: JobView) -> JobPlan | None:
+    """Only one Workload stands for a job."""
+    extra = view.matching.extra
+    if not extra:
+        return None
+    return DeleteWorkload(
+        workload=extra[0],
+        note=Note(
+            reason="DeletedWorkload",
+            message=f"Deleted not matching Workload: {extra[0].metadata.key}",
+        ),
+    )
+
+
+def update_pending(view: JobView) -> JobPlan | None:
+    """A Workload that holds nothing yet follows its job in place."""
+    workload = view.matching.update
+    if workload is None:
+        return None
+    spec = build_spec(view.job, view.pod_sets, _priority(view))
+    spec.pop("active")
+    spec.setdefault("maximumExecutionTimeSeconds", None)
+    spec.setdefault("priorityClassRef", None)
+    return PatchWorkload(
+        workload=workload,
+        patch={"spec": spec},
+        note=Note(
+            reason="UpdatedWorkload",
+            message=f"Updated not matching Workload for suspended job: {workload.metadata.key}",
+        ),
+    )
+
+
+def create_missing(view: JobView) -> JobPlan | None:
+    """A job without Workload gets one, once nothing of it runs any more."""
+    if view.workload is not None:
+        return None
+    if view.ended:
+        return Wait()
+    # What MultiKueue runs is none of this cluster's pods; its status may never change again.
+    if view.integration.is_active(view.job) and not view.integration.managed_by(view.job):
+        return Wait()
+    return CreateWorkload(
+        body=compose_workload(
+            view.job,
+            view.integration.gvk,
+            view.pod_sets,
+            _priority(view),
+            label_keys=view.options.label_keys,
+            name_limit=view.options.name_limit,
+        )
+    )
+
+
+def _priority(view: JobView) -> Priority:
+    return resolve_priority(
+        workload_class(view.job), view.integration.priority_class(view.job), view.classes
+    )
+
+
+def holds_nothing(workload: Workload) -> bool:
+    """Whether no reservation depends on the Workload's spec."""
+    return workload.status.admission is None
