@@ -10,7 +10,7 @@ _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 _YEAR = 365 * _DAY
 
-# (below so many seconds, unit, smaller unit or 0, their names): the larger the age, the coarser the text.
+# (below so many seconds, unit, smaller unit or 0, their names): the larger, the coarser.
 _STEPS = (
     (10 * _MINUTE, _MINUTE, 1, "m", "s"),
     (3 * _HOUR, _MINUTE, 0, "m", ""),

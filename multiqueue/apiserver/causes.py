@@ -22,7 +22,7 @@ NOT_FOUND = "FieldValueNotFound"
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field error; ``message`` already contains Kubernetes' prefix, e.g. ``Invalid value: 3: ...``."""
+    """One field error; ``message`` has Kubernetes' prefix, e.g. ``Invalid value: 3: ...``."""
 
     reason: str
     field: str
@@ -91,7 +91,7 @@ def show(value: Any) -> str:
 
 
 def invalid_message(kind: str, group: str, name: str, causes: Sequence[Cause]) -> str:
-    """The ``message`` of a 422: ``Job.batch "a" is invalid: spec.x: Required value``, several in brackets."""
+    """The ``message`` of a 422: ``Job.batch "a" is invalid: spec.x: Required value``."""
     qualified = f"{kind}.{group}" if group else kind
     texts = list(dict.fromkeys(str(cause) for cause in causes))
     detail = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -8,7 +8,7 @@ from multiqueue.apiserver.kinds import Kind, KindVersion, PrinterColumn, Scale
 
 
 def kind_from_crd(crd: Mapping[str, Any]) -> Kind:
-    """The kind of a valid CustomResourceDefinition; names come from ``status.acceptedNames`` if there."""
+    """The kind of a valid CustomResourceDefinition; accepted names win over those of the spec."""
     spec = crd["spec"]
     names = (crd.get("status") or {}).get("acceptedNames") or spec["names"]
     return Kind(
@@ -62,7 +62,7 @@ def _column(column: Mapping[str, Any]) -> PrinterColumn:
 
 
 def _selectable(field: Mapping[str, Any]) -> tuple[str, Callable[[Mapping[str, Any]], str]]:
-    """Label and reader of a selectable field; a missing value reads as empty, a boolean as in JSON."""
+    """Label and reader of a selectable field; missing values read as empty, booleans as in JSON."""
     find = compile_path(field["jsonPath"])
 
     def read(obj: Mapping[str, Any]) -> str:

@@ -1,7 +1,8 @@
-"""The subset of JSONPath that printer columns use, compiled to functions.
+r"""The subset of JSONPath that printer columns use, compiled to functions.
 
-``.spec.a``, ``['a.b']``, ``\\.`` in names, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``..name``, and filters such as
-``[?(@.type=="Ready")]``, ``[?(@.count>3)]``, ``[?(@.name)]``. Missing keys give nothing; they are no error.
+``.spec.a``, ``['a.b']``, ``\.`` in names, ``[0]``, ``[-1]``, ``[1:3]``, ``[*]``, ``..name``, and
+filters such as ``[?(@.type=="Ready")]``, ``[?(@.count>3)]``, ``[?(@.name)]``. Missing keys give
+nothing; they are no error.
 """
 
 import operator

@@ -1,11 +1,12 @@
-"""What the API server serves: one ``Kind`` per (group, plural), built-in or from a CustomResourceDefinition.
+"""What the API server serves: one ``Kind`` per (group, plural), built-in or custom.
 
 The HTTP handlers know nothing else about a kind; they call its hooks in this order.
 
-create: ``schema.admit`` (prune, default, refuse wrong types) - ``hooks.prepare_create`` - mutating webhooks -
-``schema.admit`` again if they changed anything - ``schema.validate_create`` - validating webhooks - store.
-update: the same with ``prepare_update`` and ``schema.validate_update``; subresource ``status``: ``prepare_status``
-and ``schema.validate_status``. The ``schema.validate_*`` functions call the hooks.
+create: ``schema.admit`` (prune, default, refuse wrong types) - ``hooks.prepare_create`` - mutating
+webhooks - ``schema.admit`` again if they changed anything - ``schema.validate_create`` - validating
+webhooks - store. update: the same with ``prepare_update`` and ``schema.validate_update``;
+subresource ``status``: ``prepare_status`` and ``schema.validate_status``. The ``schema.validate_*``
+functions call the hooks.
 Kinds with ``hooks.respond`` (reviews) are answered at once and never stored.
 """
 
@@ -24,7 +25,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 class RequestContext(Protocol):
-    """What hooks may see of the request and the stored world. Reads are synchronous, from memory."""
+    """What hooks may see of the request and the stored world. Reads come from memory."""
 
     @property
     def now(self) -> datetime:
@@ -34,7 +35,9 @@ class RequestContext(Protocol):
     def user(self) -> Mapping[str, Any]:
         """``username``, ``uid``, ``groups``, ``extra`` as in a UserInfo."""
 
-    def get(self, group: str, plural: str, namespace: str | None, name: str) -> Mapping[str, Any] | None:
+    def get(
+        self, group: str, plural: str, namespace: str | None, name: str
+    ) -> Mapping[str, Any] | None:
         """A stored object, read only."""
 
     def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
@@ -61,31 +64,41 @@ def no_causes_create(_obj: JsonObject, _context: RequestContext) -> list[Cause]:
     return []
 
 
-def no_causes_update(_new: JsonObject, _old: Mapping[str, Any], _context: RequestContext) -> list[Cause]:
+def no_causes_update(
+    _new: JsonObject, _old: Mapping[str, Any], _context: RequestContext
+) -> list[Cause]:
     """See :func:`no_causes_create`."""
     return []
 
 
 class AdmissionRefused(Exception):  # noqa: N818 - a refusal, not a failure
-    """A ``prepare`` hook refuses the request with 403 Forbidden, as Kubernetes' admission plugins do.
+    """A ``prepare`` hook refuses the request with 403 Forbidden, as admission plugins do.
 
-    ``str()`` is the bare reason; the handler words it ``<plural>.<group> "<name>" is forbidden: <reason>``.
+    ``str()`` is the bare reason; the handler adds ``<plural>.<group> "<name>" is forbidden:``.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What is special about a kind. Hooks get objects of the request's version and change them in place."""
+    """What is special about a kind. Hooks change objects of the request's version in place."""
 
     default: Callable[[JsonObject], None] = no_change
     """Defaults beyond those in the schema; called by ``schema.admit`` only."""
     prepare_create: Callable[[JsonObject, RequestContext], None] = no_change_create
-    """Resets status, fills what the server owns (Job selector, Pod priority). May raise AdmissionRefused."""
-    prepare_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = no_change_update
-    prepare_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = no_change_update
+    """Resets status, fills what the server owns. May raise AdmissionRefused."""
+    prepare_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = (
+        no_change_update
+    )
+    prepare_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = (
+        no_change_update
+    )
     validate_create: Callable[[JsonObject, RequestContext], list[Cause]] = no_causes_create
-    validate_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = no_causes_update
-    validate_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = no_causes_update
+    validate_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = (
+        no_causes_update
+    )
+    validate_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = (
+        no_causes_update
+    )
     warnings: Callable[[JsonObject], list[str]] | None = None
     """Texts for ``Warning: 299`` headers on create and update."""
     respond: Callable[[JsonObject, RequestContext], JsonObject] | None = None
@@ -121,9 +134,9 @@ class Scale:
 class Subresource:
     """A subresource besides ``status`` and ``scale``, e.g. ``pods/binding``.
 
-    ``apply(object, body, context)`` gives the object's new state; the handler stores it as an update (same
-    generation) and answers with ``answer(new, body)`` if given, else with the object. AdmissionRefused means
-    403, ValueError 409 Conflict. ``deletes`` marks a subresource whose POST deletes the object (eviction).
+    ``apply(object, body, context)`` gives the new state; the handler stores it as an update
+    (same generation) and answers with ``answer(new, body)`` if given, else with the object.
+    AdmissionRefused means 403, ValueError 409 Conflict. ``deletes``: a POST deletes the object.
     """
 
     name: str
@@ -138,7 +151,7 @@ class Subresource:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class KindVersion:
-    """One served version of a kind. Hashed by identity, so that its compiled schema can be cached."""
+    """One version of a kind. Hashed by identity, so that its compiled schema can be cached."""
 
     name: str
     served: bool = True
@@ -152,8 +165,10 @@ class KindVersion:
     """Without the leading Name column; empty means Name and Age."""
     leading_name: bool = True
     """False for the rare kind whose Table does not begin with the name (Events)."""
-    selectable_fields: Mapping[str, Callable[[Mapping[str, Any]], str]] = field(default_factory=dict)
-    """Field selector label, e.g. ``spec.nodeName``, to its value; ``metadata.name`` and ``.namespace`` always work."""
+    selectable_fields: Mapping[str, Callable[[Mapping[str, Any]], str]] = field(
+        default_factory=dict
+    )
+    """From a field selector's label to the value; name and namespace always work."""
     has_status: bool = False
     scale: Scale | None = None
     to_storage: Callable[[JsonObject], JsonObject] | None = None
@@ -177,7 +192,7 @@ class Kind:
     categories: tuple[str, ...] = ()
     subresources: tuple[Subresource, ...] = ()
     has_generation: bool = False
-    """``metadata.generation`` is 1 on create and grows with every change outside metadata and status."""
+    """Whether ``metadata.generation`` grows with every change outside metadata and status."""
     name_rule: str = "subdomain"
     """``subdomain``, ``label`` (RFC 1123), ``label1035`` or ``segment`` (any one path segment)."""
     hooks: Hooks = NO_HOOKS
@@ -214,7 +229,9 @@ class Kind:
 
     def version(self, name: str) -> KindVersion | None:
         """The served version of this name."""
-        return next((version for version in self.versions if version.served and version.name == name), None)
+        return next(
+            (version for version in self.versions if version.served and version.name == name), None
+        )
 
     def api_version(self, version: str) -> str:
         """``v1`` or ``batch/v1``."""
@@ -222,12 +239,14 @@ class Kind:
 
     def subresource(self, name: str) -> Subresource | None:
         """A subresource other than status and scale."""
-        return next((subresource for subresource in self.subresources if subresource.name == name), None)
+        return next(
+            (subresource for subresource in self.subresources if subresource.name == name), None
+        )
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Registry:
-    """All served kinds. ``generation`` grows with every change: discovery and OpenAPI are cached by it."""
+    """All served kinds. ``generation`` grows with every change, for caches."""
 
     generation: int = 0
     _kinds: dict[GroupPlural, Kind] = field(default_factory=dict)
@@ -262,7 +281,7 @@ class Registry:
         return len(self._kinds)
 
     def groups(self) -> list[str]:
-        """Group names in the order of discovery: core, built-in groups, then custom ones by name."""
+        """Group names in the order of discovery: core, built-in, custom; each by name."""
         builtin = dict.fromkeys(kind.group for kind in self._kinds.values() if kind.builtin)
         custom = {kind.group for kind in self._kinds.values() if not kind.builtin} - builtin.keys()
         return [*sorted(builtin), *sorted(custom)]
@@ -279,12 +298,14 @@ class Registry:
 
     def kinds_in(self, group: str, version: str) -> list[Kind]:
         """Kinds that serve this version, by plural."""
-        kinds = (kind for kind in self._kinds.values() if kind.group == group and kind.version(version))
+        kinds = (
+            kind for kind in self._kinds.values() if kind.group == group and kind.version(version)
+        )
         return sorted(kinds, key=lambda kind: kind.plural)
 
 
 def version_priority(name: str) -> tuple[int, int, int, str]:
-    """Sort key of Kubernetes: GA before beta before alpha, higher numbers first, other names last by name."""
+    """Kubernetes' sort key: GA, beta, alpha, each with higher numbers first; other names last."""
     match = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", name)
     if match is None:
         return (3, 0, 0, name)

@@ -1,8 +1,8 @@
 """OpenAPI documents: v3 per group version, and the v2 document that older clients ask for.
 
 kubectl needs from v3: schemas with their kind (explain), and operations with their kind and the
-``fieldValidation`` and ``dryRun`` parameters (then it leaves validation to the server). Descriptions of
-fields are those of the schemas. Documents are made when first asked for and kept until the registry changes.
+``fieldValidation`` and ``dryRun`` parameters (then it leaves validation to the server). Documents
+are made when first asked for and kept until the registry changes.
 """
 
 import hashlib
@@ -86,7 +86,7 @@ def index(registry: Registry) -> JsonObject:
 
 
 def document(registry: Registry, path: str) -> bytes | None:
-    """What /openapi/v3/<path> answers (``api/v1``, ``apis/batch/v1``), encoded; None if not served."""
+    """What /openapi/v3/<path> answers (``apis/batch/v1``), encoded; None if not served."""
     return _current(registry).document(path)
 
 
@@ -180,7 +180,7 @@ class Components:
 
 
 def component_name(kind: Kind, version: KindVersion) -> str:
-    """The component of a kind: of a custom one, its group reversed, e.g. ``io.x-k8s.kueue.v1beta2.Workload``."""
+    """The component of a kind, e.g. ``io.x-k8s.kueue.v1beta2.Workload`` (the group reversed)."""
     name = version.schema.get(COMPONENT)
     if name is not None:
         return str(name)

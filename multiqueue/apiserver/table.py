@@ -121,7 +121,7 @@ def _cell(column: PrinterColumn) -> Cell:
 
 
 def _safely(cell: Cell, obj: Mapping[str, Any], now: datetime) -> Any:
-    """A cell over data that nobody validated (a hand-written status) must not break the whole list."""
+    """A cell over data that nobody validated, such as a status, must not break the whole list."""
     try:
         return cell(obj, now)
     except (AttributeError, KeyError, TypeError, ValueError):

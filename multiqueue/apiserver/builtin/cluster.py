@@ -66,7 +66,7 @@ def _default_node(node: JsonObject) -> None:
 
 
 def _cordon(node: JsonObject) -> None:
-    """The taint of an unschedulable node; in a real cluster its node controller adds it a moment later."""
+    """The taint of an unschedulable node; in a real cluster a controller adds it a moment later."""
     spec = node["spec"]
     taints = [
         taint for taint in spec.get("taints", ()) if taint["key"] != UNSCHEDULABLE_TAINT["key"]

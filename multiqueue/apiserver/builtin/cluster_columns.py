@@ -133,7 +133,9 @@ EVENT_COLUMNS = (
 
 def _ports(service: Json, _now: datetime) -> str:
     shown = [
-        f"{port['port']}{':' + str(port['nodePort']) if port.get('nodePort') else ''}/{port['protocol']}"
+        f"{port['port']}:{port['nodePort']}/{port['protocol']}"
+        if port.get("nodePort")
+        else f"{port['port']}/{port['protocol']}"
         for port in service["spec"].get("ports", ())
     ]
     return ",".join(shown) or NONE

@@ -1,4 +1,4 @@
-"""apiextensions.k8s.io/v1 CustomResourceDefinition: defaults, and whether a definition can be served."""
+"""apiextensions.k8s.io/v1 CustomResourceDefinition: defaults, and whether it can be served."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -61,19 +61,12 @@ def _names(spec_names: Json) -> list[Cause]:
         value, path = spec_names.get(field, ""), f"spec.names.{field}"
         if not value:
             causes.append(required(path))
+        elif field in {"kind", "listKind"}:
+            texts = names.label_1035(value.lower())  # capitalized, but in lower case a label too
+            prefix = "may have mixed case, but should otherwise match: "
+            causes += [invalid(path, value, prefix + text) for text in texts]
         else:
-            # kinds are capitalized; in lower case they must be labels too
-            rule_value = value.lower() if field in {"kind", "listKind"} else value
-            causes += [
-                invalid(
-                    path,
-                    value,
-                    f"may have mixed case, but should otherwise match: {text}"
-                    if rule_value != value
-                    else text,
-                )
-                for text in names.label_1035(rule_value)
-            ]
+            causes += check_name(value, path, names.label_1035)
     for field in ("shortNames", "categories"):
         for index, value in enumerate(spec_names.get(field, ())):
             causes += check_name(value, f"spec.names.{field}[{index}]", names.label_1035)
@@ -123,10 +116,8 @@ def _version(version: Json, path: str) -> list[Cause]:
 
 
 def _column(column: Json, path: str) -> list[Cause]:
-    causes = []
-    for field in ("name", "type", "jsonPath"):
-        if not column.get(field):
-            causes.append(required(f"{path}.{field}"))
+    fields = ("name", "type", "jsonPath")
+    causes = [required(f"{path}.{field}") for field in fields if not column.get(field)]
     if column.get("type") and column["type"] not in _COLUMN_TYPES:
         causes.append(not_supported(f"{path}.type", column["type"], _COLUMN_TYPES))
     json_path = column.get("jsonPath", "")
@@ -182,13 +173,18 @@ def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> li
     for index, name in enumerate(stored):
         if name not in offered:
             path = f"status.storedVersions[{index}]"
-            text = f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            text = (
+                f"missing from spec.versions; {name} was previously a storage version, and must "
+                "remain in spec.versions until a storage migration ensures no data remains "
+                f"persisted in {name} and removes {name} from status.storedVersions"
+            )
             causes.append(invalid(path, name, text))
     return causes
 
 
 CRD_HOOKS = Hooks(
     default=_default,
+    prepare_create=lambda crd, _context: crd.pop("status", None) and None,
     validate_create=lambda crd, _context: _validate(crd),
     validate_update=_validate_update,
 )

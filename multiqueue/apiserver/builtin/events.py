@@ -8,7 +8,6 @@ from multiqueue.apiserver.kinds import Hooks, JsonObject, RequestContext
 
 Json = Mapping[str, Any]
 
-# (core/v1, events.k8s.io/v1)
 _RENAMED = (
     ("involvedObject", "regarding"),
     ("message", "note"),

@@ -55,7 +55,7 @@ def _prepare_create(job: JsonObject, _context: RequestContext) -> None:
 
 
 def generate_selector(job: JsonObject) -> None:
-    """Labels that tie Pods to this Job and no other; what the user set stays and is judged later."""
+    """Labels that tie Pods to this Job alone; what the user set stays and is judged later."""
     uid, name = job["metadata"]["uid"], job["metadata"]["name"]
     labels = child(child(job["spec"]["template"], "metadata"), "labels")
     for key, value in (

@@ -186,10 +186,32 @@ def validate_job_change(new: Json, old: Json) -> list[Cause]:
     causes += _completions_change(spec, before)
     template = spec["template"]
     if template != before["template"]:
-        allowed = with_scheduling_of(template, before["template"]) if may_move(old) else None
-        if template != allowed:
-            causes.append(invalid("spec.template", template, "field is immutable"))
+        base = (
+            with_scheduling_of(template, before["template"])
+            if may_move(old)
+            else before["template"]
+        )
+        if changed := changed_paths(template, base):
+            causes.append(invalid("spec.template", ", ".join(changed), "field is immutable"))
     return causes
+
+
+def changed_paths(new: Any, old: Any, path: str = "") -> list[str]:
+    """Where two values differ; a whole template in a message would hide what is wrong with it."""
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        keys = dict.fromkeys((*old, *new))
+        return [
+            found
+            for key in keys
+            for found in changed_paths(new.get(key), old.get(key), f"{path}.{key}" if path else key)
+        ]
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [
+            found
+            for index, pair in enumerate(zip(new, old, strict=True))
+            for found in changed_paths(*pair, f"{path}[{index}]")
+        ]
+    return [] if new == old else [path]
 
 
 def _completions_change(spec: Json, before: Json) -> list[Cause]:
@@ -209,7 +231,7 @@ def _completions_change(spec: Json, before: Json) -> list[Cause]:
 
 
 def may_move(job: Json) -> bool:
-    """Whether the scheduling directives of the template may change: suspended, and nothing of it runs."""
+    """Whether scheduling directives may change: the Job is suspended, and nothing of it runs."""
     if not job["spec"].get("suspend"):
         return False
     status = job.get("status", {})
@@ -221,7 +243,7 @@ def may_move(job: Json) -> bool:
 
 
 def with_scheduling_of(template: Json, old: Json) -> dict[str, Any]:
-    """The old template with the scheduling directives of the new one: all that a suspended Job may change."""
+    """The old template with the new scheduling directives: all that a suspended Job may change."""
     metadata = _taking(old["metadata"], template["metadata"], _TEMPLATE_METADATA)
     spec = _taking(old["spec"], template["spec"], _SCHEDULING_FIELDS)
     spec = _with_node_affinity_of(template["spec"], spec)

@@ -84,7 +84,7 @@ def _broken(item: Json, resources: Json, subject: str) -> Iterable[str]:
 
 
 def _default(limit_range: JsonObject) -> None:
-    """For containers, what is not given follows from what is: default from max, defaultRequest from default or min."""
+    """For containers: default follows from max, defaultRequest from default or min."""
     for item in limit_range.get("spec", {}).get("limits", ()):
         if item.get("type") != "Container":
             continue

@@ -1,4 +1,4 @@
-"""core/v1 Pod: defaults, admission (priority, service account, runtime class), hooks, binding and eviction."""
+"""core/v1 Pod: admission (priority, service account, runtime class), hooks, binding, eviction."""
 
 import copy
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ from multiqueue.apiserver.kinds import (
 _UNREACHABLE_SECONDS = 300
 _NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _IMMUTABLE_TEXT = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "pod updates may not change fields other than "
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )

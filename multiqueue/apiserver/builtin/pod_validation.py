@@ -191,7 +191,8 @@ def _environment(variables: Iterable[Json], path: str) -> list[Cause]:
             continue
         if len(source) != 1:
             text = (
-                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+                "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or "
+                "`secretKeyRef`"
                 if not source
                 else "may not have more than one field specified at a time"
             )

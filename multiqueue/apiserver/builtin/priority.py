@@ -16,7 +16,7 @@ def resolve_priority(spec: JsonObject, context: RequestContext) -> None:
     """Set priority and preemptionPolicy of a Pod spec from its class, or from the global default.
 
     Raises:
-        AdmissionRefused: the class does not exist, or the Pod names another priority than its class has.
+        AdmissionRefused: there is no such class, or the Pod names another priority than its class.
     """
     name = spec.get("priorityClassName")
     found = context.get(GROUP, PLURAL, None, name) if name else _global_default(context)
@@ -33,8 +33,8 @@ def resolve_priority(spec: JsonObject, context: RequestContext) -> None:
 def _take(spec: JsonObject, field: str, value: Any, words: str) -> None:
     if spec.get(field, value) != value:
         raise AdmissionRefused(
-            f"{words} ({spec[field]}) must not be provided in pod spec; priority admission controller "
-            f"computed {value} from the given PriorityClass name"
+            f"{words} ({spec[field]}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
         )
     spec[field] = value
 
@@ -73,7 +73,8 @@ def _one_default(obj: JsonObject, context: RequestContext) -> list[Cause]:
     other = _global_default(context) if obj.get("globalDefault") else None
     if other is None or other["metadata"]["name"] == obj["metadata"]["name"]:
         return []
-    text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
+    name = other["metadata"]["name"]
+    text = f"PriorityClass {name} is already marked as default. Only one default can exist"
     return [forbidden("globalDefault", text)]
 
 

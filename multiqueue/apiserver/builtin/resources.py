@@ -13,7 +13,7 @@ _NATIVE_DOMAIN = "kubernetes.io/"
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one of a device plugin, such as ``nvidia.com/gpu``: counted whole, not overcommitted."""
+    """Whether a resource comes from a device plugin, such as ``nvidia.com/gpu``: counted whole."""
     return "/" in name and _NATIVE_DOMAIN not in name and not name.startswith("requests.")
 
 

@@ -29,7 +29,10 @@ def _toleration(toleration: Json, path: str) -> list[Cause]:
     if key:
         causes += check_name(key, f"{path}.key", names.qualified_name)
     elif operator != "Exists":
-        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        text = (
+            "operator must be Exists when `key` is empty, "
+            'which means "match all values and all keys"'
+        )
         causes.append(invalid(f"{path}.operator", operator, text))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"

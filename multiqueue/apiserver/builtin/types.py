@@ -1,7 +1,7 @@
 """Structural schemas of Kubernetes' own types, expanded from the tables in data/.
 
-The tables are made by ``tools/generate_builtin_schemas.py``. Every type is expanded once, and schemas that
-use it share the same mapping, so that all kinds with a Pod template stay small.
+The tables are made by ``tools/generate_builtin_schemas.py``. Every type is expanded once, and the
+schemas that use it share the same mapping, so that all kinds with a Pod template stay small.
 """
 
 from collections.abc import Mapping

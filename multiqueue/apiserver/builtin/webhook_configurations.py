@@ -100,7 +100,7 @@ def _client(client: Json, path: str) -> list[Cause]:
     url = urlsplit(client["url"])
     causes = []
     if url.scheme != "https":
-        text = f"'https' is the only allowed URL scheme; desired format: https://host[/path]"
+        text = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
         causes.append(invalid(f"{path}.url", client["url"], text))
     if not url.hostname:
         text = "host must be specified; desired format: https://host[/path]"

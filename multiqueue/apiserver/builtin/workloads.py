@@ -1,4 +1,4 @@
-"""apps/v1, core/v1 Service and others that are stored, defaulted and checked, but acted on by nobody here."""
+"""apps/v1, core/v1 Service and others: stored, defaulted, checked, acted on by nobody here."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -165,7 +165,11 @@ def _default_claim(claim: JsonObject) -> None:
     child(claim, "status").setdefault("phase", "Pending")
 
 
-CLAIM_HOOKS = Hooks(default=_default_claim)
+def _prepare_claim(claim: JsonObject, _context: RequestContext) -> None:
+    claim["status"] = {"phase": "Pending"}
+
+
+CLAIM_HOOKS = Hooks(default=_default_claim, prepare_create=_prepare_claim)
 
 
 def _default_pod_template(obj: JsonObject) -> None:

@@ -1,4 +1,4 @@
-"""The one way from a decoded request body to an object worth storing: prune, report, default, validate."""
+"""The one way from a request body to an object worth storing: prune, report, default, validate."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Admitted:
     strict_errors: list[str] = field(default_factory=list)
     """With Strict: ``unknown field "spec.foo"``, ``duplicate field "spec"``."""
     bad_request: str | None = None
-    """Message of a 400 BadRequest: the body cannot be decoded as this kind, or has strict errors."""
+    """Message of a 400: the body cannot be decoded as this kind, or has strict errors."""
     causes: list[Cause] = field(default_factory=list)
     """Causes of a 422 Invalid: wrong types or values by the schema."""
 
@@ -197,7 +197,7 @@ def validate_create(
     *,
     rules: RuleEvaluator | None = None,
 ) -> list[Cause]:
-    """Metadata and the kind's own rules for a new object; the schema was checked by :func:`admit`."""
+    """Metadata and the kind's own rules for a new object; :func:`admit` checked the schema."""
     causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
     causes += kind.hooks.validate_create(obj, context)
     return causes + (rules.causes(version, obj, None) if rules else [])

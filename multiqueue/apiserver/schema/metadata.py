@@ -15,7 +15,7 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 def validate_metadata(
     metadata: Mapping[str, Any], name_rule: str, path: str = "metadata"
 ) -> list[Cause]:
-    """What is wrong with the metadata of an object about to be stored (its name is already generated)."""
+    """What is wrong with the metadata of an object about to be stored; its name is final."""
     name = metadata.get("name", "")
     causes: list[Cause] = []
     if not name:
@@ -81,6 +81,9 @@ def _owner_references(references: Any, path: str) -> list[Cause]:
     controllers = [reference for reference in references if reference.get("controller")]
     if len(controllers) > 1:
         shown = " and ".join(str(reference.get("name")) for reference in controllers[:2])
-        text = f'Only one reference can have Controller set to true. Found "true" in references for {shown}'
+        text = (
+            "Only one reference can have Controller set to true. "
+            f'Found "true" in references for {shown}'
+        )
         causes.append(invalid(path, list(references), text))
     return causes

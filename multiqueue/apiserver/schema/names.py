@@ -13,8 +13,10 @@ _CONFIG_KEY = r"[-._a-zA-Z0-9]+"
 _PORT_NAME = r"[-a-z0-9]+"
 
 _QUALIFIED_TEXT = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', "
+    f"regex used for validation is '{_QUALIFIED}')"
 )
 
 MAX_SUBDOMAIN = 253
@@ -41,7 +43,8 @@ def _match(value: str, pattern: str, maximum: int, text: str) -> Messages:
 def subdomain(value: str) -> Messages:
     """RFC 1123 subdomain: names of most objects."""
     text = (
-        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
+        "'-' or '.', "
         "and must start and end with an alphanumeric character "
         f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
     )
@@ -82,10 +85,8 @@ def qualified_name(value: str) -> Messages:
     """Keys of labels, annotations, resources; ``example.com/name`` or ``name``."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        return (
-            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')",
-        )
+        text = f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/'"
+        return (f"{text} (e.g. 'example.com/MyName')",)
     messages: list[str] = []
     if slash and not prefix:
         messages.append("prefix part must be non-empty")
@@ -104,8 +105,9 @@ def qualified_name(value: str) -> Messages:
 def label_value(value: str) -> Messages:
     """Values of labels."""
     text = (
-        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
-        "and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', "
+        "a valid label must be an empty string or consist of alphanumeric characters, "
+        "'-', '_' or '.', and must start and end with an alphanumeric character "
+        "(e.g. 'MyValue',  or 'my_value',  or '12345', "
         "regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
     )
     return _match(value, _LABEL_VALUE, MAX_LABEL, text)
@@ -115,7 +117,8 @@ def config_key(value: str) -> Messages:
     """Keys of ConfigMaps and Secrets."""
     text = (
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' "
-        f"(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '{_CONFIG_KEY}')"
+        "(e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', "
+        f"regex used for validation is '{_CONFIG_KEY}')"
     )
     messages = _match(value, _CONFIG_KEY, MAX_SUBDOMAIN, text)
     if value in {".", ".."}:
@@ -130,9 +133,11 @@ def environment_name(value: str) -> Messages:
     if not value:
         return ("environment variable name must consist of at least one character",)
     if any(character == "=" or not " " <= character <= "~" for character in value):
-        return (
-            "a valid environment variable name must consist only of printable ASCII characters other than '='",
+        text = (
+            "a valid environment variable name must consist only of printable ASCII characters "
+            "other than '='"
         )
+        return (text,)
     return ()
 
 

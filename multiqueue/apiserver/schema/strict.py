@@ -1,4 +1,4 @@
-"""Finding what ``fieldValidation=Strict`` and ``Warn`` report: unknown and duplicate fields, with full paths."""
+"""What ``fieldValidation=Strict`` and ``Warn`` report: unknown and duplicate fields, by path."""
 
 import json
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ def _is_object(schema: Schema) -> bool:
 
 def duplicate_fields(raw: bytes, decoded: Any) -> list[str]:
     """Paths of keys that a JSON text repeats; ``decoded`` is what it decodes to."""
-    # Re-encoding drops repeated keys. Equal length means that there were none, which spares the slow parse.
+    # Re-encoding drops repeated keys: equal length means that there are none.
     if len(orjson.dumps(decoded)) == len(raw.strip()):
         return []
     try:

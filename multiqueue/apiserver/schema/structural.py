@@ -1,4 +1,4 @@
-"""Structural schemas of custom resources: pruning, null handling and defaulting in one walk of closures.
+"""Structural schemas of custom resources: pruning, nulls and defaults in one walk of closures.
 
 Wrong types pass through untouched; :mod:`validate` finds them afterwards.
 """

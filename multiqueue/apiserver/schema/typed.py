@@ -1,8 +1,8 @@
-"""Decoding into Kubernetes' own types, as the Go server does it: the engine behind built-in kinds and ObjectMeta.
+"""Decoding into Kubernetes' own types, as the Go server does it: built-in kinds and ObjectMeta.
 
-Nulls and empty optional lists and maps vanish, quantities and times become canonical, unknown fields are
-dropped and noted, and a value of the wrong type refuses the whole body (400). Required fields are not looked
-at: the kind's own validation asks for what it needs.
+Nulls and empty optional lists and maps vanish, quantities and times become canonical, unknown
+fields are dropped and noted, and a value of the wrong type refuses the whole body (400). Required
+fields are not looked at: the kind's own validation asks for what it needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ _compiled: dict[int, tuple[Schema, Coerce]] = {}
 
 
 def compile_typed(schema: Schema) -> Coerce:
-    """A function (value, findings) -> clean copy. Cached by identity; schemas live as long as the program."""
+    """A function (value, findings) -> clean copy. Cached by identity, for schemas that live on."""
     known = _compiled.get(id(schema))
     if known is None:
         known = _compiled[id(schema)] = (schema, _compile(schema))
@@ -206,7 +206,7 @@ _FORMATTED: Mapping[str, Coerce] = {"byte": _bytes, "date-time": _time, "micro-t
 
 
 def mismatch(schema: Schema, value: Any) -> str:
-    """The Go decoder's words for the first wrong type in a body that made a walk raise MismatchError."""
+    """The Go decoder's words for the first wrong type, after a walk raised MismatchError."""
     return _find(schema, value, (), "") or "json: cannot decode the body"
 
 
@@ -241,9 +241,10 @@ def _find_inside(schema: Schema, value: Any, path: tuple[str, ...], struct: str)
 
 def _words(schema: Schema, value: Any, path: tuple[str, ...], struct: str) -> str:
     if is_quantity(schema) and value.__class__ in {str, int, float}:
-        return formats.QUANTITY_RULE
+        return f'{formats.QUANTITY_RULE} ({".".join(path)}: "{value}")'
     if value.__class__ is str and schema.get("format") in {"date-time", "micro-time"}:
-        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as a time'
+        layout = "2006-01-02T15:04:05Z07:00"
+        return f'parsing time "{value}" as "{layout}": cannot parse "{value}" as a time'
     if value.__class__ is str and schema.get("format") == "byte":
         return "illegal base64 data"
     number = value.__class__ in {int, float} and schema.get("type") == "integer"

@@ -1,6 +1,6 @@
-"""Validity of custom resources by their structural schema: jsonschema-rs decides, Kubernetes' words explain.
+"""Validity of custom resources: jsonschema-rs decides, Kubernetes' words explain.
 
-A valid object costs one call into jsonschema-rs. Only for an invalid one are the errors collected and worded.
+A valid object costs one call into jsonschema-rs; only of an invalid one are the errors worded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
