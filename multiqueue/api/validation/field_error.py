@@ -1,0 +1,137 @@
+"""Field errors in the words of Kubernetes, as values: where, what is wrong, what would be right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class ErrorType(StrEnum):
+    """Kinds of field errors, with the reasons that a Status uses for them."""
+
+    REQUIRED = "FieldValueRequired"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    DUPLICATE = "FieldValueDuplicate"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    FORBIDDEN = "FieldValueForbidden"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+
+
+_PREFIX = {
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TYPE_INVALID: "Invalid value",
+}
+_SHOWS_VALUE = {
+    ErrorType.INVALID,
+    ErrorType.NOT_SUPPORTED,
+    ErrorType.DUPLICATE,
+    ErrorType.TYPE_INVALID,
+}
+IMMUTABLE = "field is immutable"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One thing that is wrong with an object."""
+
+    path: str
+    type: ErrorType
+    value: Any
+    detail: str
+
+    @property
+    def message(self) -> str:
+        """Kubernetes' wording without the path: ``Invalid value: -1: must be ...``."""
+        text = _PREFIX[self.type]
+        if self.type in _SHOWS_VALUE:
+            text = f"{text}: {show(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def as_cause(self) -> dict[str, str]:
+        """The shape of an entry of ``status.details.causes``."""
+        return {"reason": self.type.value, "message": self.message, "field": self.path}
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+def show(value: Any) -> str:
+    """A value as Kubernetes prints it in errors, shortened where it is long."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return text if len(text) <= 256 else f"{text[:253]}..."
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """A field is missing or empty."""
+    return FieldError(path, ErrorType.REQUIRED, None, detail)
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    """A value breaks a rule."""
+    return FieldError(path, ErrorType.INVALID, value, detail)
+
+
+def immutable(path: str, value: Any) -> FieldError:
+    """A value was changed that may not change."""
+    return FieldError(path, ErrorType.INVALID, value, IMMUTABLE)
+
+
+def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
+    """A value is not one of an enumeration."""
+    options = ", ".join(json.dumps(option) for option in supported)
+    return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {options}")
+
+
+def duplicate(path: str, value: Any) -> FieldError:
+    """A value stands twice where it must be unique."""
+    return FieldError(path, ErrorType.DUPLICATE, value, "")
+
+
+def too_many(path: str, actual: int, maximum: int) -> FieldError:
+    """A list is too long."""
+    detail = f"{actual}: must have at most {maximum} items"
+    return FieldError(path, ErrorType.TOO_MANY, actual, detail)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """A field may not be set, or not together with another."""
+    return FieldError(path, ErrorType.FORBIDDEN, None, detail)
+
+
+def join_errors(errors: Sequence[FieldError]) -> str:
+    """The text of several errors: alone as it is, several in brackets, none twice."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def invalid_status(
+    errors: Sequence[FieldError], *, kind: str, group: str, name: str
+) -> dict[str, Any]:
+    """The metav1.Status of a refusal, with a cause per error."""
+    qualified = f"{kind}.{group}" if group else kind
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "code": 422,
+        "reason": "Invalid",
+        "message": f'{qualified} "{name}" is invalid: {join_errors(errors)}',
+        "details": {
+            "name": name,
+            "group": group,
+            "kind": kind,
+            "causes": [error.as_cause() for error in errors],
+        },
+    }

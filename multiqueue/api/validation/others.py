@@ -1,0 +1,164 @@
+"""Rules of the smaller kinds: LocalQueue, AdmissionCheck, Topology and the MultiKueue kinds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from multiqueue.api.config.gates import Gates
+from multiqueue.api.markers import LABEL_KEY_PATTERN
+from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
+from multiqueue.api.v1beta2.admission_check import HOSTNAME_LABEL
+from multiqueue.api.validation.access import Object, items, mapping, strings, text
+from multiqueue.api.validation.field_error import (
+    FieldError,
+    duplicate,
+    immutable,
+    invalid,
+    required,
+)
+from multiqueue.api.validation.names import check_subdomain
+from multiqueue.api.validation.quota import validate_weight
+
+
+def validate_local_queue_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
+    """Return what is wrong with a LocalQueue."""
+    spec = mapping(obj, "spec")
+    name = spec.get("clusterQueue")
+    errors = list(validate_weight(spec))
+    if isinstance(name, str):
+        errors.extend(invalid("spec.clusterQueue", name, m) for m in check_subdomain(name))
+    return errors
+
+
+def validate_local_queue_update(
+    new: Object, old: Object, gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an update: the ClusterQueue may not change."""
+    return [
+        *validate_local_queue_create(new, gates),
+        *_unchanged(new, old, "spec", "clusterQueue"),
+    ]
+
+
+def _unchanged(new: Object, old: Object, *path: str) -> Iterator[FieldError]:
+    before = mapping(old, *path[:-1]).get(path[-1])
+    after = mapping(new, *path[:-1]).get(path[-1])
+    if before is not None and after is not None and before != after:
+        yield immutable(".".join(path), after)
+
+
+def validate_admission_check_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
+    """Return what is wrong with an AdmissionCheck."""
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return []
+    return [] if spec.get("controllerName") else [required("spec.controllerName")]
+
+
+def validate_admission_check_update(
+    new: Object, old: Object, gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an update: the controller may not change."""
+    return [
+        *validate_admission_check_create(new, gates),
+        *_unchanged(new, old, "spec", "controllerName"),
+    ]
+
+
+def warn_admission_check(obj: Object) -> list[str]:
+    """Return warnings: a MultiKueue check that cannot become active as it is (M-18)."""
+    spec = mapping(obj, "spec")
+    if spec.get("controllerName") != MULTIKUEUE_CONTROLLER:
+        return []
+    parameters = mapping(spec, "parameters")
+    want = (GROUP, "MultiKueueConfig")
+    if (parameters.get("apiGroup"), parameters.get("kind")) == want and parameters.get("name"):
+        return []
+    missing = (
+        f'spec.parameters: a MultiKueue check needs apiGroup "{GROUP}", kind '
+        '"MultiKueueConfig" and a name; it stays inactive without them'
+    )
+    return [missing]
+
+
+def validate_topology_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
+    """Return what is wrong with a Topology."""
+    return list(_levels(mapping(obj, "spec")))
+
+
+def validate_topology_update(
+    new: Object, old: Object, gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an update: levels change only while the host name is the lowest."""
+    errors = validate_topology_create(new, gates)
+    before, after = _labels(mapping(old, "spec")), _labels(mapping(new, "spec"))
+    if before != after and {_lowest(before), _lowest(after)} != {HOSTNAME_LABEL}:
+        errors.append(
+            invalid(
+                "spec.levels",
+                after,
+                f"levels can only change while {HOSTNAME_LABEL} is the lowest level",
+            )
+        )
+    return errors
+
+
+def _labels(spec: Object) -> list[str]:
+    return [text(level.get("nodeLabel")) for _, level in items(spec.get("levels"))]
+
+
+def _lowest(labels: list[str]) -> str:
+    return labels[-1] if labels else ""
+
+
+def _levels(spec: Object) -> Iterator[FieldError]:
+    labels = _labels(spec)
+    for i, label in enumerate(labels):
+        path = f"spec.levels[{i}].nodeLabel"
+        if not re.fullmatch(LABEL_KEY_PATTERN, label):
+            yield invalid(path, label, "must be the key of a node label")
+        if label in labels[:i]:
+            yield duplicate(path, label)
+        if label == HOSTNAME_LABEL and i < len(labels) - 1:
+            yield invalid(
+                path,
+                label,
+                f"the {HOSTNAME_LABEL} label can only be used at the lowest level of topology",
+            )
+
+
+def validate_multikueue_cluster_create(
+    obj: Object, _gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with a MultiKueueCluster: exactly one source (M-10)."""
+    if not isinstance(mapping(obj, "spec").get("clusterSource"), dict):
+        return []  # the schema requires it; v1beta1 objects may lack it
+    source = mapping(obj, "spec", "clusterSource")
+    given = [f for f in ("kubeConfig", "clusterProfileRef") if source.get(f) is not None]
+    if len(given) == 1:
+        return []
+    detail = "exactly one of kubeConfig and clusterProfileRef is required"
+    return [invalid("spec.clusterSource", given, detail)]
+
+
+def validate_multikueue_cluster_update(
+    new: Object, _old: Object, gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an update; the source may change at any time (M-14)."""
+    return validate_multikueue_cluster_create(new, gates)
+
+
+def validate_multikueue_config_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
+    """Return what is wrong with a MultiKueueConfig: some clusters, none twice (M-16)."""
+    names = list(strings(mapping(obj, "spec").get("clusters")))
+    return [
+        duplicate(f"spec.clusters[{i}]", name) for i, name in enumerate(names) if name in names[:i]
+    ]
+
+
+def validate_multikueue_config_update(
+    new: Object, _old: Object, gates: Gates | None = None
+) -> list[FieldError]:
+    """Return what is wrong with an update; every field may change."""
+    return validate_multikueue_config_create(new, gates)

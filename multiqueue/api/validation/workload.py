@@ -1,0 +1,184 @@
+"""Defaults and rules of new Workloads, and of their status."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+from multiqueue.api import names
+from multiqueue.api.config.gates import Gate, Gates
+from multiqueue.api.validation.access import (
+    Object,
+    has_condition,
+    items,
+    mapping,
+    number,
+    strings,
+    text,
+)
+from multiqueue.api.validation.field_error import FieldError, forbidden, invalid, required
+from multiqueue.api.validation.names import (
+    check_domain_prefixed_path,
+    validate_annotations,
+    validate_labels,
+)
+from multiqueue.api.validation.pod_sets import is_elastic, validate_pod_sets
+from multiqueue.api.validation.scheduling import validate_tolerations
+from multiqueue.lib.quantity import QuantityError, parse_quantity
+
+_KINDS = {names.GROUP: "WorkloadPriorityClass", "scheduling.k8s.io": "PriorityClass"}
+_ANNOTATIONS = "metadata.annotations"
+_ASSIGNMENTS = "status.admission.podSetAssignments"
+_RECLAIMABLE = "status.reclaimablePods"
+_INT32 = range(-(2**31), 2**31)
+DEFAULT_GATES = Gates()
+
+
+def default_workload(obj: Object, gates: Gates = DEFAULT_GATES) -> dict[str, Any]:
+    """Return the object with the name of a lone pod set, and without minimums if they are off."""
+    result = copy.deepcopy(dict(obj))
+    pod_sets = [p for _, p in items(mapping(result, "spec").get("podSets")) if isinstance(p, dict)]
+    if len(pod_sets) == 1 and not pod_sets[0].get("name"):
+        pod_sets[0]["name"] = names.DEFAULT_PODSET
+    if not gates.enabled(Gate.PARTIAL_ADMISSION):
+        for pod_set in pod_sets:
+            pod_set.pop("minCount", None)
+    return result
+
+
+def validate_workload_create(obj: Object, gates: Gates | None = None) -> list[FieldError]:
+    """Return what is wrong with a new Workload."""
+    return list(validate_workload(obj, gates or DEFAULT_GATES))
+
+
+def validate_workload(obj: Object, gates: Gates) -> Iterator[FieldError]:
+    """Check all that does not depend on an earlier state of the Workload."""
+    yield from validate_pod_sets(obj, gates)
+    yield from _priority(mapping(obj, "spec"))
+    yield from validate_workload_annotations(obj, gates)
+    yield from _admission(obj)
+    yield from _reclaimable(obj)
+    yield from _check_states(obj)
+    yield from _clusters(mapping(obj, "status"))
+
+
+def _priority(spec: Object) -> Iterator[FieldError]:
+    reference = spec.get("priorityClassRef")
+    if not isinstance(reference, dict):
+        return
+    if spec.get("priority") is None:
+        yield required("spec.priority", "priority should not be nil when priorityClassRef is set")
+    want = _KINDS.get(text(reference.get("group")))
+    if want is not None and reference.get("kind") != want:
+        yield invalid(
+            "spec.priorityClassRef.kind",
+            reference.get("kind"),
+            f"must be {want} in group {reference['group']}",
+        )
+
+
+def validate_workload_annotations(obj: Object, gates: Gates) -> Iterator[FieldError]:
+    """Check annotations that decide something; the same on jobs and Workloads."""
+    annotations = mapping(obj, "metadata", "annotations")
+    boost = annotations.get(names.PRIORITY_BOOST)
+    if boost is not None and gates.enabled(Gate.PRIORITY_BOOST):
+        path = f"{_ANNOTATIONS}[{names.PRIORITY_BOOST}]"
+        if not is_int32(boost):
+            yield invalid(path, boost, "must be a signed 32-bit integer")
+    gated = annotations.get(names.ADMISSION_GATED_BY)
+    if gated is not None and gates.enabled(Gate.ADMISSION_GATED_BY):
+        yield from _gated_by(text(gated), f"{_ANNOTATIONS}[{names.ADMISSION_GATED_BY}]")
+
+
+def is_int32(value: Any) -> bool:
+    """Whether a text is a decimal integer of 32 bits."""
+    try:
+        return isinstance(value, str) and value.isascii() and int(value) in _INT32
+    except ValueError:
+        return False
+
+
+def _gated_by(value: str, path: str) -> Iterator[FieldError]:
+    gates = value.split(",") if value else []
+    for gate in gates:
+        for message in check_domain_prefixed_path(gate):
+            yield invalid(path, value, f'gate "{gate}": {message}')
+    if len(set(gates)) != len(gates):
+        yield invalid(path, value, "gates must be unique")
+
+
+def _counts(obj: Object) -> dict[str, int]:
+    return {
+        text(pod_set.get("name")) or names.DEFAULT_PODSET: number(pod_set.get("count"), 1)
+        for _, pod_set in items(mapping(obj, "spec").get("podSets"))
+    }
+
+
+def _admission(obj: Object) -> Iterator[FieldError]:
+    admission = mapping(obj, "status").get("admission")
+    reserved = has_condition(obj, "QuotaReserved")
+    if not isinstance(admission, dict):
+        if reserved:
+            yield required("status.admission", "must be set while QuotaReserved is True")
+        return
+    assignments = list(items(admission.get("podSetAssignments")))
+    counts = _counts(obj)
+    if reserved and len(assignments) != len(counts):
+        yield invalid(
+            _ASSIGNMENTS,
+            len(assignments),
+            "podSetAssignments must have the same number of podSets as the spec",
+        )
+    for i, assignment in assignments:
+        name = text(assignment.get("name")) or names.DEFAULT_PODSET
+        if name not in counts:
+            yield invalid(f"{_ASSIGNMENTS}[{i}].name", name, "must be the name of a podSet")
+        yield from _usage(assignment, f"{_ASSIGNMENTS}[{i}].resourceUsage", counts.get(name, 0))
+
+
+def _usage(assignment: Object, path: str, default_count: int) -> Iterator[FieldError]:
+    count = number(assignment.get("count"), default_count)
+    for resource, value in mapping(assignment, "resourceUsage").items():
+        try:
+            usage = parse_quantity(value)
+        except QuantityError as error:
+            yield invalid(f"{path}[{resource}]", value, str(error))
+            continue
+        total = usage.milli_value() if resource == "cpu" else usage.value()
+        if count > 0 and total % count:
+            yield invalid(f"{path}[{resource}]", value, f"is not a multiple of {count}")
+
+
+def _reclaimable(obj: Object) -> Iterator[FieldError]:
+    counts = _counts(obj)
+    for i, reclaimable in items(mapping(obj, "status").get("reclaimablePods")):
+        name, count = text(reclaimable.get("name")), number(reclaimable.get("count"))
+        if name not in counts:
+            yield invalid(f"{_RECLAIMABLE}[{i}].name", name, "must be the name of a podSet")
+        elif count > counts[name] and not is_elastic(obj):
+            yield invalid(
+                f"{_RECLAIMABLE}[{i}].count", count, f"should be less or equal to {counts[name]}"
+            )
+
+
+def _check_states(obj: Object) -> Iterator[FieldError]:
+    known = _counts(obj)
+    for i, state in items(mapping(obj, "status").get("admissionChecks")):
+        for j, update in items(state.get("podSetUpdates")):
+            path = f"status.admissionChecks[{i}].podSetUpdates[{j}]"
+            name = text(update.get("name"))
+            if name not in known:
+                yield invalid(f"{path}.name", name, "must be the name of a podSet")
+            yield from validate_labels(update.get("labels"), f"{path}.labels")
+            yield from validate_annotations(update.get("annotations"), f"{path}.annotations")
+            yield from validate_labels(update.get("nodeSelector"), f"{path}.nodeSelector")
+            yield from validate_tolerations(update.get("tolerations"), f"{path}.tolerations")
+
+
+def _clusters(status: Object) -> Iterator[FieldError]:
+    if status.get("clusterName") is not None and any(strings(status.get("nominatedClusterNames"))):
+        yield forbidden(
+            "status.nominatedClusterNames",
+            "clusterName and nominatedClusterNames are mutually exclusive",
+        )
