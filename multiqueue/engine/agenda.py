@@ -1,0 +1,149 @@
+"""What has to be looked at, and when: trees, batched wakes, backoffs that end (E-27, E-29).
+
+A tree is looked at only after something in it changed, and no longer once its cycles repeat
+themselves; so an idle engine costs nothing, whatever it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
+
+from multiqueue.engine.queues.entry import Entry, Place, micros
+from multiqueue.lib.heap import KeyedHeap
+
+Fingerprint: TypeAlias = tuple[object, ...]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+class TreeAgenda:
+    """What is to be done for one tree.
+
+    Shape: ``heads`` and ``parked`` are names of ClusterQueues that may have a head, or parked
+    workloads; both may name too many. ``seen`` has the cycles since the last change, so that a
+    repetition is noticed. ``served`` is the round in which the tree was last looked at.
+    """
+
+    __slots__ = ("heads", "parked", "seen", "served")
+
+    def __init__(self) -> None:
+        self.heads: set[str] = set()
+        self.parked: set[str] = set()
+        self.seen: set[Fingerprint] = set()
+        self.served = 0
+
+
+class Agenda:
+    """Mutable; owned by the engine."""
+
+    def __init__(self, wake_batch: timedelta) -> None:
+        self._wake_batch = wake_batch
+        self._trees: dict[str, TreeAgenda] = {}
+        self._ready: set[str] = set()
+        self._unstamped: set[str] = set()
+        self._wakes: KeyedHeap[str] = KeyedHeap()
+        self._backoffs: KeyedHeap[Entry] = KeyedHeap()
+        self._round = 0
+
+    def tree(self, key: str) -> TreeAgenda:
+        """Return the agenda of a tree."""
+        found = self._trees.get(key)
+        if found is None:
+            found = self._trees[key] = TreeAgenda()
+        return found
+
+    def forget_tree(self, key: str) -> None:
+        """Drop everything about a tree that is gone."""
+        self._trees.pop(key, None)
+        self._ready.discard(key)
+        self._unstamped.discard(key)
+        self._wakes.remove(key)
+
+    # ---------------------------------------------------------------- cycles
+
+    def poke(self, key: str, queues: Iterable[str] = ()) -> None:
+        """Have a tree looked at: something changed, or these queues may have new heads."""
+        agenda = self.tree(key)
+        agenda.heads.update(queues)
+        agenda.seen.clear()
+        self._ready.add(key)
+
+    def settle(self, key: str) -> None:
+        """Leave a tree alone until it is poked again."""
+        self._ready.discard(key)
+
+    def next_round(self) -> list[str]:
+        """Return the trees to look at; the one that waited longest first, then by name."""
+        self._round += 1
+        return sorted(self._ready, key=lambda key: (self._trees[key].served, key))
+
+    def serve(self, key: str) -> TreeAgenda:
+        """Note that a tree has its turn."""
+        agenda = self._trees[key]
+        agenda.served = self._round
+        return agenda
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether some tree has to be looked at now."""
+        return bool(self._ready)
+
+    # ---------------------------------------------------------------- wakes and backoffs
+
+    def notify(self, key: str, now: datetime | None = None) -> None:
+        """Have the parked workloads of a tree woken, one batch after the first notification.
+
+        Without a time the batch begins when the engine is next told one.
+        """
+        if key in self._wakes:
+            return
+        if now is None:
+            self._unstamped.add(key)
+        else:
+            self._unstamped.discard(key)
+            self._wakes.push(key, (micros(now + self._wake_batch), key))
+
+    def stamp(self, now: datetime) -> None:
+        """Give the notifications without a time this one."""
+        for key in sorted(self._unstamped):
+            self.notify(key, now)
+
+    def hold(self, entry: Entry) -> None:
+        """Remember when the backoff of a held workload ends, if time alone ends it."""
+        requeued, at = entry.workload.requeued, entry.workload.requeue_at
+        if at is not None and (requeued is None or requeued.status != "False"):
+            self._backoffs.push(entry, (micros(at), entry.key))
+
+    def take_due_wakes(self, now: datetime) -> list[str]:
+        """Return the trees whose batch is over, in order of time."""
+        due = []
+        while (key := self._wakes.peek()) is not None and self._wakes.rank(key)[0] <= micros(now):
+            self._wakes.pop()
+            due.append(key)
+        return due
+
+    def take_due_backoffs(self, now: datetime) -> list[Entry]:
+        """Return the held workloads whose backoff is over."""
+        due = []
+        while (entry := self._first_backoff()) is not None:
+            if self._backoffs.rank(entry)[0] > micros(now):
+                break
+            self._backoffs.pop()
+            due.append(entry)
+        return due
+
+    def next_timer(self) -> datetime | None:
+        """Return when the next wake or backoff is due."""
+        times = []
+        if (key := self._wakes.peek()) is not None:
+            times.append(self._wakes.rank(key)[0])
+        if (entry := self._first_backoff()) is not None:
+            times.append(self._backoffs.rank(entry)[0])
+        return _EPOCH + timedelta(microseconds=min(times)) if times else None
+
+    def _first_backoff(self) -> Entry | None:
+        while (entry := self._backoffs.peek()) is not None and entry.place is not Place.HELD:
+            self._backoffs.pop()
+        return entry

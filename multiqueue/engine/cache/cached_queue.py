@@ -1,0 +1,112 @@
+"""A ClusterQueue in the cache: spec, quota node, activity, and what its workloads hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from multiqueue.api.serde import encode
+from multiqueue.engine.cache.activity import Activity
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.lib.amount import Amount
+from multiqueue.lib.selectors import LabelSelector, label_selector_from
+from multiqueue.model.cluster_queue import ClusterQueue, ResourceGroup
+
+
+class CachedQueue:
+    """Mutable; written by the cache only.
+
+    Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
+    ``has_only_topologies`` is true where every flavor has a topology (E-39).
+    ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the admitted part of the
+    node's usage.
+    """
+
+    __slots__ = (
+        "activity",
+        "admitted",
+        "admitted_usage",
+        "generation",
+        "group_by_resource",
+        "has_only_topologies",
+        "node",
+        "reserving",
+        "selector",
+        "spec",
+    )
+
+    def __init__(self, spec: ClusterQueue) -> None:
+        self.node = QuotaNode(spec.name, None)
+        self.activity = Activity()
+        self.generation = 0
+        self.reserving = 0
+        self.admitted = 0
+        self.has_only_topologies = False
+        self.admitted_usage: dict[FlavorResource, Amount] = {}
+        self.set_spec(spec)
+
+    @property
+    def name(self) -> str:
+        """Name of the ClusterQueue."""
+        return self.spec.name
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it may admit."""
+        return self.activity.reason is None
+
+    def set_spec(self, spec: ClusterQueue) -> None:
+        """Take over a spec; the quota node follows with the rebuild of the tree."""
+        self.spec = spec
+        selector = spec.namespace_selector
+        self.selector: LabelSelector = label_selector_from(
+            None if selector is None else encode(selector)
+        )
+        self.group_by_resource: dict[str, ResourceGroup] = {
+            resource: group
+            for group in spec.resource_groups
+            for resource in group.covered_resources
+        }
+
+    def flavors(self) -> Iterator[str]:
+        """Iterate over the flavors of all resource groups, in the order of the spec."""
+        for group in self.spec.resource_groups:
+            for flavor in group.flavors:
+                yield flavor.name
+
+    def usage(self) -> dict[FlavorResource, Amount]:
+        """Return the usage by flavor-resource, without zeros."""
+        node = self.node
+        return {
+            flavor_resource: node.usage[slot]
+            for flavor_resource, slot in node.slot_by_flavor_resource.items()
+            if node.usage[slot]
+        }
+
+    def add_admitted(self, usage: Mapping[FlavorResource, Amount], sign: int) -> None:
+        """Count a workload in (1) or out (-1) of the admitted ones."""
+        self.admitted += sign
+        add_to(self.admitted_usage, usage, sign)
+
+    def checks_for(self, flavors: set[str]) -> tuple[str, ...]:
+        """Return the admission checks that apply to the flavors, sorted (E-111)."""
+        return tuple(
+            sorted(
+                {
+                    rule.name
+                    for rule in self.spec.checks
+                    if not rule.on_flavors or rule.on_flavors & flavors
+                }
+            )
+        )
+
+
+def add_to(
+    total: dict[FlavorResource, Amount], usage: Mapping[FlavorResource, Amount], sign: int
+) -> None:
+    """Add usage to a sum, or take it out, and drop what became zero."""
+    for flavor_resource, amount in usage.items():
+        value = total.get(flavor_resource, 0) + sign * amount
+        if value:
+            total[flavor_resource] = value
+        else:
+            total.pop(flavor_resource, None)

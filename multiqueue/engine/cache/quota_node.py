@@ -1,0 +1,187 @@
+"""One node of the quota tree: quotas, limits and usage per (flavor, resource), as flat int lists.
+
+Each node numbers the flavor-resources of its subtree as *slots*; `up` gives the slot of the parent,
+so usage bubbles along one path to the root and touches nothing else (E-31 to E-36). Quotas may be
+Unlimited and saturate; usage is an exact sum of bounded requests. Mutated by `engine.cache` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from multiqueue.lib.amount import UNLIMITED, Amount, add, subtract
+from multiqueue.model.cluster_queue import Quota, ResourceGroup
+
+FlavorResource: TypeAlias = tuple[str, str]
+"""(flavor, resource)."""
+
+
+class QuotaNode:
+    """A ClusterQueue or a Cohort in the tree.
+
+    Shape: all lists are indexed by slot. ``borrowing_limit`` and ``lending_limit`` are None where
+    unset. ``potential`` is the most that could ever be used here (E-35).
+    """
+
+    __slots__ = (
+        "borrowing_limit",
+        "height",
+        "lending_limit",
+        "local_quota",
+        "name",
+        "nominal",
+        "parent",
+        "potential",
+        "slot_by_flavor_resource",
+        "subtree_quota",
+        "up",
+        "usage",
+    )
+
+    def __init__(self, name: str, parent: QuotaNode | None) -> None:
+        self.name = name
+        self.parent = parent
+        self.height = 0
+        self.slot_by_flavor_resource: dict[FlavorResource, int] = {}
+        self.up: list[int] = []
+        self.nominal: list[Amount] = []
+        self.borrowing_limit: list[Amount | None] = []
+        self.lending_limit: list[Amount | None] = []
+        self.subtree_quota: list[Amount] = []
+        self.local_quota: list[Amount] = []
+        self.potential: list[Amount] = []
+        self.usage: list[Amount] = []
+
+    def slot(self, flavor_resource: FlavorResource) -> int:
+        """Return the slot of a flavor-resource; a new one without quota where there is none.
+
+        Usage may name what the spec no longer has, and still counts.
+        """
+        slot = self.slot_by_flavor_resource.get(flavor_resource)
+        if slot is not None:
+            return slot
+        slot = len(self.usage)
+        self.slot_by_flavor_resource[flavor_resource] = slot
+        self.nominal.append(0)
+        self.borrowing_limit.append(None)
+        self.lending_limit.append(None)
+        self.subtree_quota.append(0)
+        self.local_quota.append(0)
+        self.usage.append(0)
+        if self.parent is None:
+            self.up.append(-1)
+            self.potential.append(0)
+        else:
+            above = self.parent.slot(flavor_resource)
+            self.up.append(above)
+            self.potential.append(self.parent.potential[above])
+        return slot
+
+    def declare(self, groups: Iterable[ResourceGroup]) -> None:
+        """Take over the quotas of a spec; every named pair gets a slot, also with nothing in it."""
+        for group in groups:
+            for flavor in group.flavors:
+                for resource in [*group.covered_resources, *sorted(flavor.quotas)]:
+                    self.slot((flavor.name, resource))
+                self._declare_flavor(flavor.name, flavor.quotas)
+
+    def _declare_flavor(self, flavor: str, quotas: Mapping[str, Quota]) -> None:
+        for resource, quota in quotas.items():
+            slot = self.slot((flavor, resource))
+            self.nominal[slot] = quota.nominal
+            self.borrowing_limit[slot] = quota.borrowing_limit
+            self.lending_limit[slot] = quota.lending_limit
+            self.subtree_quota[slot] = quota.nominal
+
+    def lend_upwards(self) -> None:
+        """Fix the local quota and add the rest to the parent's subtree quota (E-32).
+
+        Children before parents, and once only.
+        """
+        for slot, lending_limit in enumerate(self.lending_limit):
+            quota = self.subtree_quota[slot]
+            local = 0 if lending_limit is None else max(0, subtract(quota, lending_limit))
+            self.local_quota[slot] = local
+            if self.parent is not None:
+                above = self.up[slot]
+                lent = subtract(quota, local)
+                self.parent.subtree_quota[above] = add(self.parent.subtree_quota[above], lent)
+
+    def limit_potential(self) -> None:
+        """Compute the most that could ever be used here (E-35). Parents before children."""
+        for slot, quota in enumerate(self.subtree_quota):
+            potential = quota
+            if self.parent is not None:
+                potential = add(self.local_quota[slot], self.parent.potential[self.up[slot]])
+                limit = self.borrowing_limit[slot]
+                if limit is not None:
+                    potential = min(potential, add(quota, limit))
+            self.potential[slot] = potential
+
+    def add_usage(self, slot: int, amount: Amount) -> None:
+        """Use more; what the local quota does not hold is borrowed from the parent (E-33)."""
+        node: QuotaNode | None = self
+        while node is not None:
+            local_free = node.local_quota[slot] - node.usage[slot]
+            node.usage[slot] += amount
+            if local_free > 0:
+                amount -= local_free
+            if amount <= 0:
+                return
+            slot = node.up[slot]
+            node = node.parent
+
+    def remove_usage(self, slot: int, amount: Amount) -> None:
+        """Use less; the exact reverse of `add_usage`."""
+        node: QuotaNode | None = self
+        while node is not None:
+            borrowed = node.usage[slot] - node.local_quota[slot]
+            node.usage[slot] -= amount
+            amount = min(amount, borrowed)
+            if amount <= 0:
+                return
+            slot = node.up[slot]
+            node = node.parent
+
+    def available(self, slot: int) -> Amount:
+        """Return how much more can be used now, own and borrowed; negative if overused (E-34)."""
+        quota, usage = self.subtree_quota[slot], self.usage[slot]
+        if self.parent is None:
+            return subtract(quota, usage)
+        local, limit = self.local_quota[slot], self.borrowing_limit[slot]
+        borrowable = self.parent.available(self.up[slot])
+        if limit is not None:
+            unused = subtract(subtract(quota, local), max(0, usage - local))
+            borrowable = min(borrowable, add(unused, limit))
+        return add(self.local_available(slot), borrowable)
+
+    def local_available(self, slot: int) -> Amount:
+        """Return the unused part of what is never lent."""
+        return max(0, subtract(self.local_quota[slot], self.usage[slot]))
+
+    def is_borrowing_with(self, slot: int, amount: Amount) -> bool:
+        """Whether using that much more would exceed the quota of this subtree (E-36)."""
+        return self.subtree_quota[slot] < UNLIMITED and (
+            self.subtree_quota[slot] < self.usage[slot] + amount
+        )
+
+    def borrow_height(self, slot: int, amount: Amount) -> tuple[int, bool]:
+        """Return (height of the subtree that can lend it, whether there is anything above) (E-37).
+
+        Nothing is borrowed at height 0. Of two flavors, the one with the lower height disturbs
+        fewer other queues.
+        """
+        parent = self.parent
+        if parent is None or not self.is_borrowing_with(slot, amount):
+            return 0, parent is not None
+        remaining = amount - self.local_available(slot)
+        slot = self.up[slot]
+        while True:
+            if not parent.is_borrowing_with(slot, remaining):
+                return parent.height, parent.parent is not None
+            if parent.parent is None:
+                return parent.height, False
+            remaining -= parent.local_available(slot)
+            slot = parent.up[slot]
+            parent = parent.parent

@@ -1,0 +1,214 @@
+"""The facade of the engine: mirror the API in, take decisions out.
+
+Called by the shell, which is its only writer and must not await between reading and acting. Level
+triggered: every upsert says what is, not what happened, and repeating one changes nothing. Pure: no
+clock, no randomness, no logging; the same calls give the same plans whatever the order of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from multiqueue.engine import reading
+from multiqueue.engine.agenda import Agenda
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cycle import World, run_cycle
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.flavors.oracle import Oracle, no_candidates
+from multiqueue.engine.intake import Intake
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.plan import CyclePlan, Decision
+from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.state import Changed, ClusterQueueState, LocalQueueState, PendingWorkload
+from multiqueue.engine.waking import deliver_due
+from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.workload import Workload
+
+DEFAULT_OPTIONS = EngineOptions()
+
+
+class Engine:
+    """Queues, quotas and the cycle that brings them together.
+
+    Args:
+        options: what the Configuration changes.
+        oracle: what the flavor search asks about preemption; by default nobody is preempted.
+    """
+
+    def __init__(
+        self, options: EngineOptions = DEFAULT_OPTIONS, *, oracle: Oracle = no_candidates
+    ) -> None:
+        self._options = options
+        self._cache = Cache()
+        self._pending: dict[str, PendingQueue] = {}
+        self._ledger = Ledger(self._cache)
+        self._agenda = Agenda(options.wake_batch)
+        self._intake = Intake(self._cache, self._pending, self._ledger, self._agenda)
+        self._world = World(
+            cache=self._cache,
+            pending=self._pending,
+            ledger=self._ledger,
+            agenda=self._agenda,
+            oracle=oracle,
+            options=options,
+        )
+
+    # ---------------------------------------------------------------- mirror: quotas
+
+    def upsert_resource_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or change a ResourceFlavor."""
+        self._wake(self._cache.set_flavor(flavor.name, flavor))
+
+    def delete_resource_flavor(self, name: str) -> None:
+        """Remove a ResourceFlavor; queues that name it become inactive."""
+        self._wake(self._cache.set_flavor(name, None))
+
+    def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
+        """Add or change a ClusterQueue."""
+        touched = self._cache.upsert_cluster_queue(cluster_queue)
+        self._intake.upsert_cluster_queue(cluster_queue)
+        self._wake(touched)
+
+    def delete_cluster_queue(self, name: str) -> None:
+        """Remove a ClusterQueue; its workloads wait for another one of that name."""
+        self._intake.delete_cluster_queue(name)
+        self._wake(self._cache.delete_cluster_queue(name))
+
+    def upsert_cohort(self, cohort: Cohort) -> None:
+        """Add or change a Cohort."""
+        self._wake(self._cache.upsert_cohort(cohort))
+
+    def delete_cohort(self, name: str) -> None:
+        """Remove a Cohort; what refers to it stays together without its quota."""
+        self._wake(self._cache.delete_cohort(name))
+
+    def upsert_admission_check(self, check: AdmissionCheckInfo) -> None:
+        """Add or change an AdmissionCheck."""
+        self._wake(self._cache.set_check(check.name, check))
+
+    def delete_admission_check(self, name: str) -> None:
+        """Remove an AdmissionCheck; queues that name it become inactive."""
+        self._wake(self._cache.set_check(name, None))
+
+    def upsert_topology(self, topology: Topology) -> None:
+        """Add or change a Topology."""
+        self._wake(self._cache.set_topology(topology.name, topology))
+
+    def delete_topology(self, name: str) -> None:
+        """Remove a Topology; queues whose flavors name it become inactive."""
+        self._wake(self._cache.set_topology(name, None))
+
+    def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change a namespace; its workloads wait until it is known."""
+        self._wake(self._cache.set_namespace(name, dict(labels)))
+
+    def delete_namespace(self, name: str) -> None:
+        """Remove a namespace."""
+        self._cache.set_namespace(name, None)
+
+    def _wake(self, touched: Iterable[str]) -> None:
+        """Look again at trees in which a spec changed, and wake what is parked there (E-27)."""
+        for key in sorted(touched):
+            tree = self._cache.trees.get(key)
+            if tree is None:
+                self._agenda.forget_tree(key)
+                continue
+            self._agenda.poke(key, tree.queues)
+            self._agenda.tree(key).parked.update(tree.queues)
+            self._agenda.notify(key)
+            self._ledger.changed_cluster_queues.update(tree.queues)
+            self._intake.touch_local_queues(tree.queues)
+
+    # ---------------------------------------------------------------- mirror: workloads
+
+    def upsert_local_queue(self, local_queue: LocalQueue) -> None:
+        """Add or change a LocalQueue; a new or restarted one queues its workloads (E-19)."""
+        self._intake.upsert_local_queue(local_queue)
+
+    def delete_local_queue(self, key: str) -> None:
+        """Remove a LocalQueue; its workloads leave the queue."""
+        self._intake.delete_local_queue(key)
+
+    def upsert_workload(self, workload: Workload, now: datetime) -> None:
+        """Add or change a Workload: pending, holding quota, or finished."""
+        self._intake.upsert_workload(workload, now)
+
+    def delete_workload(self, key: str, now: datetime) -> None:
+        """Remove a Workload and give back what it holds."""
+        self._intake.delete_workload(key, now)
+
+    def confirm(self, key: str) -> None:
+        """Note that an assumed admission was written."""
+        self._intake.confirm(key)
+
+    def forget(self, key: str, now: datetime) -> None:
+        """Take back an assumed admission that could not be written; the workload is queued again.
+
+        It is tried again by the next cycle: after a failure that may last, wait before this call.
+        """
+        self._intake.forget(key, now)
+
+    # ---------------------------------------------------------------- scheduling
+
+    def run_cycle(self, now: datetime) -> CyclePlan:
+        """Decide until nothing more can be decided now, or the budget is spent.
+
+        Delivers due wakes, then lets every tree that changed have one cycle a round, as upstream
+        would have one after another, until each repeats itself. Admissions are assumed at once.
+        """
+        deliver_due(self._world, now)
+        decisions: list[Decision] = []
+        cycles = 0
+        while self._agenda.is_busy:
+            for key in self._agenda.next_round():
+                if len(decisions) >= self._options.decision_budget:
+                    return CyclePlan(decisions=tuple(decisions), cycles=cycles, exhausted=True)
+                decisions += self._run_tree(key, now)
+                cycles += 1
+        return CyclePlan(decisions=tuple(decisions), cycles=cycles)
+
+    def _run_tree(self, key: str, now: datetime) -> list[Decision]:
+        agenda = self._agenda.serve(key)
+        tree = self._cache.trees[key]
+        result = run_cycle(self._world, tree, agenda, now)
+        if result.has_moved:
+            agenda.seen.clear()
+        elif result.fingerprint in agenda.seen or not result.fingerprint:
+            self._agenda.settle(key)
+        else:
+            agenda.seen.add(result.fingerprint)
+        return result.decisions
+
+    def next_cycle_at(self, now: datetime) -> datetime | None:
+        """Return when to call `run_cycle` next: now, at a timer, or None until an event."""
+        self._agenda.stamp(now)
+        return now if self._agenda.is_busy else self._agenda.next_timer()
+
+    # ---------------------------------------------------------------- reading
+
+    def cluster_queue_state(self, name: str) -> ClusterQueueState | None:
+        """Return what is going on in a ClusterQueue; None where it is unknown."""
+        return reading.cluster_queue_state(self._world, name)
+
+    def local_queue_state(self, key: str) -> LocalQueueState | None:
+        """Return what is going on in a LocalQueue; None where it is unknown."""
+        return reading.local_queue_state(self._world, key)
+
+    def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
+        """Return the waiting workloads in queue order. Cost: O(n log n)."""
+        return reading.pending_workloads(self._world, cluster_queue)
+
+    def workload_reason(self, key: str) -> Explanation | None:
+        """Return why a workload is pending; None where it is not, or is unknown."""
+        entry = self._intake.entries.get(key)
+        return None if entry is None else reading.workload_reason(self._world, entry)
+
+    def changed_since_last_call(self) -> Changed:
+        """Return the queues whose state may have changed since the last call."""
+        self._ledger.changed_cluster_queues |= self._cache.restated
+        self._intake.touch_local_queues(self._cache.restated)
+        self._cache.restated.clear()
+        return self._ledger.take_changed()

@@ -1,0 +1,167 @@
+"""Assign flavors to all pod sets of a workload, all or none (E-45, E-46, E-54 to E-60)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from multiqueue.engine.explain import (
+    FlavorAttempt,
+    PodSetExplanation,
+    ResourceNotCovered,
+)
+from multiqueue.engine.flavors.assignment import (
+    Assignment,
+    FlavorChoice,
+    Mode,
+    PodSetResult,
+    ResumeState,
+)
+from multiqueue.engine.flavors.flavor_search import FlavorSearch, find_flavor
+from multiqueue.lib.amount import Amount, multiply
+from multiqueue.model.resources import PODS
+from multiqueue.model.workload import PodSet
+
+
+def assign_flavors(
+    search: FlavorSearch,
+    resume: ResumeState | None,
+    *,
+    counts: Sequence[int] | None = None,
+    ignore_undeclared: bool = False,
+) -> Assignment:
+    """Choose flavors for every pod set at the current usage.
+
+    Args:
+        search: the queue, the workload and the world.
+        resume: where an earlier search stopped; None starts at the first flavors.
+        counts: pods per pod set where fewer than all are asked for (E-60).
+        ignore_undeclared: resources that no resource group covers need no quota (E-61).
+    """
+    pod_sets = search.workload.pod_sets
+    charges_pods = PODS in search.queue.group_by_resource
+    results: list[PodSetResult] = []
+    assumed: dict[int, Amount] = {}
+    for indexes in _placed_together(pod_sets):
+        requests = [
+            _requests(pod_sets[i], counts[i] if counts else pod_sets[i].count, charges_pods)
+            for i in indexes
+        ]
+        tried = resume.tried[indexes[0]] if resume and indexes[0] < len(resume.tried) else {}
+        members = [pod_sets[i] for i in indexes]
+        choices, failures = _assign_together(
+            search, members, requests, assumed, tried=tried, ignore_undeclared=ignore_undeclared
+        )
+        for i, asked in zip(indexes, requests, strict=True):
+            count = counts[i] if counts else pod_sets[i].count
+            results.append(_result(pod_sets[i], count, asked, choices, failures))
+        if choices is None:
+            break
+        _count_usage(assumed, choices, requests)
+    return Assignment(
+        pod_sets=tuple(results),
+        mode=min((result.mode for result in results), default=Mode.NO_FIT),
+        borrowing=max(
+            (c.borrowing for result in results for c in (result.flavors or {}).values()),
+            default=0,
+        ),
+        usage={slot: amount for slot, amount in assumed.items() if amount},
+    )
+
+
+def _placed_together(pod_sets: Sequence[PodSet]) -> list[list[int]]:
+    """Return indexes of pod sets by group name, in order of first appearance (E-45)."""
+    if len(pod_sets) == 1:
+        return [[0]]
+    groups: dict[object, list[int]] = {}
+    for i, pod_set in enumerate(pod_sets):
+        request = pod_set.topology_request
+        name = request.pod_set_group_name if request else None
+        groups.setdefault(name or i, []).append(i)
+    return list(groups.values())
+
+
+def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> dict[str, Amount]:  # noqa: FBT001
+    requests = {name: multiply(value, count) for name, value in pod_set.requests.items()}
+    if charges_pods:
+        requests[PODS] = count
+    return requests
+
+
+def _assign_together(
+    search: FlavorSearch,
+    pod_sets: Sequence[PodSet],
+    requests: Sequence[Mapping[str, Amount]],
+    assumed: Mapping[int, Amount],
+    *,
+    tried: Mapping[str, int],
+    ignore_undeclared: bool,
+) -> tuple[dict[str, FlavorChoice] | None, list[tuple[FlavorAttempt, ...]]]:
+    """Return (choices by resource, None where one fails; what was refused per resource group)."""
+    total = _sum(requests)
+    choices: dict[str, FlavorChoice] = {}
+    refused: list[tuple[FlavorAttempt, ...]] = []
+    failed = False
+    for resource in sorted(total):
+        if resource in choices:
+            continue
+        group = search.queue.group_by_resource.get(resource)
+        if group is None:
+            if total[resource] == 0 or ignore_undeclared:
+                continue
+            refusal = ResourceNotCovered(resource=resource)
+            return None, [*refused, (FlavorAttempt(flavor="", refusals=(refusal,)),)]
+        found = find_flavor(
+            search,
+            group,
+            pod_sets,
+            requests={r: total[r] for r in group.covered_resources if r in total},
+            assumed=assumed,
+            start=tried.get(resource, -1) + 1,
+        )
+        if found.attempts:
+            refused.append(found.attempts)
+        if found.choices is None:
+            failed = True
+            break
+        choices.update(found.choices)
+    return (None if failed else choices), refused
+
+
+def _result(
+    pod_set: PodSet,
+    count: int,
+    requests: Mapping[str, Amount],
+    choices: Mapping[str, FlavorChoice] | None,
+    refused: Sequence[tuple[FlavorAttempt, ...]],
+) -> PodSetResult:
+    explanation = None
+    if refused or choices is None:
+        explanation = PodSetExplanation(name=pod_set.name, count=count, groups=tuple(refused))
+    flavors = None
+    if choices is not None:
+        flavors = {name: choices[name] for name in requests if name in choices}
+    return PodSetResult(
+        pod_set=pod_set, count=count, requests=requests, flavors=flavors, explanation=explanation
+    )
+
+
+def _count_usage(
+    assumed: dict[int, Amount],
+    choices: Mapping[str, FlavorChoice],
+    requests: Iterable[Mapping[str, Amount]],
+) -> None:
+    for asked in requests:
+        for resource, amount in asked.items():
+            choice = choices.get(resource)
+            if choice is not None:
+                assumed[choice.slot] = assumed.get(choice.slot, 0) + amount
+
+
+def _sum(parts: Sequence[Mapping[str, Amount]]) -> Mapping[str, Amount]:
+    if len(parts) == 1:
+        return parts[0]
+    total: dict[str, Amount] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0) + value
+    return total

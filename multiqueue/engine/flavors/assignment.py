@@ -1,0 +1,150 @@
+"""The result of looking for flavors: modes, choices, usage, and where to resume (E-42 to E-56)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TypeAlias
+
+from multiqueue.engine.explain import PodSetExplanation
+from multiqueue.lib.amount import Amount
+from multiqueue.model.cluster_queue import FungibilityPreference
+from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Shape
+
+
+class FlavorMode(IntEnum):
+    """How well a flavor would do, worst first (E-48)."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    PREEMPT = 2
+    RECLAIM = 3
+    FIT = 4
+
+
+class Mode(IntEnum):
+    """How well a workload would do, worst first (E-42)."""
+
+    NO_FIT = 0
+    PREEMPT = 1
+    FIT = 3
+
+
+PreferenceKey: TypeAlias = tuple[int, int, int]
+
+
+def preference_key(
+    mode: FlavorMode, borrowing: int, preference: FungibilityPreference
+) -> PreferenceKey:
+    """Return a key that is greater for the better of two outcomes (E-50)."""
+    if mode <= FlavorMode.NO_CANDIDATES:
+        quality = int(mode)
+        if mode is FlavorMode.NO_FIT:
+            return (quality, 0, 0)
+    else:
+        quality = 2
+    if preference is FungibilityPreference.BORROWING_OVER_PREEMPTION:
+        return (quality, mode, -borrowing)
+    return (quality, -borrowing, mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorChoice:
+    """The flavor of one resource of a pod set.
+
+    Shape: ``tried_index`` is the position at which the search stopped, -1 after the last (E-53);
+    ``slot`` belongs to the ClusterQueue's quota node.
+    """
+
+    flavor: str
+    mode: FlavorMode
+    borrowing: int
+    tried_index: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetResult:
+    """What a pod set would get.
+
+    Shape: ``requests`` are totals of all ``count`` pods; ``flavors`` is None where none was found.
+    ``explanation`` is None where everything fits.
+    """
+
+    pod_set: PodSet
+    count: int
+    requests: Mapping[str, Amount]
+    flavors: Mapping[str, FlavorChoice] | None
+    explanation: PodSetExplanation | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """How well this pod set would do."""
+        if self.flavors is None:
+            return Mode.NO_FIT
+        worst = min((choice.mode for choice in self.flavors.values()), default=FlavorMode.FIT)
+        return Mode.FIT if worst is FlavorMode.FIT else Mode.PREEMPT
+
+
+ResumePoint: TypeAlias = tuple[tuple[tuple[str, int], ...], ...]
+"""Per pod set, sorted pairs of resource and index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeState:
+    """Where the search for flavors goes on (the LastAssignment of E-41, E-53).
+
+    Shape: ``tried`` has one mapping of resource to index per pod set, in their order.
+    """
+
+    shape: Shape
+    cycle: int
+    generation: int
+    tried: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def has_pending_flavors(self) -> bool:
+        """Whether a later flavor has not been looked at yet (E-24)."""
+        return any(index != -1 for indexes in self.tried for index in indexes.values())
+
+    @property
+    def point(self) -> ResumePoint:
+        """A value to compare; equal where the search would go on at the same flavors."""
+        return tuple(tuple(sorted(indexes.items())) for indexes in self.tried)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What a whole workload would get. ``usage`` is by slot of the ClusterQueue's node."""
+
+    pod_sets: tuple[PodSetResult, ...] = ()
+    mode: Mode = Mode.NO_FIT
+    borrowing: int = 0
+    usage: Mapping[int, Amount] = field(default_factory=dict)
+
+    def explanations(self) -> tuple[PodSetExplanation, ...]:
+        """Return what keeps pod sets from fitting."""
+        return tuple(ps.explanation for ps in self.pod_sets if ps.explanation is not None)
+
+    def tried(self) -> tuple[dict[str, int], ...]:
+        """Return where each search stopped; nothing for pod sets without flavors."""
+        return tuple(
+            {name: choice.tried_index for name, choice in (ps.flavors or {}).items()}
+            for ps in self.pod_sets
+        )
+
+    def admission(self, cluster_queue: str) -> Admission:
+        """Return the admission that this assignment stands for."""
+        return Admission(
+            cluster_queue=cluster_queue,
+            pod_sets=tuple(
+                PodSetAssignment(
+                    name=ps.pod_set.name,
+                    flavors={name: choice.flavor for name, choice in (ps.flavors or {}).items()},
+                    usage=ps.requests,
+                    count=ps.count,
+                )
+                for ps in self.pod_sets
+            ),
+        )

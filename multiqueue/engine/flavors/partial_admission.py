@@ -1,0 +1,33 @@
+"""Find the largest gang that fits when a workload accepts fewer pods (E-60)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from multiqueue.engine.flavors.assignment import Assignment
+from multiqueue.model.workload import PodSet
+
+
+def find_reduced(
+    pod_sets: Sequence[PodSet], try_counts: Callable[[list[int]], Assignment | None]
+) -> Assignment | None:
+    """Search the smallest reduction that `try_counts` accepts; None where none helps.
+
+    All pod sets shrink in proportion, from their counts down to their minima. The search is binary
+    and takes for granted that what fits still fits when it is smaller.
+    """
+    spans = [max(0, ps.count - (ps.min_count or ps.count)) for ps in pod_sets]
+    total = sum(spans)
+    low, high = 0, total + 1
+    best: tuple[int, Assignment] | None = None
+    while total and low < high:
+        middle = (low + high) // 2
+        counts = [
+            ps.count - span * middle // total for ps, span in zip(pod_sets, spans, strict=True)
+        ]
+        found = try_counts(counts)
+        if found is None:
+            low = middle + 1
+        else:
+            best, high = (middle, found), middle
+    return best[1] if best is not None and best[0] == low else None

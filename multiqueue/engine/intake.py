@@ -1,0 +1,270 @@
+"""Sort workloads into queues and quotas as the API changes (E-9, E-16 to E-19, E-118).
+
+Owns the entries. Called by the facade for every event; never judges anything, that is the cycle's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from multiqueue.engine.agenda import Agenda
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.ledger import Ledger, LocalQueueRecord
+from multiqueue.engine.queues.entry import (
+    Entry,
+    Place,
+    is_backoff_over,
+    is_queueable,
+    rank_of,
+    wakes_itself,
+)
+from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
+from multiqueue.model.workload import Workload
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Intake:
+    """Mutable; owned by the engine. ``entries`` are all unfinished workloads by key."""
+
+    def __init__(
+        self, cache: Cache, pending: dict[str, PendingQueue], ledger: Ledger, agenda: Agenda
+    ) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._cache = cache
+        self._pending = pending
+        self._ledger = ledger
+        self._agenda = agenda
+        self._local_queues: dict[str, set[str]] = {}  # by ClusterQueue
+        self._now = _NEVER
+
+    # ---------------------------------------------------------------- workloads
+
+    def upsert_workload(self, workload: Workload, now: datetime) -> None:
+        """Put a workload where its newest object says it belongs."""
+        self._now = now
+        entry = self.entries.get(workload.key)
+        if entry is not None and is_other_object(entry.workload, workload):
+            self.delete_workload(workload.key, now)
+            entry = None
+        if workload.finished:
+            if entry is not None:
+                self.delete_workload(workload.key, now)
+        elif entry is None:
+            entry = self.entries[workload.key] = Entry(workload)
+            self._ledger.local_queue(workload.queue).entries[workload.key] = entry
+            self._place(entry, now)
+        elif entry.place is Place.HOLDING:
+            self._update_holder(entry, workload, now)
+        elif entry.queue:
+            self._update_waiting(entry, workload, now)
+        else:
+            entry.replace(workload)
+            self._place(entry, now)
+
+    def delete_workload(self, key: str, now: datetime) -> None:
+        """Forget a workload and give back what it holds."""
+        entry = self.entries.pop(key, None)
+        if entry is None:
+            return
+        if entry.place is Place.HOLDING:
+            self._release(entry, now)
+        elif entry.queue:
+            self._leave(entry)
+        queue = entry.workload.queue
+        del self._ledger.local_queue(queue).entries[key]
+        self._ledger.drop_if_unused(queue)
+
+    def confirm(self, key: str) -> None:
+        """An assumed admission is written."""
+        entry = self.entries.get(key)
+        if entry is not None:
+            entry.assumed = False
+
+    def forget(self, key: str, now: datetime) -> None:
+        """An assumed admission could not be written; the workload is tried again."""
+        entry = self.entries.get(key)
+        if entry is not None and entry.assumed:
+            self._release(entry, now)
+            self._enter(entry, now, anyway=is_backoff_over(entry.workload, now))
+
+    def _place(self, entry: Entry, now: datetime) -> None:
+        """Place a workload that is nowhere."""
+        workload = entry.workload
+        if workload.reservation is None:
+            self._enter(entry, now, anyway=False)
+        elif workload.active:
+            self._hold_quota(entry)
+
+    def _update_holder(self, entry: Entry, workload: Workload, now: datetime) -> None:
+        old, reservation = entry.workload, workload.reservation
+        if reservation is None and entry.assumed and workload.active:
+            entry.replace(workload)  # the write is on its way
+            return
+        if reservation is None or not workload.active:
+            self._release(entry, now)
+            entry.replace(workload)
+            self._place(entry, now)
+            return
+        entry.assumed = False
+        queue = self._cache.queues.get(entry.charged)
+        if queue is not None:
+            queue.generation += 1  # as if it were taken out and put back (E-38)
+        admission = reservation.admission
+        same_quota = admission.cluster_queue == entry.charged and admission.usage() == entry.usage
+        if not same_quota or reservation.admitted != entry.admitted:
+            held = entry.usage
+            self._ledger.release(entry)
+            entry.replace(workload)
+            self._hold_quota(entry)
+            if held != entry.usage:
+                self._notify(entry.charged, now)
+        else:
+            entry.replace(workload)
+        if old.priority != workload.priority:
+            self._notify(entry.charged, now)
+
+    def _update_waiting(self, entry: Entry, workload: Workload, now: datetime) -> None:
+        old = entry.workload
+        stays = is_queueable(workload) and workload.reservation is None
+        if not stays:
+            self._leave(entry)
+            entry.replace(workload)
+            self._place(entry, now)
+        elif entry.is_parked:
+            if not wakes_itself(old, workload):
+                entry.workload = workload
+                return
+            self._leave(entry)
+            entry.replace(workload)
+            self._enter(entry, now, anyway=False)
+        elif rank_of(workload) == entry.rank and old.shape == workload.shape:
+            entry.workload = workload
+            self._poke(entry)
+        else:
+            self._leave(entry)
+            entry.replace(workload)
+            self._enter(entry, now, anyway=True)
+
+    def _hold_quota(self, entry: Entry) -> None:
+        reservation = entry.workload.reservation
+        assert reservation is not None, "only workloads with a reservation hold quota"
+        entry.resume = entry.memo = entry.explanation = None
+        self._ledger.charge(entry, reservation.admission, admitted=reservation.admitted)
+
+    def _release(self, entry: Entry, now: datetime) -> None:
+        name = entry.charged
+        self._ledger.release(entry)
+        self._notify(name, now)
+
+    def _enter(self, entry: Entry, now: datetime, *, anyway: bool) -> None:
+        """Put a workload into the pending queue behind its LocalQueue, if it may enter."""
+        record = self._ledger.local_queue(entry.workload.queue)
+        pending = self._pending.get(record.cluster_queue)
+        if pending is None or not record.is_open or not is_queueable(entry.workload):
+            return
+        if anyway:
+            pending.push_anyway(entry, now)
+        else:
+            pending.push(entry, now)
+        self._ledger.enter_queue(entry)
+        if entry.place is Place.HELD:
+            self._agenda.hold(entry)
+        self._poke(entry)
+
+    def _leave(self, entry: Entry) -> None:
+        self._poke(entry)
+        self._ledger.leave_queue(entry, self._pending[entry.queue])
+
+    def _poke(self, entry: Entry) -> None:
+        key = self._cache.tree_by_queue[entry.queue].key
+        self._agenda.poke(key, (entry.queue,))
+        if entry.is_parked:
+            self._agenda.tree(key).parked.add(entry.queue)
+
+    def _notify(self, cluster_queue: str, now: datetime) -> None:
+        """Quota became free: wake what is parked, and let heads that wait try again."""
+        tree = self._cache.tree_by_queue.get(cluster_queue)
+        if tree is not None:
+            self._agenda.notify(tree.key, now)
+            self._agenda.poke(tree.key)
+
+    # ---------------------------------------------------------------- queues
+
+    def upsert_local_queue(self, spec: LocalQueue) -> None:
+        """Open, close or move a LocalQueue; an opened one queues its workloads (E-19)."""
+        record = self._ledger.local_queue(spec.key)
+        old = record.spec
+        if old == spec:
+            return
+        if old is not None and old.cluster_queue != spec.cluster_queue:
+            self._detach(old)
+            self._close(record)
+        record.spec = spec
+        self._local_queues.setdefault(spec.cluster_queue, set()).add(spec.key)
+        self._ledger.changed_local_queues.add(spec.key)
+        if record.is_open:
+            self._open(record)
+        else:
+            self._close(record)
+
+    def delete_local_queue(self, key: str) -> None:
+        """Close a LocalQueue for good."""
+        record = self._ledger.local_queues.get(key)
+        if record is None or record.spec is None:
+            return
+        self._detach(record.spec)
+        self._close(record)
+        record.spec = None
+        self._ledger.changed_local_queues.add(key)
+        self._ledger.drop_if_unused(key)
+
+    def upsert_cluster_queue(self, spec: ClusterQueue) -> None:
+        """Follow a ClusterQueue that the cache knows already; a new one takes its workloads in."""
+        pending = self._pending.get(spec.name)
+        if pending is not None:
+            pending.strategy = spec.strategy
+            return
+        self._pending[spec.name] = PendingQueue(spec.name, spec.strategy)
+        for key in sorted(self._ledger.holders.get(spec.name, ())):
+            self._ledger.count(self.entries[key])
+        for key in sorted(self._local_queues.get(spec.name, ())):
+            self._open(self._ledger.local_queue(key))
+
+    def delete_cluster_queue(self, name: str) -> None:
+        """Put the waiting workloads of a ClusterQueue nowhere; the cache still knows it."""
+        pending = self._pending.get(name)
+        if pending is not None:
+            for entry in list(pending.members.values()):
+                self._leave(entry)
+            del self._pending[name]
+            self._ledger.changed_cluster_queues.add(name)
+
+    def touch_local_queues(self, cluster_queues: Iterable[str]) -> None:
+        """Note that the state of the LocalQueues before these ClusterQueues may have changed."""
+        for name in cluster_queues:
+            self._ledger.changed_local_queues.update(self._local_queues.get(name, ()))
+
+    def _open(self, record: LocalQueueRecord) -> None:
+        for key in sorted(record.entries):
+            entry = record.entries[key]
+            if entry.place is Place.NOWHERE and entry.workload.reservation is None:
+                self._enter(entry, self._now, anyway=True)
+
+    def _close(self, record: LocalQueueRecord) -> None:
+        for key in sorted(record.entries):
+            if record.entries[key].queue:
+                self._leave(record.entries[key])
+
+    def _detach(self, spec: LocalQueue) -> None:
+        siblings = self._local_queues[spec.cluster_queue]
+        siblings.discard(spec.key)
+        if not siblings:
+            del self._local_queues[spec.cluster_queue]
+
+
+def is_other_object(old: Workload, new: Workload) -> bool:
+    """Whether the workload was deleted and made again under the same name."""
+    return old.uid != new.uid

@@ -1,0 +1,163 @@
+"""Who holds how much: moves usage between workloads, ClusterQueues, trees and LocalQueues.
+
+The only code that changes usage for good; called by the engine for observed reservations and by the
+cycle for assumed ones, so that both count the same.
+"""
+
+from __future__ import annotations
+
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cache.cached_queue import add_to
+from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.state import Changed
+from multiqueue.lib.amount import Amount
+from multiqueue.model.cluster_queue import LocalQueue, StopPolicy
+from multiqueue.model.workload import Admission
+
+
+class LocalQueueRecord:
+    """Counters of a LocalQueue, whether or not its object exists.
+
+    Shape: ``entries`` are all its unfinished workloads by key; ``waiting`` of them are in a pending
+    queue, ``reserving`` hold quota and ``admitted`` of those are admitted.
+    """
+
+    __slots__ = (
+        "admitted",
+        "admitted_usage",
+        "entries",
+        "reserved_usage",
+        "reserving",
+        "spec",
+        "waiting",
+    )
+
+    def __init__(self) -> None:
+        self.spec: LocalQueue | None = None
+        self.entries: dict[str, Entry] = {}
+        self.waiting = 0
+        self.reserving = 0
+        self.admitted = 0
+        self.reserved_usage: dict[FlavorResource, Amount] = {}
+        self.admitted_usage: dict[FlavorResource, Amount] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether workloads may enter through it."""
+        return (
+            self.spec is not None
+            and not self.spec.terminating
+            and self.spec.stop_policy is StopPolicy.NONE
+        )
+
+    @property
+    def cluster_queue(self) -> str:
+        """The ClusterQueue behind it, "" where the object is missing."""
+        return self.spec.cluster_queue if self.spec is not None else ""
+
+
+class Ledger:
+    """Mutable; owned by the engine.
+
+    Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and theirs;
+    the queue itself may be unknown, then they count as soon as it appears.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.local_queues: dict[str, LocalQueueRecord] = {}
+        self.holders: dict[str, dict[str, Entry]] = {}
+        self.changed_cluster_queues: set[str] = set()
+        self.changed_local_queues: set[str] = set()
+
+    def local_queue(self, key: str) -> LocalQueueRecord:
+        """Return the record of a LocalQueue."""
+        found = self.local_queues.get(key)
+        if found is None:
+            found = self.local_queues[key] = LocalQueueRecord()
+        return found
+
+    def drop_if_unused(self, key: str) -> None:
+        """Forget a LocalQueue that has neither an object nor workloads."""
+        record = self.local_queues[key]
+        if record.spec is None and not record.entries:
+            del self.local_queues[key]
+
+    def take_changed(self) -> Changed:
+        """Return the queues whose state changed since the last call."""
+        changed = Changed(
+            cluster_queues=tuple(sorted(self.changed_cluster_queues)),
+            local_queues=tuple(sorted(self.changed_local_queues)),
+        )
+        self.changed_cluster_queues.clear()
+        self.changed_local_queues.clear()
+        return changed
+
+    def enter_queue(self, entry: Entry) -> None:
+        """Count a workload that was put into a pending queue."""
+        self.local_queue(entry.workload.queue).waiting += 1
+        self.touch(entry)
+
+    def leave_queue(self, entry: Entry, pending: PendingQueue) -> None:
+        """Take a workload out of its pending queue."""
+        self.touch(entry)
+        self.local_queue(entry.workload.queue).waiting -= 1
+        pending.remove(entry)
+
+    def charge(self, entry: Entry, admission: Admission, *, admitted: bool) -> None:
+        """Let a workload hold the quota of an admission."""
+        entry.place = Place.HOLDING
+        entry.charged = admission.cluster_queue
+        entry.usage = admission.usage()
+        entry.admitted = admitted
+        self.holders.setdefault(entry.charged, {})[entry.key] = entry
+        if entry.charged in self._cache.queues:
+            self.count(entry)
+        record = self.local_queue(entry.workload.queue)
+        record.reserving += 1
+        add_to(record.reserved_usage, entry.usage, 1)
+        if admitted:
+            record.admitted += 1
+            add_to(record.admitted_usage, entry.usage, 1)
+        self.touch(entry)
+
+    def release(self, entry: Entry) -> None:
+        """Take back what a workload holds."""
+        self.touch(entry)
+        holders = self.holders[entry.charged]
+        del holders[entry.key]
+        if not holders:
+            del self.holders[entry.charged]
+        queue = self._cache.queues.get(entry.charged)
+        if queue is not None:
+            self._cache.tree_by_queue[queue.name].remove_usage(queue, entry.usage)
+            queue.reserving -= 1
+            if entry.admitted:
+                queue.add_admitted(entry.usage, -1)
+        record = self.local_queue(entry.workload.queue)
+        record.reserving -= 1
+        add_to(record.reserved_usage, entry.usage, -1)
+        if entry.admitted:
+            record.admitted -= 1
+            add_to(record.admitted_usage, entry.usage, -1)
+        entry.place = Place.NOWHERE
+        entry.charged = ""
+        entry.usage = {}
+        entry.admitted = entry.assumed = False
+
+    def count(self, entry: Entry) -> None:
+        """Count a holder in its ClusterQueue."""
+        queue = self._cache.queues[entry.charged]
+        self._cache.tree_by_queue[queue.name].add_usage(queue, entry.usage)
+        queue.reserving += 1
+        if entry.admitted:
+            queue.add_admitted(entry.usage, 1)
+
+    def touch(self, entry: Entry) -> None:
+        """Note that the state of the queues of a workload changed."""
+        self.changed_local_queues.add(entry.workload.queue)
+        name = entry.charged or entry.queue
+        if name:
+            self.changed_cluster_queues.add(name)

@@ -1,0 +1,46 @@
+"""The verdict on one head at the state in which its cycle began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.flavors.assignment import Assignment, ResumePoint
+from multiqueue.engine.plan import RequeueReason
+from multiqueue.model.workload import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejected:
+    """The head cannot be looked at: nothing about flavors was asked (E-40)."""
+
+    requeue_reason: RequeueReason
+    reason: Reason
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nominated:
+    """The head and the flavors that it would get."""
+
+    assignment: Assignment
+
+
+Verdict: TypeAlias = Rejected | Nominated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memo:
+    """A verdict and the state that it holds for: the same tree, unchanged since.
+
+    Two heads get the same verdict from the same state, so a head that stays a head is judged again
+    only when its tree changed.
+    """
+
+    tree: Tree
+    version: int
+    workload: Workload
+    start: ResumePoint | None
+    verdict: Verdict

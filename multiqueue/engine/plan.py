@@ -1,0 +1,113 @@
+"""What a cycle decided, in order: the shell turns each decision into writes, events and metrics.
+
+Pure values; equal input gives equal plans. Reasons are enums, words are rendered on reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.explain import Explanation
+from multiqueue.model.workload import Admission
+
+
+class RequeueReason(StrEnum):
+    """Why a head goes back, which decides where to (E-22, E-23)."""
+
+    GENERIC = ""
+    FAILED_AFTER_NOMINATION = "FailedAfterNomination"
+    NAMESPACE_MISMATCH = "NamespaceMismatch"
+    NO_FIT = "NoFit"
+    PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
+
+
+class SkipReason(StrEnum):
+    """Why a nominated head was passed over in this cycle."""
+
+    NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admit:
+    """Quota is reserved; the usage is assumed in the engine at once (E-83).
+
+    Shape: ``checks`` names the admission checks of the assigned flavors, sorted (E-111);
+    ``admitted`` says that all of them are ready already, so Admitted=True goes with it (E-110).
+    ``borrowing`` is the height of the subtree that lends, 0 where nothing is borrowed (E-37).
+    """
+
+    workload: str
+    cluster_queue: str
+    admission: Admission
+    checks: tuple[str, ...] = ()
+    admitted: bool = True
+    borrowing: int = 0
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of QuotaReserved=True."""
+        return Reason.QUOTA_RESERVED
+
+    @property
+    def message(self) -> str:
+        """The message of QuotaReserved=True."""
+        return f"Quota reserved in ClusterQueue {self.cluster_queue}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """The head cannot be admitted now; ``parked`` until something wakes it, else it stays head."""
+
+    workload: str
+    cluster_queue: str
+    requeue_reason: RequeueReason
+    parked: bool
+    explanation: Explanation
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of QuotaReserved=False."""
+        return self.explanation.reason
+
+    @property
+    def message(self) -> str:
+        """The message of QuotaReserved=False."""
+        return self.explanation.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skip:
+    """The head fitted when the cycle began, but another one was first; it is looked at again."""
+
+    workload: str
+    cluster_queue: str
+    skip_reason: SkipReason
+    explanation: Explanation
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of QuotaReserved=False."""
+        return self.explanation.reason
+
+    @property
+    def message(self) -> str:
+        """The message of QuotaReserved=False."""
+        return self.explanation.message
+
+
+Decision = Admit | Requeue | Skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CyclePlan:
+    """All decisions of one `Engine.run_cycle`, in the order in which they were taken.
+
+    ``exhausted`` says that the budget ended the call: there is more to decide at once.
+    ``cycles`` counts the cycles of single cohort trees that ran.
+    """
+
+    decisions: tuple[Decision, ...] = ()
+    cycles: int = 0
+    exhausted: bool = False

@@ -1,0 +1,129 @@
+"""A workload inside the engine: its newest object, its place among the queues, its last verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from typing import TYPE_CHECKING, TypeAlias
+
+from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.lib.amount import Amount
+from multiqueue.model.workload import Workload
+
+if TYPE_CHECKING:
+    from multiqueue.engine.explain import Explanation
+    from multiqueue.engine.flavors.assignment import ResumeState
+    from multiqueue.engine.nomination import Memo
+    from multiqueue.engine.queues.equivalence import EquivalenceClass
+
+Rank: TypeAlias = tuple[int, int, str, str]
+"""(priority, descending; queue-order time; uid; key): the order inside a ClusterQueue (E-14)."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
+
+
+class Place(Enum):
+    """Where a workload is (E-16). It is in exactly one place."""
+
+    NOWHERE = "no queue takes it"
+    QUEUED = "with its equals, in the heap or waiting for a wake"
+    INFLIGHT = "popped, in this cycle"
+    PARKED = "waiting for a wake, alone"
+    HELD = "waiting for its backoff"
+    HOLDING = "holds quota"
+
+
+class Entry:
+    """Mutable; owned by the engine.
+
+    Shape: ``queue`` is the ClusterQueue whose pending queue it is in, ``charged`` the one whose
+    quota it holds, with ``usage`` by flavor-resource. ``assumed`` means that this is known here
+    only, until the write is confirmed. ``equals`` is its class while QUEUED.
+    """
+
+    __slots__ = (
+        "admitted",
+        "assumed",
+        "charged",
+        "equals",
+        "explanation",
+        "key",
+        "memo",
+        "place",
+        "queue",
+        "rank",
+        "resume",
+        "usage",
+        "workload",
+    )
+
+    def __init__(self, workload: Workload) -> None:
+        self.key = workload.key
+        self.workload = workload
+        self.rank = rank_of(workload)
+        self.place = Place.NOWHERE
+        self.queue = ""
+        self.equals: EquivalenceClass | None = None
+        self.charged = ""
+        self.usage: Mapping[FlavorResource, Amount] = {}
+        self.admitted = False
+        self.assumed = False
+        self.resume: ResumeState | None = None
+        self.explanation: Explanation | None = None
+        self.memo: Memo | None = None
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether only a wake or an event of its own brings it back into the heap."""
+        if self.equals is not None:
+            return self in self.equals.parked
+        return self.place in {Place.PARKED, Place.HELD}
+
+    def replace(self, workload: Workload) -> None:
+        """Take over a newer object."""
+        self.workload = workload
+        self.rank = rank_of(workload)
+
+
+def rank_of(workload: Workload) -> Rank:
+    """Return the place of the workload among those of its ClusterQueue."""
+    return (-workload.priority, micros(workload.queue_order_at), workload.uid, workload.key)
+
+
+def micros(moment: datetime) -> int:
+    """Return whole microseconds since the epoch; exact, unlike a float timestamp."""
+    passed = moment - _EPOCH
+    return passed.days * _DAY + passed.seconds * _SECOND + passed.microseconds
+
+
+def is_queueable(workload: Workload) -> bool:
+    """Whether the workload may enter a queue at all (E-9); holding quota is looked at elsewhere."""
+    return (
+        workload.active
+        and not workload.finished
+        and not workload.on_hold
+        and not workload.gated_by
+        and not workload.awaits_replacement_pods
+    )
+
+
+def is_backoff_over(workload: Workload, now: datetime) -> bool:
+    """Whether the workload may be tried (E-18); Requeued=False alone holds it back."""
+    if workload.requeued is not None and workload.requeued.status == "False":
+        return False
+    return workload.requeue_at is None or now >= workload.requeue_at
+
+
+def wakes_itself(old: Workload, new: Workload) -> bool:
+    """Whether an update is a reason to look at a parked workload again (E-17)."""
+    return (
+        old.generation != new.generation
+        or old.evicted != new.evicted
+        or old.requeued != new.requeued
+        or old.shape != new.shape
+        or old.queue_order_at != new.queue_order_at
+        or old.queue != new.queue
+    )

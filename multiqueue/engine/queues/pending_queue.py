@@ -1,0 +1,192 @@
+"""Waiting workloads of one ClusterQueue: heap, parking, waking (E-14 to E-18, E-23 to E-27, E-30).
+
+A heap of equivalence classes, each a heap of workloads: taking the head, parking all its equals and
+waking them cost O(log n) whatever the depth of the queue. Written by the engine facade and by the
+requeue phase of a cycle; knows nothing of quotas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.queues.entry import Entry, Place, is_backoff_over
+from multiqueue.engine.queues.equivalence import EquivalenceClass
+from multiqueue.lib.heap import KeyedHeap
+from multiqueue.model.cluster_queue import QueueingStrategy
+from multiqueue.model.workload import Shape
+
+NamespaceMatches = Callable[[str], bool]
+
+
+class PendingQueue:
+    """Mutable.
+
+    Shape: ``members`` are all workloads that wait here, also the one in flight, by key. ``cycle``
+    counts the heads taken; `ResumeState` refers to it.
+    """
+
+    __slots__ = (
+        "_class_by_shape",
+        "_classes",
+        "_parked_alone",
+        "_parked_classes",
+        "cycle",
+        "members",
+        "name",
+        "strategy",
+    )
+
+    def __init__(self, name: str, strategy: QueueingStrategy) -> None:
+        self.name = name
+        self.strategy = strategy
+        self.cycle = 0
+        self.members: dict[str, Entry] = {}
+        self._class_by_shape: dict[Shape, EquivalenceClass] = {}
+        self._classes: KeyedHeap[EquivalenceClass] = KeyedHeap()
+        self._parked_classes: dict[Shape, EquivalenceClass] = {}
+        self._parked_alone: dict[str, dict[str, Entry]] = {}
+
+    # ---------------------------------------------------------------- entering
+
+    def push(self, entry: Entry, now: datetime) -> None:
+        """Queue a workload after an event of its own; it may have to wait (E-17)."""
+        self._enter(entry)
+        if not is_backoff_over(entry.workload, now):
+            entry.place = Place.HELD
+            return
+        equals = self._class_of(entry.workload.shape)
+        if equals.verdict is not None and self.strategy is QueueingStrategy.BEST_EFFORT_FIFO:
+            self._park_with_equals(entry, equals)
+        else:
+            self._activate(entry, equals)
+
+    def push_anyway(self, entry: Entry, now: datetime) -> None:
+        """Queue a workload because its queue came back: backoff is not looked at (E-19).
+
+        One that is still backing off gets a class of its own, so that it neither parks nor wakes
+        with its equals.
+        """
+        self._enter(entry)
+        shape = entry.workload.shape
+        if not is_backoff_over(entry.workload, now):
+            shape = (*shape, entry.key)
+        self._activate(entry, self._class_of(shape))
+
+    def requeue(self, entry: Entry, now: datetime, *, at_once: bool) -> None:
+        """Give a head back after its cycle: to the heap, or to wait for a wake (E-24)."""
+        if not is_backoff_over(entry.workload, now):
+            entry.place = Place.HELD
+        elif at_once:
+            self._activate(entry, self._class_of(entry.workload.shape))
+        else:
+            entry.place = Place.PARKED
+            self._parked_alone.setdefault(entry.workload.namespace, {})[entry.key] = entry
+
+    def park_equals(self, entry: Entry, now: datetime, verdict: Explanation) -> None:
+        """Park a head together with all its equals, which would fare the same (E-25)."""
+        if not is_backoff_over(entry.workload, now):
+            entry.place = Place.HELD
+            return
+        equals = self._class_of(entry.workload.shape)
+        equals.verdict = verdict
+        equals.parked.absorb(equals.active)
+        self._classes.remove(equals)
+        self._park_with_equals(entry, equals)
+
+    def _enter(self, entry: Entry) -> None:
+        entry.queue = self.name
+        self.members[entry.key] = entry
+
+    def _activate(self, entry: Entry, equals: EquivalenceClass) -> None:
+        entry.place = Place.QUEUED
+        entry.equals = equals
+        equals.active.push(entry, entry.rank)
+        self._rank_class(equals)
+
+    def _park_with_equals(self, entry: Entry, equals: EquivalenceClass) -> None:
+        entry.place = Place.QUEUED
+        entry.equals = equals
+        equals.parked.push(entry, entry.rank)
+        self._parked_classes[equals.shape] = equals
+
+    # ---------------------------------------------------------------- leaving
+
+    def pop(self) -> Entry | None:
+        """Take the head for a cycle; it stays a member."""
+        self.cycle += 1
+        equals = self._classes.peek()
+        if equals is None:
+            return None
+        entry = equals.active.pop()
+        assert entry is not None, "a class in the heap has a head"
+        self._left(entry, equals)
+        entry.place = Place.INFLIGHT
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """Take a workload out, wherever in this queue it is."""
+        equals = entry.equals
+        if equals is not None:
+            _ = equals.active.remove(entry) or equals.parked.remove(entry)
+            self._left(entry, equals)
+        elif entry.place is Place.PARKED:
+            namespace = entry.workload.namespace
+            neighbours = self._parked_alone[namespace]
+            del neighbours[entry.key]
+            if not neighbours:
+                del self._parked_alone[namespace]
+        del self.members[entry.key]
+        entry.queue = ""
+        entry.place = Place.NOWHERE
+
+    def _left(self, entry: Entry, equals: EquivalenceClass) -> None:
+        entry.equals = None
+        self._rank_class(equals)
+        if not equals and equals.verdict is None:
+            del self._class_by_shape[equals.shape]
+
+    # ---------------------------------------------------------------- waking
+
+    def wake(self, namespace_matches: NamespaceMatches) -> None:
+        """Make every parked workload active that could have a chance now (E-27)."""
+        for equals in self._parked_classes.values():
+            equals.verdict = None
+            equals.active.absorb(equals.parked)
+            self._rank_class(equals)
+            if not equals:
+                del self._class_by_shape[equals.shape]
+        self._parked_classes = {}
+        for namespace in [ns for ns in self._parked_alone if namespace_matches(ns)]:
+            for entry in self._parked_alone.pop(namespace).values():
+                self._activate(entry, self._class_of(entry.workload.shape))
+
+    def release(self, entry: Entry) -> None:
+        """Make a held workload active: its backoff is over."""
+        self._activate(entry, self._class_of(entry.workload.shape))
+
+    # ---------------------------------------------------------------- reading
+
+    @property
+    def has_head(self) -> bool:
+        """Whether there is a workload to try."""
+        return len(self._classes) > 0
+
+    @property
+    def has_parked(self) -> bool:
+        """Whether a wake would change anything."""
+        return bool(self._parked_classes or self._parked_alone)
+
+    def _class_of(self, shape: Shape) -> EquivalenceClass:
+        equals = self._class_by_shape.get(shape)
+        if equals is None:
+            equals = self._class_by_shape[shape] = EquivalenceClass(shape)
+        return equals
+
+    def _rank_class(self, equals: EquivalenceClass) -> None:
+        head = equals.active.peek()
+        if head is None:
+            self._classes.remove(equals)
+        else:
+            self._classes.push(equals, head.rank)

@@ -1,0 +1,186 @@
+"""Answers about queues and waiting workloads; reads only, nothing here is on the hot path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from multiqueue.api.conditions import QueueReason, Reason
+from multiqueue.api.names import split_key
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.cycle import World
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.nominate import reject
+from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.state import (
+    ClusterQueueState,
+    LocalQueueState,
+    PendingWorkload,
+    Usage,
+    UsedQuota,
+)
+from multiqueue.lib.amount import Amount
+from multiqueue.model.cluster_queue import StopPolicy
+from multiqueue.model.workload import Workload
+
+T = TypeVar("T")
+
+BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
+
+
+def cluster_queue_state(world: World, name: str) -> ClusterQueueState | None:
+    """Return what is going on in a ClusterQueue."""
+    queue, pending = world.cache.queues.get(name), world.pending.get(name)
+    if queue is None or pending is None:
+        return None
+    node = queue.node
+    slots = {fr: node.slot_by_flavor_resource[fr] for fr in _covered(queue)}
+    available = {fr: max(0, node.available(slot)) for fr, slot in slots.items()}
+    free = {
+        fr: min(max(0, node.nominal[slot] - node.usage[slot]), available[fr])
+        for fr, slot in slots.items()
+    }
+    return ClusterQueueState(
+        name=name,
+        active=queue.is_active,
+        reason=queue.activity.reason or QueueReason.READY,
+        message=queue.activity.message,
+        pending=len(pending.members),
+        reserving=queue.reserving,
+        admitted=queue.admitted,
+        reservation=_usage(queue, {fr: node.usage[slot] for fr, slot in slots.items()}),
+        usage=_usage(queue, queue.admitted_usage),
+        nominal=_nested({fr: node.nominal[slot] for fr, slot in slots.items()}),
+        free=_nested(free),
+        borrowable=_nested({fr: available[fr] - free[fr] for fr in slots}),
+    )
+
+
+def local_queue_state(world: World, key: str) -> LocalQueueState | None:
+    """Return what is going on in a LocalQueue."""
+    record = world.ledger.local_queues.get(key)
+    if record is None or record.spec is None:
+        return None
+    queue = world.cache.queues.get(record.cluster_queue)
+    reason, message = QueueReason.READY, "Can submit new workloads to localQueue"
+    if record.spec.stop_policy is not StopPolicy.NONE:
+        reason, message = QueueReason.STOPPED, "LocalQueue is stopped"
+    elif queue is None:
+        reason = QueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST
+        message = "Can't submit new workloads to clusterQueue"
+    elif not queue.is_active:
+        reason = QueueReason.CLUSTER_QUEUE_IS_INACTIVE
+        message = "Can't submit new workloads to clusterQueue"
+    return LocalQueueState(
+        key=key,
+        active=reason is QueueReason.READY,
+        reason=reason,
+        message=message,
+        pending=record.waiting,
+        reserving=record.reserving,
+        admitted=record.admitted,
+        reservation=_usage(queue, record.reserved_usage) if queue is not None else {},
+        usage=_usage(queue, record.admitted_usage) if queue is not None else {},
+    )
+
+
+def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]:
+    """Return the waiting workloads in queue order with their positions."""
+    pending = world.pending.get(cluster_queue)
+    if pending is None:
+        return []
+    seen: dict[str, int] = {}
+    result = []
+    for position, entry in enumerate(sorted(pending.members.values(), key=lambda e: e.rank)):
+        local_queue = entry.workload.queue
+        place = seen[local_queue] = seen.get(local_queue, -1) + 1
+        result.append(
+            PendingWorkload(
+                workload=entry.key,
+                local_queue=local_queue,
+                priority=entry.workload.priority,
+                position_in_cluster_queue=position,
+                position_in_local_queue=place,
+                parked=entry.is_parked,
+            )
+        )
+    return result
+
+
+def workload_reason(world: World, entry: Entry) -> Explanation | None:
+    """Return why a workload is pending; the first thing that stands in its way (E-114)."""
+    if entry.place is Place.HOLDING:
+        return None
+    workload = entry.workload
+    record = world.ledger.local_queue(workload.queue)
+    queue = world.cache.queues.get(record.cluster_queue)
+
+    def blocked(reason: Reason, note: str) -> Explanation:
+        name = record.cluster_queue
+        return Explanation(workload=entry.key, cluster_queue=name, reason=reason, note=note)
+
+    if not workload.active:
+        return blocked(Reason.DEACTIVATED, "The workload is deactivated")
+    if workload.on_hold:
+        return blocked(Reason.ON_HOLD, "The workload is on hold")
+    local_queue = split_key(workload.queue)[1]
+    if record.spec is None:
+        return blocked(Reason.MISCONFIGURED, f"LocalQueue {local_queue} doesn't exist")
+    if not record.is_open:
+        return blocked(Reason.SUSPENDED, f"LocalQueue {local_queue} is inactive")
+    if queue is None:
+        return blocked(Reason.MISCONFIGURED, f"ClusterQueue {record.cluster_queue} doesn't exist")
+    if not queue.is_active:
+        return blocked(Reason.SUSPENDED, f"ClusterQueue {queue.name} is inactive")
+    return _own_reason(world, entry, queue, workload)
+
+
+def _own_reason(world: World, entry: Entry, queue: CachedQueue, workload: Workload) -> Explanation:
+    def blocked(reason: Reason, note: str) -> Explanation:
+        return Explanation(workload=entry.key, cluster_queue=queue.name, reason=reason, note=note)
+
+    rejected = reject(workload, queue, world.cache)
+    if rejected is not None:
+        return blocked(rejected.reason, rejected.note)
+    if workload.gated_by:
+        return blocked(Reason.ADMISSION_GATED, f"Admission is gated by: {workload.gated_by}")
+    if entry.explanation is not None:
+        return entry.explanation
+    verdict = entry.equals.verdict if entry.equals is not None else None
+    if verdict is not None:
+        return Explanation(
+            workload=entry.key,
+            cluster_queue=queue.name,
+            reason=verdict.reason,
+            note=BYPASSED,
+            pod_sets=verdict.pod_sets,
+        )
+    return blocked(Reason.PENDING_EVALUATION, "The workload has not been evaluated yet")
+
+
+def _covered(queue: CachedQueue) -> Iterable[FlavorResource]:
+    for group in queue.spec.resource_groups:
+        for flavor in group.flavors:
+            for resource in group.covered_resources:
+                yield flavor.name, resource
+
+
+def _usage(queue: CachedQueue, usage: Mapping[FlavorResource, Amount]) -> Usage:
+    node = queue.node
+    return _nested(
+        {
+            fr: UsedQuota(
+                total=usage.get(fr, 0),
+                borrowed=max(0, usage.get(fr, 0) - node.nominal[node.slot_by_flavor_resource[fr]]),
+            )
+            for fr in _covered(queue)
+        }
+    )
+
+
+def _nested(flat: Mapping[FlavorResource, T]) -> dict[str, dict[str, T]]:
+    nested: dict[str, dict[str, T]] = {}
+    for (flavor, resource), value in flat.items():
+        nested.setdefault(flavor, {})[resource] = value
+    return nested

@@ -1,0 +1,79 @@
+"""What the engine tells about queues and waiting workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from multiqueue.api.conditions import QueueReason
+from multiqueue.lib.amount import Amount
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedQuota:
+    """How much of one resource in one flavor is used, and how much of that is borrowed."""
+
+    total: Amount = 0
+    borrowed: Amount = 0
+
+
+Usage = Mapping[str, Mapping[str, UsedQuota]]
+"""Flavor -> resource -> used, in the order of the spec."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterQueueState:
+    """Observed state of a ClusterQueue.
+
+    Shape: ``reservation`` counts workloads that hold quota, ``usage`` only admitted ones.
+    ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
+    its unused part, and what the cohort could lend on top right now.
+    """
+
+    name: str
+    active: bool
+    reason: QueueReason
+    message: str
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    reservation: Usage = field(default_factory=dict)
+    usage: Usage = field(default_factory=dict)
+    nominal: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+    free: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+    borrowable: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalQueueState:
+    """Observed state of a LocalQueue."""
+
+    key: str
+    active: bool
+    reason: QueueReason
+    message: str
+    pending: int = 0
+    reserving: int = 0
+    admitted: int = 0
+    reservation: Usage = field(default_factory=dict)
+    usage: Usage = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingWorkload:
+    """A waiting workload and its place, counted from 0 in the ClusterQueue and the LocalQueue."""
+
+    workload: str
+    local_queue: str
+    priority: int
+    position_in_cluster_queue: int
+    position_in_local_queue: int
+    parked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Queues whose state may have changed since the last question, sorted."""
+
+    cluster_queues: tuple[str, ...] = ()
+    local_queues: tuple[str, ...] = ()

@@ -1,0 +1,42 @@
+"""Deliver what is due: parked workloads whose wake came, held ones whose backoff ended (E-27)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.cycle import World
+
+
+def deliver_due(world: World, now: datetime) -> None:
+    """Make active what is due at this time."""
+    agenda = world.agenda
+    agenda.stamp(now)
+    for entry in agenda.take_due_backoffs(now):
+        world.pending[entry.queue].release(entry)
+        agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
+    for key in agenda.take_due_wakes(now):
+        wake_tree(world, world.cache.trees[key])
+
+
+def wake_tree(world: World, tree: Tree) -> None:
+    """Wake the parked workloads of a tree that could have a chance now."""
+    namespaces = world.cache.namespaces
+    agenda = world.agenda.tree(tree.key)
+    woken = sorted(agenda.parked)
+    agenda.parked.clear()
+    for name in woken:
+        queue, pending = tree.queues.get(name), world.pending.get(name)
+        if queue is None or pending is None:
+            continue
+        pending.wake(partial(_matches, queue, namespaces))
+        if pending.has_parked:
+            agenda.parked.add(name)
+    world.agenda.poke(tree.key, woken)
+
+
+def _matches(queue: CachedQueue, labels: Mapping[str, Mapping[str, str]], namespace: str) -> bool:
+    return namespace in labels and queue.selector.matches(labels[namespace])

@@ -1,0 +1,99 @@
+"""A priority queue with keys: push, replace, remove and pop in O(log n).
+
+Removal is lazy: `heapq` keeps stale entries until they surface, and the heap is rebuilt when they
+outnumber the live ones, so memory stays within twice the live size. Used by the pending queues.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K")
+
+_SPARE = 64
+"""Stale entries that are not worth a rebuild."""
+
+
+class KeyedHeap(Generic[K]):
+    """Keys in the order of their rank; the smallest first.
+
+    Ranks are tuples that end in something unique, so that two keys never compare equal.
+    """
+
+    __slots__ = ("_heap", "_rank_by_key")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Any, K]] = []
+        self._rank_by_key: dict[K, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._rank_by_key)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._rank_by_key
+
+    def __iter__(self) -> Iterator[K]:
+        """Iterate over the keys in no particular order."""
+        return iter(self._rank_by_key)
+
+    def push(self, key: K, rank: Any) -> None:
+        """Insert the key, or move it to another rank."""
+        if self._rank_by_key.get(key) == rank:
+            return
+        self._rank_by_key[key] = rank
+        heapq.heappush(self._heap, (rank, key))
+        if len(self._heap) > 2 * len(self._rank_by_key) + _SPARE:
+            self._rebuild()
+
+    def remove(self, key: K) -> bool:
+        """Take the key out; whether it was there."""
+        return self._rank_by_key.pop(key, None) is not None
+
+    def rank(self, key: K) -> Any:
+        """Return the rank of a key that is in the heap."""
+        return self._rank_by_key[key]
+
+    def peek(self) -> K | None:
+        """Return the first key, or None where the heap is empty."""
+        heap = self._heap
+        while heap:
+            rank, key = heap[0]
+            if self._rank_by_key.get(key) is rank:
+                return key
+            heapq.heappop(heap)
+        return None
+
+    def pop(self) -> K | None:
+        """Take out the first key, or None where the heap is empty."""
+        key = self.peek()
+        if key is not None:
+            heapq.heappop(self._heap)
+            del self._rank_by_key[key]
+        return key
+
+    def ordered(self) -> list[K]:
+        """Return all keys in order. Cost: O(n log n), for reading only."""
+        return sorted(self._rank_by_key, key=self._rank_by_key.__getitem__)
+
+    def absorb(self, other: KeyedHeap[K]) -> None:
+        """Take over all keys of another heap, which is empty afterwards.
+
+        Cost: O(1) where this heap is empty, else per key of the smaller one.
+        """
+        if len(self) < len(other):
+            self._heap, other._heap = other._heap, self._heap
+            self._rank_by_key, other._rank_by_key = other._rank_by_key, self._rank_by_key
+        for key, rank in other._rank_by_key.items():
+            self.push(key, rank)
+        other.clear()
+
+    def clear(self) -> None:
+        """Forget every key."""
+        self._heap = []
+        self._rank_by_key = {}
+
+    def _rebuild(self) -> None:
+        self._heap = [(rank, key) for key, rank in self._rank_by_key.items()]
+        heapq.heapify(self._heap)

@@ -1,0 +1,309 @@
+"""API objects into engine nouns; the only place where both are seen side by side.
+
+Called by the cache feed for every event. Pure and cheap: one pass over the object. Workloads never
+raise: what is wrong with their templates becomes `Workload.problems` and so a visible reason.
+Queues and flavors raise `QuantityError` for quotas that no API server lets in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import (
+    ACTIVE,
+    CheckState,
+    Reason,
+    WorkloadCondition,
+    find_condition,
+    is_true,
+)
+from multiqueue.api.v1beta2.meta import Condition, parse_time
+from multiqueue.lib.quantity import Quantity, parse_quantity
+from multiqueue.model import cluster_queue as model
+from multiqueue.model.build_placement import build_placement
+from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.queue_order import RequeuingTimestamp, queue_order_at
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.resources import parse_quota, parse_request
+from multiqueue.model.transformations import NO_RULES, RequestRules, transform_requests
+from multiqueue.model.workload import (
+    Admission,
+    PodSet,
+    PodSetAssignment,
+    Reservation,
+    Workload,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOptions:
+    """What the Configuration changes about how objects are read."""
+
+    requeuing_timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
+    request_rules: RequestRules = NO_RULES
+
+
+DEFAULT_OPTIONS = BuildOptions()
+
+
+def build_resource_flavor(obj: api.ResourceFlavor) -> ResourceFlavor:
+    """Turn a ResourceFlavor into the engine's."""
+    spec = obj.spec
+    return ResourceFlavor(
+        name=obj.metadata.name,
+        node_labels=spec.node_labels,
+        node_taints=spec.node_taints,
+        tolerations=spec.tolerations,
+        topology_name=spec.topology_name,
+    )
+
+
+def build_topology(obj: api.Topology) -> Topology:
+    """Turn a Topology into the engine's."""
+    return Topology(
+        name=obj.metadata.name, levels=tuple(level.node_label for level in obj.spec.levels)
+    )
+
+
+def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
+    """Turn a ClusterQueue into the engine's; only its spec and deletion count."""
+    spec = obj.spec
+    strategy = spec.admission_checks_strategy
+    return model.ClusterQueue(
+        name=obj.metadata.name,
+        cohort=spec.cohort_name,
+        strategy=model.QueueingStrategy(spec.queueing_strategy),
+        namespace_selector=spec.namespace_selector,
+        resource_groups=_resource_groups(spec.resource_groups),
+        fungibility=_fungibility(spec.flavor_fungibility),
+        preemption=_preemption(spec.preemption),
+        checks=tuple(
+            model.CheckRule(name=rule.name, on_flavors=frozenset(rule.on_flavors))
+            for rule in (strategy.admission_checks if strategy else ())
+        ),
+        stop_policy=model.StopPolicy(spec.stop_policy),
+        terminating=bool(obj.metadata.deletion_timestamp),
+        weight=_weight(spec.fair_sharing),
+    )
+
+
+def build_cohort(obj: api.Cohort) -> model.Cohort:
+    """Turn a Cohort into the engine's."""
+    return model.Cohort(
+        name=obj.metadata.name,
+        parent=obj.spec.parent_name,
+        resource_groups=_resource_groups(obj.spec.resource_groups),
+        weight=_weight(obj.spec.fair_sharing),
+    )
+
+
+def build_local_queue(obj: api.LocalQueue) -> model.LocalQueue:
+    """Turn a LocalQueue into the engine's."""
+    return model.LocalQueue(
+        key=obj.metadata.key,
+        cluster_queue=obj.spec.cluster_queue,
+        stop_policy=model.StopPolicy(obj.spec.stop_policy),
+        terminating=bool(obj.metadata.deletion_timestamp),
+        weight=_weight(obj.spec.fair_sharing),
+    )
+
+
+def build_admission_check(obj: api.AdmissionCheck) -> model.AdmissionCheckInfo:
+    """Turn an AdmissionCheck into the engine's."""
+    return model.AdmissionCheckInfo(
+        name=obj.metadata.name,
+        active=is_true(obj.status.conditions, ACTIVE),
+        controller_name=obj.spec.controller_name,
+    )
+
+
+def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -> Workload:
+    """Turn a Workload into the engine's.
+
+    Args:
+        obj: the Workload as last seen.
+        options: what the Configuration changes.
+    """
+    meta, status = obj.metadata, obj.status
+    conditions = {condition.type: condition for condition in status.conditions}
+    pod_sets, problems = _pod_sets(obj, options.request_rules)
+    reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
+    requeue = status.requeue_state
+    return Workload(
+        key=meta.key,
+        uid=meta.uid,
+        generation=meta.generation,
+        queue=names.key_of(meta.namespace, obj.spec.queue_name),
+        priority=effective_priority(obj),
+        created_at=meta.created_at,
+        queue_order_at=queue_order_at(obj, options.requeuing_timestamp),
+        pod_sets=pod_sets,
+        active=obj.spec.active,
+        finished=is_true(status.conditions, WorkloadCondition.FINISHED),
+        on_hold=_is_false_for(reserved, Reason.ON_HOLD),
+        gated_by=meta.annotations.get(names.ADMISSION_GATED_BY, ""),
+        awaits_replacement_pods=is_true(
+            status.conditions, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS
+        ),
+        evicted=conditions.get(WorkloadCondition.EVICTED),
+        requeued=conditions.get(WorkloadCondition.REQUEUED),
+        requeue_at=parse_time(requeue.requeue_at) if requeue else None,
+        reservation=_reservation(obj),
+        checks={check.name: CheckState(check.state) for check in status.admission_checks},
+        problems=problems,
+    )
+
+
+def effective_priority(obj: api.Workload) -> int:
+    """Return the priority with its boost; a boost that is no number counts as 0 (E-11)."""
+    boost = obj.metadata.annotations.get(names.PRIORITY_BOOST, "0")
+    try:
+        return (obj.spec.priority or 0) + int(boost)
+    except ValueError:
+        return obj.spec.priority or 0
+
+
+def build_admission(obj: api.Admission, effective_counts: Mapping[str, int]) -> Admission:
+    """Turn status.admission into the engine's, scaled down to the pods still needed (E-6)."""
+    return Admission(
+        cluster_queue=obj.cluster_queue,
+        pod_sets=tuple(
+            _assignment(assignment, effective_counts.get(assignment.name))
+            for assignment in obj.pod_set_assignments
+        ),
+    )
+
+
+def admission_to_wire(admission: Admission) -> dict[str, Any]:
+    """Return ``status.admission`` as the API has it."""
+    return {
+        "clusterQueue": admission.cluster_queue,
+        "podSetAssignments": [
+            {
+                "name": pod_set.name,
+                "flavors": dict(sorted(pod_set.flavors.items())),
+                "resourceUsage": pod_set.resource_usage,
+                "count": pod_set.count,
+            }
+            for pod_set in admission.pod_sets
+        ],
+    }
+
+
+def _reservation(obj: api.Workload) -> Reservation | None:
+    status = obj.status
+    reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    if status.admission is None or reserved is None or reserved.status != "True":
+        return None
+    counts = _effective_counts(obj)
+    return Reservation(
+        admission=build_admission(status.admission, counts),
+        reserved_at=reserved.transitioned_at,
+        admitted=is_true(status.conditions, WorkloadCondition.ADMITTED),
+    )
+
+
+def _assignment(assignment: api.PodSetAssignment, effective: int | None) -> PodSetAssignment:
+    usage = {
+        name: parse_request(name, raw) for name, raw in sorted(assignment.resource_usage.items())
+    }
+    count = assignment.count if assignment.count is not None else (effective or 0)
+    if effective is not None and effective < count:
+        usage = {name: value // count * effective for name, value in usage.items()}
+        count = effective
+    return PodSetAssignment(
+        name=assignment.name, flavors=assignment.flavors, usage=usage, count=count
+    )
+
+
+def _effective_counts(obj: api.Workload) -> dict[str, int]:
+    reclaimable = {item.name: item.count for item in obj.status.reclaimable_pods}
+    return {
+        pod_set.name: pod_set.count - min(reclaimable.get(pod_set.name, 0), pod_set.count)
+        for pod_set in obj.spec.pod_sets
+    }
+
+
+def _pod_sets(obj: api.Workload, rules: RequestRules) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
+    counts = _effective_counts(obj)
+    pod_sets: list[PodSet] = []
+    problems: list[str] = []
+    for item in obj.spec.pod_sets:
+        pod = sum_pod_requests(item.template)
+        problems += [f'pod set "{item.name}": {problem}' for problem in pod.problems]
+        pod_sets.append(
+            PodSet(
+                name=item.name,
+                count=counts[item.name],
+                min_count=item.min_count,
+                requests=transform_requests(pod.requests, rules),
+                placement=build_placement(item.template),
+                topology_request=item.topology_request,
+            )
+        )
+    return tuple(pod_sets), tuple(problems)
+
+
+def _resource_groups(groups: tuple[api.ResourceGroup, ...]) -> tuple[model.ResourceGroup, ...]:
+    return tuple(
+        model.ResourceGroup(
+            covered_resources=group.covered_resources,
+            flavors=tuple(
+                model.FlavorQuotas(
+                    name=flavor.name,
+                    quotas={quota.name: _quota(quota) for quota in flavor.resources},
+                )
+                for flavor in group.flavors
+            ),
+        )
+        for group in groups
+    )
+
+
+def _quota(quota: api.ResourceQuota) -> model.Quota:
+    def limit(raw: str | float | None) -> int | None:
+        return None if raw is None else parse_quota(quota.name, raw)
+
+    return model.Quota(
+        nominal=parse_quota(quota.name, quota.nominal_quota),
+        borrowing_limit=limit(quota.borrowing_limit),
+        lending_limit=limit(quota.lending_limit),
+    )
+
+
+def _fungibility(obj: api.FlavorFungibility | None) -> model.FlavorFungibility:
+    if obj is None:
+        return model.FlavorFungibility()
+    return model.FlavorFungibility(
+        when_can_borrow=model.FungibilityPolicy(obj.when_can_borrow),
+        when_can_preempt=model.FungibilityPolicy(obj.when_can_preempt),
+        preference=model.FungibilityPreference(obj.preference)
+        if obj.preference
+        else model.FungibilityPreference.BORROWING_OVER_PREEMPTION,
+    )
+
+
+def _preemption(obj: api.ClusterQueuePreemption | None) -> model.Preemption:
+    if obj is None:
+        return model.Preemption()
+    borrow = obj.borrow_within_cohort
+    return model.Preemption(
+        within_cluster_queue=model.PreemptionPolicy(obj.within_cluster_queue),
+        reclaim_within_cohort=model.PreemptionPolicy(obj.reclaim_within_cohort),
+        borrow_within_cohort=model.PreemptionPolicy(borrow.policy)
+        if borrow
+        else model.PreemptionPolicy.NEVER,
+        borrow_max_priority_threshold=borrow.max_priority_threshold if borrow else None,
+    )
+
+
+def _weight(obj: api.FairSharing | None) -> Quantity:
+    return model.DEFAULT_WEIGHT if obj is None or obj.weight is None else parse_quantity(obj.weight)
+
+
+def _is_false_for(condition: Condition | None, reason: Reason) -> bool:
+    return condition is not None and condition.status == "False" and condition.reason == reason

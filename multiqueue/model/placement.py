@@ -1,0 +1,27 @@
+"""Where the pods of a pod set may run: the part of a pod template that flavors are matched with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Toleration
+
+NodeSelectorTerm = tuple[LabelSelectorRequirement, ...]
+"""Requirements that must all hold; also ``Gt`` and ``Lt``, which only nodes know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Node selector, required node affinity and tolerations of a pod set.
+
+    Shape: ``node_selector`` is sorted pairs; ``affinity_terms`` are ORed, and None means that
+    there is no required affinity (an empty tuple of terms matches no node).
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    affinity_terms: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+
+
+ANYWHERE = Placement()
+"""No wish at all; what most pods have."""

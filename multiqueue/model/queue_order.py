@@ -1,0 +1,30 @@
+"""The time that decides a workload's place among others of its priority (E-13)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.v1beta2 import Workload
+
+
+class RequeuingTimestamp(StrEnum):
+    """``waitForPodsReady.requeuingStrategy.timestamp`` of the Configuration."""
+
+    EVICTION = "Eviction"
+    CREATION = "Creation"
+
+
+def queue_order_at(workload: Workload, timestamp: RequeuingTimestamp) -> datetime:
+    """Return the creation time, or the eviction's where that sends a workload to the back.
+
+    Preempted, stopped and node-failure evictions keep the place of the creation.
+    """
+    evicted = find_condition(workload.status.conditions, WorkloadCondition.EVICTED)
+    if evicted is not None and evicted.status == "True":
+        by_check = evicted.reason == Reason.ADMISSION_CHECK
+        by_timeout = evicted.reason == Reason.PODS_READY_TIMEOUT
+        if by_check or (by_timeout and timestamp is RequeuingTimestamp.EVICTION):
+            return evicted.transitioned_at
+    return workload.metadata.created_at

@@ -1,0 +1,53 @@
+"""Quantities of the API as the integers of the engine, and back (E-1).
+
+Units: cpu in milli, everything else in base units; fractions round up.
+"""
+
+from __future__ import annotations
+
+from multiqueue.lib.amount import LARGEST, SMALLEST, UNLIMITED, Amount
+from multiqueue.lib.quantity import Quantity, QuantityFormat, parse_quantity
+
+CPU = "cpu"
+PODS = "pods"
+_BINARY = frozenset({"memory", "ephemeral-storage", "storage"})
+_HUGE_PAGES = "hugepages-"
+
+
+def amount_of(resource: str, quantity: Quantity) -> int:
+    """Return the exact number of units, which may be more than an `Amount` holds."""
+    return quantity.milli_value() if resource == CPU else quantity.value()
+
+
+def parse_quota(resource: str, raw: str | float) -> Amount:
+    """Read the quota side: what overflows int64 is Unlimited.
+
+    Raises:
+        QuantityError: the text is not a quantity.
+    """
+    value = amount_of(resource, parse_quantity(raw))
+    return UNLIMITED if value >= UNLIMITED else max(SMALLEST, value)
+
+
+def parse_request(resource: str, raw: str | float) -> Amount:
+    """Read the request side: what overflows is clamped and stays bounded.
+
+    Raises:
+        QuantityError: the text is not a quantity.
+    """
+    return clamp_request(amount_of(resource, parse_quantity(raw)))
+
+
+def clamp_request(value: int) -> Amount:
+    """Clamp a request into the bounded amounts."""
+    return max(SMALLEST, min(LARGEST, value))
+
+
+def format_amount(resource: str, amount: Amount) -> str:
+    """Return the canonical wire quantity: ``1500m``, ``2``, ``1Gi``."""
+    if resource == CPU:
+        return str(Quantity.of_milli(amount))
+    binary = resource in _BINARY or resource.startswith(_HUGE_PAGES)
+    return str(
+        Quantity.of(amount, QuantityFormat.BINARY_SI if binary else QuantityFormat.DECIMAL_SI)
+    )

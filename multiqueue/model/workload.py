@@ -1,0 +1,130 @@
+"""Workload as the engine sees it: all pods of a job, admitted together or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
+from multiqueue.lib.amount import Amount, multiply
+from multiqueue.model.placement import ANYWHERE, Placement
+from multiqueue.model.resources import format_amount
+
+Shape: TypeAlias = tuple[Any, ...]
+"""A value to compare and hash; the scheduling hash of E-26 without the chance of a collision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSet:
+    """A number of equal pods.
+
+    Units: ``requests`` is per pod, after transformations (E-4).
+    Shape: ``count`` is what still needs quota: the pods asked for less the reclaimable ones (E-5).
+    """
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    requests: Mapping[str, Amount] = field(default_factory=dict)
+    placement: Placement = ANYWHERE
+    topology_request: PodSetTopologyRequest | None = None
+
+    def total(self, resource: str) -> Amount:
+        """Return the request of all pods together."""
+        return multiply(self.requests.get(resource, 0), self.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetAssignment:
+    """What a pod set was given.
+
+    Shape: ``flavors`` by resource; ``usage`` by resource, for all pods together.
+    """
+
+    name: str
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    usage: Mapping[str, Amount] = field(default_factory=dict)
+    count: int = 1
+
+    @property
+    def resource_usage(self) -> dict[str, str]:
+        """The usage as wire quantities."""
+        return {name: format_amount(name, value) for name, value in sorted(self.usage.items())}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """The quota that a Workload holds, and where."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAssignment, ...] = ()
+
+    def usage(self) -> dict[tuple[str, str], Amount]:
+        """Return the usage by (flavor, resource)."""
+        total: dict[tuple[str, str], Amount] = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.usage.items():
+                flavor = pod_set.flavors.get(resource)
+                if flavor is not None:
+                    total[flavor, resource] = total.get((flavor, resource), 0) + amount
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """QuotaReserved=True: the admission, since when, and whether every check passed too."""
+
+    admission: Admission
+    reserved_at: datetime
+    admitted: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """One unit of admission.
+
+    Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue. ``priority`` has the
+    boost in it (E-11), ``queue_order_at`` follows E-13. ``checks`` by name of the admission check.
+    ``problems`` says why the pod templates cannot be admitted anywhere (E-10).
+    """
+
+    key: str
+    uid: str = ""
+    generation: int = 0
+    queue: str = ""
+    priority: int = 0
+    created_at: datetime
+    queue_order_at: datetime
+    pod_sets: tuple[PodSet, ...] = ()
+    active: bool = True
+    finished: bool = False
+    on_hold: bool = False
+    gated_by: str = ""
+    awaits_replacement_pods: bool = False
+    evicted: Condition | None = None
+    requeued: Condition | None = None
+    requeue_at: datetime | None = None
+    reservation: Reservation | None = None
+    checks: Mapping[str, CheckState] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The first half of the key."""
+        return self.key.partition("/")[0]
+
+    @cached_property
+    def shape(self) -> Shape:
+        """What decides the verdict (E-26): equal shapes get equal verdicts in one queue."""
+        return (self.priority, self.problems, tuple(_pod_set_shape(ps) for ps in self.pod_sets))
+
+
+def _pod_set_shape(pod_set: PodSet) -> Shape:
+    requests = tuple(sorted(pod_set.requests.items()))
+    counts = (pod_set.count, pod_set.min_count)
+    return (pod_set.name, counts, requests, pod_set.placement, pod_set.topology_request)
