@@ -1,8 +1,9 @@
 """Tests whose hours pass in milliseconds.
 
-`@virtual_time` runs an async test on a loop whose clock jumps to the next timer as soon as nothing else is
-to be done. Sockets on this machine and threads of the loop's executor work: time stands still while either
-has something to do. Tasks that outlive the test fail it, and so does a wait that nothing can end.
+`@virtual_time` runs an async test on a loop whose clock jumps to the next timer as soon as nothing
+else is to be done. Sockets on this machine and threads of the loop's executor work: time stands
+still while either has something to do. Tasks that outlive the test fail it, and so does a wait that
+nothing can end.
 """
 
 from __future__ import annotations

@@ -202,17 +202,21 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Let the next one take over at once; best effort, for the Lease expires anyway."""
-        if self._lease is None or self.holder != self.identity:
-            return
-        patch = {
-            "metadata": {"resourceVersion": self._lease["metadata"]["resourceVersion"]},
-            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
-        }
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(self._retry_seconds):
-                await self._client.patch(LEASES, self._name, patch, namespace=self._namespace)
-                log.info("released leadership", lease=self._title, identity=self.identity)
+                # Read again: a renewal that was cancelled on its way may have arrived.
+                self._observe(await self._client.get(LEASES, self._name, namespace=self._namespace))
+                if self.holder == self.identity and self._lease is not None:
+                    await self._hand_back(self._lease)
         self._lease, self.holder = None, ""
+
+    async def _hand_back(self, lease: dict[str, Any]) -> None:
+        patch = {
+            "metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]},
+            "spec": {"holderIdentity": "", "leaseDurationSeconds": 1},
+        }
+        await self._client.patch(LEASES, self._name, patch, namespace=self._namespace)
+        log.info("released leadership", lease=self._title, identity=self.identity)
 
     def _spec(self, *, acquired: bool, transitions: int) -> dict[str, Any]:
         now = format_micro_time(self._clock.now())

@@ -53,6 +53,7 @@ class RateLimiter:
         self._paused_until = float("-inf")
         self._best_seconds: float | None = None
         self._average_seconds = 0.0
+        self._is_slow = False
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -115,7 +116,9 @@ class RateLimiter:
         # for ever.
         self._best_seconds = seconds if best is None else min(seconds, best * 1.001)
         self._average_seconds += (seconds - self._average_seconds) * 0.1
-        if self._average_seconds > max(SLOW_SECONDS, SLOW_FACTOR * self._best_seconds):
+        usual = max(SLOW_SECONDS, SLOW_FACTOR * self._best_seconds)
+        self._is_slow = self._average_seconds > usual
+        if self._is_slow:
             self._slow_down(0.9, now)
 
     def _slow_down(self, factor: float, now: float) -> None:
@@ -131,7 +134,8 @@ class RateLimiter:
             return
         elapsed = now - self._refilled_at
         self._refilled_at = now
-        if self.rate < self._max_rate and now - self._changed_at > DECREASE_EVERY_SECONDS:
+        quiet = now - self._changed_at > DECREASE_EVERY_SECONDS and not self._is_slow
+        if quiet and self.rate < self._max_rate:
             self.rate = min(self._max_rate, self.rate + self._max_rate * 0.1 * min(elapsed, 10.0))
         limit = self._burst * self.rate / self._max_rate
         self._tokens = min(max(limit, 1.0), self._tokens + elapsed * self.rate)

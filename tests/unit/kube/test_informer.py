@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import structlog
+
+from multiqueue.kube import errors
+from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.kube.resources import PODS
+from tests.unit.kube.scripted_server import (
+    ScriptedServer,
+    drop,
+    frame,
+    gone_frame,
+    hang,
+    html,
+    pod,
+    pod_list,
+    status,
+    stream,
+)
+from tests.virtual_time import settle, virtual_time
+
+Pod = dict[str, Any]
+Change = tuple[str | None, str | None]
+
+
+def title(obj: Pod | None) -> str | None:
+    """``name@version``, short enough to compare."""
+    return obj and f"{obj['metadata']['name']}@{obj['metadata']['resourceVersion']}"
+
+
+class Recorder:
+    """Remembers what a handler was told."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def __call__(self, old: Pod | None, new: Pod | None) -> None:
+        self.changes.append((title(old), title(new)))
+
+
+@asynccontextmanager
+async def running(
+    server: ScriptedServer, **options: Any
+) -> AsyncIterator[tuple[Informer[Pod], Recorder]]:
+    async with server.client() as client:
+        informer: Informer[Pod] = Informer(client, PODS, **options)
+        recorder = Recorder()
+        informer.add_handler(recorder)
+        task = asyncio.ensure_future(informer.run())
+        try:
+            yield informer, recorder
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled(), task.exception()
+
+
+async def until(condition: Callable[[], object], seconds: float = 100.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - conditions are about many things
+            await asyncio.sleep(0.01)
+
+
+@virtual_time
+async def test_it_lists_then_follows_the_watch() -> None:
+    events = stream(
+        frame("ADDED", pod("b", 6)),
+        frame("MODIFIED", pod("a", 7)),
+        frame("DELETED", pod("b", 8)),
+        then="hang",
+    )
+    server = ScriptedServer(lists=[pod_list(5, pod("a", 3))], watches=[events])
+    async with server, running(server, label_selector="x=y") as (informer, told):
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        await until(lambda: len(told.changes) == 4)
+        assert told.changes == [
+            (None, "a@3"),
+            (None, "b@6"),
+            ("a@3", "a@7"),
+            ("b@6", None),
+        ]
+        assert informer.store.keys() == ["team-a/a"]
+        assert informer.state is InformerState.WATCHING
+    assert server.watches[0].query["resourceVersion"] == "5"
+    assert {s.query["labelSelector"] for s in server.seen} == {"x=y"}
+
+
+@virtual_time
+async def test_a_stream_that_ends_is_taken_up_where_it_ended() -> None:
+    watches = [
+        stream(frame("ADDED", pod("a", 6)), frame("BOOKMARK", pod("", 9))),
+        stream(then="hang"),
+    ]
+    server = ScriptedServer(lists=[pod_list(5)], watches=watches)
+    async with server, running(server):
+        await until(lambda: len(server.watches) == 2)
+    assert [w.query["resourceVersion"] for w in server.watches] == ["5", "9"]
+    assert len(server.lists) == 1
+
+
+@virtual_time
+async def test_after_410_the_difference_is_delivered_with_deletions() -> None:
+    lists = [
+        pod_list(5, pod("same", 1), pod("changed", 2), pod("vanished", 3)),
+        pod_list(20, pod("same", 1), pod("changed", 12), pod("new", 13)),
+    ]
+    watches = [stream(gone_frame()), stream(then="hang")]
+    server = ScriptedServer(lists=lists, watches=watches)
+    async with server, running(server) as (informer, told):
+        await until(lambda: len(server.watches) == 2)
+        assert told.changes[3:] == [
+            ("changed@2", "changed@12"),
+            (None, "new@13"),
+            ("vanished@3", None),
+        ]
+        assert sorted(informer.store.keys()) == ["team-a/changed", "team-a/new", "team-a/same"]
+    assert server.watches[1].query["resourceVersion"] == "20"
+
+
+@virtual_time
+async def test_an_object_that_was_replaced_by_a_namesake_is_deleted_and_added() -> None:
+    lists = [pod_list(5, pod("a", 1, uid="u1")), pod_list(9, pod("a", 8, uid="u2"))]
+    server = ScriptedServer(lists=lists, watches=[stream(gone_frame()), stream(then="hang")])
+    async with server, running(server) as (_, told):
+        await until(lambda: len(server.watches) == 2)
+        assert told.changes == [(None, "a@1"), ("a@1", None), (None, "a@8")]
+
+
+@virtual_time
+async def test_streams_that_close_at_once_are_opened_ever_more_slowly() -> None:
+    server = ScriptedServer(lists=[pod_list(5)], watches=[stream()])
+    async with server, running(server):
+        await asyncio.sleep(300)
+    gaps = [b.at - a.at for a, b in pairwise(server.watches)]
+    assert len(server.seen) < 30
+    assert min(gaps) >= 0.1
+    assert 15 <= gaps[-1] <= 30
+
+
+@virtual_time
+async def test_a_stream_that_lived_forgives_earlier_failures() -> None:
+    async def long_lived(request: Any) -> Any:
+        await asyncio.sleep(0)
+        return await stream(frame("ADDED", pod("a", 6)), gap=60)(request)
+
+    watches = [stream()] * 8 + [long_lived, stream(then="hang")]
+    server = ScriptedServer(lists=[pod_list(5)], watches=watches)
+    async with server, running(server):
+        await until(lambda: len(server.watches) == 10, 1000)
+    assert server.watches[-1].at - server.watches[-2].at < 60 + 0.3
+
+
+@virtual_time
+async def test_every_kind_of_failure_is_survived() -> None:
+    lists = [html(502), status(403, "Forbidden"), pod_list(5, pod("a", 1))]
+    watches = [
+        html(500),
+        status(401, "Unauthorized"),
+        drop(),
+        stream(b"<html>\n"),
+        stream(frame("ADDED", pod("b", 6)), then="drop"),
+        status(429, "TooManyRequests"),
+        stream(frame("ADDED", pod("c", 7)), then="hang"),
+    ]
+    server = ScriptedServer(lists=lists, watches=watches)
+    restarts: list[str] = []
+    async with server, running(server, on_restart=restarts.append) as (informer, _):
+        await until(lambda: len(informer.store) == 3, 200)
+        assert informer.state is InformerState.WATCHING
+        assert informer.last_error is None
+    assert restarts[:2] == ["ServerError", "Forbidden"]
+    assert len(server.lists) == 3
+
+
+@virtual_time
+async def test_a_server_that_hangs_is_given_up_and_asked_again() -> None:
+    server = ScriptedServer(lists=[hang(), pod_list(5, pod("a", 1))], watches=[hang()])
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.synced.wait(), 200)
+        seen: list[str] = []
+        informer.add_listener(lambda i: seen.append(type(i.last_error).__name__))
+        await until(lambda: len(server.watches) == 2, 200)
+        assert seen == ["RequestTimeout"]
+        assert informer.state is InformerState.RETRYING
+
+
+@virtual_time
+async def test_a_kind_that_is_not_served_is_reported_and_asked_for_slowly() -> None:
+    lists = [html(404, "404 page not found")] * 3 + [pod_list(5, pod("a", 1))]
+    server = ScriptedServer(lists=lists, watches=[stream(then="hang")])
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.settled.wait(), 5)
+        assert not informer.available
+        assert not informer.synced.is_set()
+        await until(informer.synced.is_set, 200)
+        await settle()
+        assert informer.available
+    gaps = [b.at - a.at for a, b in pairwise(server.lists)]
+    assert all(gap > 29.9 for gap in gaps)
+
+
+@virtual_time
+async def test_a_kind_that_is_no_longer_served_keeps_its_objects() -> None:
+    server = ScriptedServer(lists=[pod_list(5, pod("a", 1)), status(404)], watches=[status(404)])
+    async with server, running(server) as (informer, told):
+        await until(lambda: not informer.available)
+        await asyncio.sleep(100)
+        assert informer.store.keys() == ["team-a/a"]
+        assert told.changes == [(None, "a@1")]
+
+
+@virtual_time
+async def test_a_handler_that_fails_is_logged_and_stops_nobody() -> None:
+    def broken(_old: Pod | None, _new: Pod | None) -> None:
+        raise RuntimeError("boom")
+
+    server = ScriptedServer(lists=[pod_list(5, pod("a", 1), pod("b", 2))])
+    async with server, server.client() as client:
+        informer: Informer[Pod] = Informer(client, PODS)
+        told = Recorder()
+        informer.add_handler(broken)
+        informer.add_handler(told)
+        with structlog.testing.capture_logs() as logs:
+            task = asyncio.ensure_future(informer.run())
+            await asyncio.wait_for(informer.synced.wait(), 5)
+        task.cancel()
+        await asyncio.wait({task})
+    assert told.changes == [(None, "a@1"), (None, "b@2")]
+    assert [(entry["event"], entry["object"]) for entry in logs] == [
+        ("informer handler failed", "team-a/a"),
+        ("informer handler failed", "team-a/b"),
+    ]
+
+
+@virtual_time
+async def test_an_object_that_cannot_be_read_is_left_out_and_named() -> None:
+    def decode(data: bytes) -> Pod:
+        import orjson
+
+        obj: Pod = orjson.loads(data)
+        if "bad" in obj:
+            raise ValueError("field bad is bad")
+        return obj
+
+    lists = [pod_list(5, pod("a", 1, bad=1), pod("b", 2), pod("c", 3))]
+    events = stream(frame("MODIFIED", pod("c", 6, bad=1)), frame("ADDED", pod("d", 7)), then="hang")
+    server = ScriptedServer(lists=lists, watches=[events])
+    with structlog.testing.capture_logs() as logs:
+        async with server, running(server, decode=decode) as (informer, _):
+            await until(lambda: "team-a/d" in informer.store)
+            assert informer.store.keys() == ["team-a/b", "team-a/c", "team-a/d"]
+    refused = [entry["object"] for entry in logs if "cannot be read" in entry["event"]]
+    assert refused == ["team-a/a", "team-a/c"]
+
+
+@virtual_time
+async def test_a_handler_that_comes_late_is_told_what_is_known() -> None:
+    server = ScriptedServer(lists=[pod_list(5, pod("a", 1))], watches=[stream(then="hang")])
+    async with server, running(server) as (informer, _):
+        await asyncio.wait_for(informer.synced.wait(), 5)
+        late = Recorder()
+        informer.add_handler(late)
+        assert late.changes == [(None, "a@1")]
+
+
+@virtual_time
+async def test_a_page_that_came_too_late_makes_the_next_list_one_page() -> None:
+    lists = [pod_list(5, pod("a", 1), token="t"), status(410, "Expired"), pod_list(9)]
+    server = ScriptedServer(lists=lists, watches=[stream(then="hang")])
+    async with server, running(server) as (informer, told):
+        await asyncio.wait_for(informer.synced.wait(), 50)
+        assert told.changes == [(None, "a@1"), ("a@1", None)]
+    assert [s.query.get("limit") for s in server.lists] == ["500", "500", None]
+
+
+@virtual_time
+async def test_credentials_that_broke_are_a_failure_like_others() -> None:
+    server = ScriptedServer(lists=[status(401, "Unauthorized")])
+    async with server, running(server) as (informer, _):
+        await asyncio.sleep(120)
+        assert isinstance(informer.last_error, errors.Unauthorized)
+        assert informer.state is InformerState.RETRYING
+    assert 5 < len(server.lists) < 20
