@@ -63,7 +63,8 @@ def _namespace(config: Configuration) -> Iterator[str]:
 
 
 def _ports(config: Configuration) -> Iterator[str]:
-    yield from _port("webhook.port", config.webhook.port)
+    if config.webhook.port:  # 0: any free one
+        yield from _port("webhook.port", config.webhook.port)
     yield from _port("visibilityServer.bindPort", config.visibility_server.bind_port)
     address = config.visibility_server.bind_address
     if address:

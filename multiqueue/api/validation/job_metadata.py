@@ -1,0 +1,92 @@
+"""Rules that every job kind shares: our labels and annotations, and topology wishes of templates.
+
+Parity: spec inventory sections 8 and 9 (job webhooks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from multiqueue.api import names
+from multiqueue.api.config.gates import Gates
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.api.validation.field_error import (
+    FieldError,
+    forbidden,
+    immutable,
+    invalid,
+    required,
+)
+from multiqueue.api.validation.names import check_subdomain
+from multiqueue.api.validation.workload import validate_workload_annotations
+
+LABELS = "metadata.labels"
+ANNOTATIONS = "metadata.annotations"
+
+
+def find_prebuilt(obj: Object) -> str:
+    """Name of the Workload that the job brings along, or an empty text."""
+    metadata = mapping(obj, "metadata")
+    key = names.PREBUILT_WORKLOAD_NAME
+    annotation = mapping(metadata, "annotations").get(key)
+    return text(annotation) or text(mapping(metadata, "labels").get(key))
+
+
+def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
+    """Check the labels and annotations of a job that is queued or may be."""
+    labels = mapping(obj, "metadata", "labels")
+    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS, names.PREBUILT_WORKLOAD_NAME):
+        value = labels.get(key)
+        for message in check_subdomain(value) if isinstance(value, str) and value else ():
+            yield invalid(f"{LABELS}[{key}]", value, message)
+    key = names.PREBUILT_WORKLOAD_NAME
+    value = mapping(obj, "metadata", "annotations").get(key)
+    for message in check_subdomain(value) if isinstance(value, str) else ():
+        yield invalid(f"{ANNOTATIONS}[{key}]", value, message)
+    seconds = labels.get(names.MAX_EXEC_TIME_SECONDS)
+    if seconds is not None and not _is_positive(seconds):
+        path = f"{LABELS}[{names.MAX_EXEC_TIME_SECONDS}]"
+        yield invalid(path, seconds, "should be a whole number greater than 0")
+    yield from validate_workload_annotations(obj, gates)
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) > 0
+
+
+def validate_job_metadata_update(
+    new: Object, old: Object, *, suspended: bool, was_suspended: bool
+) -> Iterator[FieldError]:
+    """Check what changed.
+
+    Args:
+        new: the job as it is to be.
+        old: the job as it is.
+        suspended: whether the new job is suspended.
+        was_suspended: whether the old one was.
+    """
+    after, before = mapping(new, "metadata", "labels"), mapping(old, "metadata", "labels")
+    if not suspended:
+        for key in (names.QUEUE_NAME, names.MAX_EXEC_TIME_SECONDS):
+            if text(after.get(key)) != text(before.get(key)):
+                yield immutable(f"{LABELS}[{key}]", after.get(key))
+        if find_prebuilt(new) != find_prebuilt(old):
+            path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
+            yield immutable(path, find_prebuilt(new))
+    yield from _priority_class(after, before, suspended=suspended and was_suspended)
+    key = names.ELASTIC_JOB
+    elastic = [mapping(obj, "metadata", "annotations").get(key) for obj in (new, old)]
+    if elastic[0] != elastic[1] and not suspended:
+        yield immutable(f"{ANNOTATIONS}[{key}]", elastic[0])
+
+
+def _priority_class(after: Object, before: Object, *, suspended: bool) -> Iterator[FieldError]:
+    """It may be changed at any time, added while suspended, and never be removed."""
+    key = names.PRIORITY_CLASS
+    path = f"{LABELS}[{key}]"
+    had, has = text(before.get(key)), text(after.get(key))
+    if had and not has:
+        yield required(path, "WorkloadPriorityClass can be changed, but not removed")
+    if has and not had and not suspended:
+        yield forbidden(path, "WorkloadPriorityClass can only be added while the job is suspended")

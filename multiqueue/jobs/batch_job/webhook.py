@@ -1,0 +1,241 @@
+"""Defaults and rules of batch/v1 Jobs. Pure: the webhooks ask here, and without them the reconciler.
+
+Parity: spec inventory section 9 (job webhooks), M-136.
+Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
+request, with a warning, where Kubernetes would refuse it (design, deviation 2).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from multiqueue.api import names
+from multiqueue.api.config import Configuration, Gates
+from multiqueue.api.validation.access import Object, mapping, number, text
+from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
+from multiqueue.api.validation.job_metadata import (
+    ANNOTATIONS,
+    validate_job_metadata,
+    validate_job_metadata_update,
+)
+from multiqueue.api.validation.pod_sets import (
+    is_elastic,
+    iterate_resources,
+    validate_pod_template,
+)
+from multiqueue.api.validation.topology_annotations import validate_topology_annotations
+from multiqueue.api.validation.workload import is_int32
+from multiqueue.lib.selectors import label_selector_from
+
+TEMPLATE = "spec.template"
+_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
+
+
+class QueueLookup(Protocol):
+    """What the rules need to know about queues and namespaces, from memory."""
+
+    def has_local_queue(self, namespace: str, name: str) -> bool:
+        """Whether the LocalQueue exists."""
+
+    def leads_to_multikueue(self, namespace: str, name: str) -> bool:
+        """Whether the ClusterQueue behind a LocalQueue has a MultiKueue check."""
+
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """Labels of a namespace; empty where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefaults:
+    """A defaulted Job and what its author should know."""
+
+    job: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+def queue_of(job: Object) -> str:
+    """Name of the LocalQueue that a Job asks for, or an empty text."""
+    return text(mapping(job, "metadata", "labels").get(names.QUEUE_NAME))
+
+
+def is_managed(job: Object, lookup: QueueLookup, config: Configuration) -> bool:
+    """Whether a new Job is ours to queue: by its label or by its namespace."""
+    namespace = text(mapping(job, "metadata").get("namespace"))
+    labels = {
+        **lookup.namespace_labels(namespace),
+        "kubernetes.io/metadata.name": namespace,
+    }
+    if not label_selector_from(config.jobs_namespace_selector).matches(labels):
+        return False
+    return bool(queue_of(job)) or config.manage_jobs_without_queue_name
+
+
+def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobDefaults:
+    """Return a new Job as it is to be created: queued, suspended, delegated; the argument stays."""
+    result = copy.deepcopy(dict(job))
+    _default_queue(result, lookup)
+    if not isinstance(result.get("spec"), dict) or not is_managed(result, lookup, config):
+        return JobDefaults(result)
+    spec = result["spec"]
+    spec["suspend"] = True
+    namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
+    if (
+        spec.get("managedBy") in {None, "", names.KUBERNETES_JOB_CONTROLLER}
+        and queue
+        and lookup.leads_to_multikueue(namespace, queue)
+    ):
+        spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
+    warnings = list(_complete_limits(spec))
+    if queue and not lookup.has_local_queue(namespace, queue):
+        warnings.append(
+            f'LocalQueue "{queue}" does not exist in namespace "{namespace}"; '
+            "the Job waits until it is created"
+        )
+    return JobDefaults(result, tuple(warnings))
+
+
+def _default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
+    metadata = job.get("metadata")
+    if not isinstance(metadata, dict) or queue_of(job) or _has_controller(metadata):
+        return
+    if lookup.has_local_queue(text(metadata.get("namespace")), names.DEFAULT_QUEUE):
+        labels = metadata.get("labels")
+        metadata["labels"] = {
+            **(labels if isinstance(labels, dict) else {}),
+            names.QUEUE_NAME: names.DEFAULT_QUEUE,
+        }
+
+
+def _has_controller(metadata: Object) -> bool:
+    """Jobs of other controllers follow their owner; only CronJobs leave queueing to their Jobs."""
+    owners = metadata.get("ownerReferences")
+    return isinstance(owners, list) and any(
+        mapping(owner).get("controller") and mapping(owner).get("kind") != "CronJob"
+        for owner in owners
+    )
+
+
+def _complete_limits(spec: dict[str, Any]) -> Iterator[str]:
+    pod = mapping(spec, "template", "spec")
+    for path, resources in iterate_resources(pod, f"{TEMPLATE}.spec"):
+        missing = {
+            name: value
+            for name, value in mapping(resources, "requests").items()
+            if is_extended(name) and name not in mapping(resources, "limits")
+        }
+        if not missing or not isinstance(resources, dict):
+            continue
+        limits = resources.get("limits")
+        resources["limits"] = {**(limits if isinstance(limits, dict) else {}), **missing}
+        yield (
+            f"{path}.limits: set to the requests of {', '.join(sorted(missing))}; "
+            "Kubernetes needs equal limits for extended resources"
+        )
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is one that devices provide, such as nvidia.com/gpu."""
+    prefix, slash, _ = resource.partition("/")
+    is_native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
+    return not is_native and not resource.startswith("requests.")
+
+
+def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
+    """Return what is wrong with a new Job; of one that is not queued only the labels matter."""
+    return [*_validate(job, gates), *_minimum_in_range(job)]
+
+
+def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldError]:
+    """Return what is wrong with a change; what was wrong before does not block other changes."""
+    known = {(error.path, str(error.value)) for error in _validate(old, gates)}
+    errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
+    suspended, was_suspended = _is_suspended(new), _is_suspended(old)
+    errors.extend(
+        validate_job_metadata_update(new, old, suspended=suspended, was_suspended=was_suspended)
+    )
+    errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
+    return errors
+
+
+def _is_suspended(job: Object) -> bool:
+    return mapping(job, "spec").get("suspend") is True
+
+
+def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
+    yield from validate_job_metadata(job, gates)
+    if not queue_of(job):
+        return
+    spec = mapping(job, "spec")
+    yield from _partial_admission(job)
+    yield from _completions(job)
+    yield from validate_topology_annotations(spec.get("template"), TEMPLATE)
+    yield from validate_pod_template(spec.get("template"), TEMPLATE, gates)
+
+
+def _parallelism(job: Object) -> int:
+    return number(mapping(job, "spec").get("parallelism"), 1)
+
+
+def _partial_admission(job: Object) -> Iterator[FieldError]:
+    key = names.JOB_MIN_PARALLELISM
+    value = mapping(job, "metadata", "annotations").get(key)
+    if value is None:
+        return
+    path = f"{ANNOTATIONS}[{key}]"
+    if is_elastic(job):
+        yield forbidden(path, "elastic jobs cannot use partial admission")
+    if not is_int32(value):
+        yield invalid(path, value, "must be a whole number")
+
+
+def _minimum_in_range(job: Object) -> Iterator[FieldError]:
+    """Only for what users write: a started Job may run with exactly its minimum."""
+    value = mapping(job, "metadata", "annotations").get(names.JOB_MIN_PARALLELISM)
+    if not queue_of(job) or not is_int32(value):
+        return
+    completions = mapping(job, "spec").get("completions")
+    most = min(_parallelism(job), number(completions, _parallelism(job))) - 1
+    if not 0 < int(str(value)) <= most:
+        path = f"{ANNOTATIONS}[{names.JOB_MIN_PARALLELISM}]"
+        yield invalid(path, value, f"should be between 0 and {most}")
+
+
+def _completions(job: Object) -> Iterator[FieldError]:
+    key = names.JOB_COMPLETIONS_EQUAL_PARALLELISM
+    value = mapping(job, "metadata", "annotations").get(key)
+    if value is None:
+        return
+    path = f"{ANNOTATIONS}[{key}]"
+    if value not in _TRUE | _FALSE:
+        yield invalid(path, value, "must be true or false")
+    if value not in _TRUE:
+        return
+    spec = mapping(job, "spec")
+    if spec.get("completionMode") != "Indexed":
+        yield invalid(path, value, "should not be enabled for NonIndexed jobs")
+    if spec.get("completions") != _parallelism(job):
+        detail = f"should be equal to parallelism when {key} is true"
+        yield invalid("spec.completions", spec.get("completions"), detail)
+
+
+def _partial_admission_update(
+    new: Object, old: Object, *, was_suspended: bool
+) -> Iterator[FieldError]:
+    """While pods may run, their number is ours to choose."""
+    key = names.JOB_MIN_PARALLELISM
+    before = mapping(old, "metadata", "annotations").get(key)
+    after = mapping(new, "metadata", "annotations").get(key)
+    if was_suspended:
+        if before != after:
+            yield from _minimum_in_range(new)
+        return
+    if before != after:
+        yield forbidden(f"{ANNOTATIONS}[{key}]", "cannot change while the job is not suspended")
+    if before is not None and _parallelism(new) != _parallelism(old):
+        yield forbidden(
+            "spec.parallelism",
+            "cannot change when partial admission is enabled and the job is not suspended",
+        )
