@@ -1,0 +1,62 @@
+"""An admission webhook whose answers the test writes."""
+
+import base64
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp import web
+
+from multiqueue.apiserver.certificates import create_authority, server_context
+
+Answers = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class WebhookServer:
+    """Records requests and answers them by path."""
+
+    def __init__(self, url: str, authority: bytes) -> None:
+        self.url = url
+        self.ca_bundle = base64.b64encode(authority).decode()
+        self.requests: list[dict[str, Any]] = []
+        self.answers: dict[str, Answers] = {}
+
+    async def handle(self, request: web.Request) -> web.Response:
+        review = await request.json()
+        self.requests.append(review["request"])
+        answer = self.answers[request.path](review["request"])
+        response = {"uid": review["request"]["uid"], "allowed": True, **answer}
+        body = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+        return web.json_response(body)
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        return {"url": self.url + path, "caBundle": self.ca_bundle}
+
+
+@contextlib.asynccontextmanager
+async def serve_webhook() -> AsyncIterator[WebhookServer]:
+    """Serve on loopback over TLS."""
+    now = datetime.now(UTC)
+    authority = create_authority(now)
+    context: ssl.SSLContext = server_context(authority, ["127.0.0.1", "hooks.test.svc"], now)
+    app = web.Application()
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    server = WebhookServer("", authority.certificate)
+    app.router.add_post("/{path:.*}", server.handle)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    server.url = f"https://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()
+
+
+def json_patch(*operations: dict[str, Any]) -> dict[str, Any]:
+    """The part of a response that carries a patch."""
+    encoded = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"patchType": "JSONPatch", "patch": encoded}
