@@ -83,7 +83,7 @@ async def load_context(picked: KubeconfigContext) -> Material:
     return _inline_material(picked) if is_inline(picked) else await _load_with_library(picked)
 
 
-async def load_service_account() -> Material:
+async def load_service_account(directory: Path, environ: Mapping[str, str]) -> Material:
     """Load the service account of the Pod that we run in.
 
     Raises:
@@ -95,7 +95,11 @@ async def load_service_account() -> Material:
         configuration = library.client.Configuration()
         with _explained():
             library.config.load_incluster_config(
-                client_configuration=configuration, try_refresh_token=False
+                client_configuration=configuration,
+                try_refresh_token=False,  # our own refresh also follows a rotated CA
+                token_filename=str(directory / "token"),
+                cert_filename=str(directory / "ca.crt"),
+                environ=environ,
             )
         return _material_of(configuration)
 
@@ -188,7 +192,7 @@ def _explained() -> Iterator[None]:
         yield
     except Exception as error:  # noqa: BLE001 - a bad kubeconfig raises KeyError, TypeError, …
         words = str(error) if type(error).__name__ == "ConfigException" else type(error).__name__
-        raise CredentialsError(f"kubeconfig cannot be loaded: {words}") from None
+        raise CredentialsError(f"credentials cannot be loaded: {words}") from None
 
 
 def _expiry(authorization: str | None, exec_expiry: datetime | None) -> datetime | None:
@@ -220,8 +224,9 @@ def _decode_base64(entry: Mapping[str, Any], key: str) -> bytes | None:
     if not value:
         return None
     try:
-        return base64.b64decode(value)
-    except (binascii.Error, TypeError, ValueError):
+        # Strictly: a garbled CA must not become no CA, which would trust the system's.
+        return base64.b64decode("".join(value.split()), validate=True)
+    except binascii.Error:
         raise CredentialsError(f"kubeconfig: {key} is not base64") from None
 
 

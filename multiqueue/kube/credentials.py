@@ -23,6 +23,7 @@ from multiqueue.kube.credential_sources import Load, Material
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.tls import build_ssl_context
 
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FILE_REFRESH_SECONDS = 60.0
 """How often files (service account tokens, mounted certificates) are read again, as client-go
 does."""
@@ -144,17 +145,32 @@ class Credentials:
         )
 
     @classmethod
-    async def in_cluster(cls, *, clock: Clock | None = None) -> Self:
-        """Load the service account of the Pod that we run in.
+    async def in_cluster(
+        cls,
+        *,
+        directory: Path = SERVICE_ACCOUNT,
+        environ: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """Load the service account of the Pod that we run in; its files are read again and again.
+
+        Args:
+            directory: Where the service account is mounted.
+            environ: Tells the API server's address; the process environment by default.
+            clock: Judges expiry.
 
         Raises:
             CredentialsError: this is no Pod, or its token is not mounted.
         """
+
+        async def load() -> Material:
+            return await sources.load_service_account(directory, environ or os.environ)
+
         return cls(
-            await sources.load_service_account(),
-            load=sources.load_service_account,
+            await load(),
+            load=load,
             reload_seconds=FILE_REFRESH_SECONDS,
-            namespace=await asyncio.to_thread(_own_namespace),
+            namespace=await asyncio.to_thread(_read_namespace, directory),
             clock=clock,
         )
 
@@ -257,8 +273,7 @@ def _proxy_of_environment(server: str) -> str | None:
     return None if urllib.request.proxy_bypass(host) else proxy
 
 
-def _own_namespace() -> str:
-    path = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+def _read_namespace(directory: Path) -> str:
     with contextlib.suppress(OSError):
-        return path.read_text().strip() or "default"
+        return (directory / "namespace").read_text().strip() or "default"
     return "default"

@@ -14,6 +14,17 @@ from typing import Any
 from multiqueue.kube.errors import CredentialsError
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+_TEXT_KEYS = (
+    "server",
+    "certificate-authority-data",
+    "tls-server-name",
+    "proxy-url",
+    "token",
+    "client-certificate-data",
+    "client-key-data",
+    "username",
+    "password",
+)
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
@@ -79,7 +90,7 @@ def pick_context(config: Mapping[str, Any], context: str | None = None) -> Kubec
     if not cluster_name:
         raise CredentialsError(f'kubeconfig: context "{name}" names no cluster')
     cluster = _entry(config, "clusters", str(cluster_name))
-    if not cluster.get("server") or not isinstance(cluster["server"], str):
+    if not cluster.get("server"):
         raise CredentialsError(f'kubeconfig: cluster "{cluster_name}" has no server')
     return KubeconfigContext(
         name=name,
@@ -95,9 +106,12 @@ def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, A
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, Mapping) and entry.get("name") == name:
             value = entry.get(word) or {}
-            if isinstance(value, Mapping):
-                return value
-            raise CredentialsError(f'kubeconfig: {word} "{name}" is not a mapping')
+            if not isinstance(value, Mapping):
+                raise CredentialsError(f'kubeconfig: {word} "{name}" is not a mapping')
+            for key in (*_TEXT_KEYS, *_PATH_KEYS):
+                if not isinstance(value.get(key, ""), str):
+                    raise CredentialsError(f'kubeconfig: {word} "{name}": {key} is not a string')
+            return value
     raise CredentialsError(f'kubeconfig: no {word} "{name}" in {section}')
 
 
