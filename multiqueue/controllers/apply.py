@@ -1,0 +1,176 @@
+"""Turns the plan of a cycle into writes.
+
+Called synchronously after each cycle. Admissions are written by a bounded number of workers, the
+whole of an admission in one patch: quota, check list and, where all checks are ready, Admitted. A
+write that fails is forgotten by the engine, and the Workload queues again in the state that the
+API server has. Workloads that could not be admitted go to the workload controller, which writes
+why when it is news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_checks import sync_checks
+from multiqueue.api.workload_state import (
+    has_quota,
+    is_active,
+    is_finished,
+    is_on_hold,
+    reserve_quota,
+    sync_admitted,
+)
+from multiqueue.controllers.cache_feed import CacheFeed
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import Admit, CyclePlan, Requeue, Skip
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.errors import Conflict, KubeError, NotFound
+from multiqueue.model.build import admission_to_wire
+
+WRITERS = 64
+"""Admissions written at a time: at 5 ms a request they fill what one API server takes."""
+MAX_WAITING = 512
+"""Admissions that may wait for a writer before cycles pause; the limit is staleness."""
+
+RETRY_SECONDS = 1.0
+"""How long a Workload keeps its assumed place after a write failed for a reason that may last."""
+
+log = structlog.get_logger("multiqueue.scheduler")
+
+
+class OutdatedDecisionError(Exception):
+    """The Workload is no longer what the decision was made for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """An admission that waits to be written, and what it was decided on."""
+
+    decision: Admit
+    uid: str
+    generation: int
+
+
+class PlanApplier:
+    """Writes what the engine decided.
+
+    Args:
+        context: Where to write.
+        engine: Whose decisions; told how each write ended.
+        feed: Held back for a Workload while its admission is written.
+        on_pending: Called with the key of each Workload that was looked at and not admitted.
+    """
+
+    name = "admission-writer"
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        engine: Engine,
+        feed: CacheFeed,
+        *,
+        on_pending: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._engine = engine
+        self._feed = feed
+        self._on_pending = on_pending
+        self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def has_room(self) -> None:
+        """Wait until the writers keep up."""
+        await self._room.wait()
+
+    def apply(self, plan: CyclePlan) -> None:
+        """Begin to write a plan; never blocks."""
+        for decision in plan.decisions:
+            match decision:
+                case Admit():
+                    self._enqueue(decision)
+                case Requeue() | Skip():
+                    self._on_pending(decision.workload)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as writers:
+            for number in range(WRITERS):
+                writers.create_task(self._write_all(), name=f"{self.name}-{number}")
+
+    def _enqueue(self, decision: Admit) -> None:
+        key = decision.workload
+        workload = self._context.informers.workloads.store.get(key)
+        if workload is None:
+            self._engine.forget(key, self._context.clock.now())
+            return
+        self._feed.hold(key)
+        self._waiting.put_nowait(
+            Admission(
+                decision=decision,
+                uid=workload.metadata.uid,
+                generation=workload.metadata.generation,
+            )
+        )
+        if self._waiting.qsize() >= MAX_WAITING:
+            self._room.clear()
+
+    async def _write_all(self) -> None:
+        while True:
+            admission = await self._waiting.get()
+            if self._waiting.qsize() < MAX_WAITING:
+                self._room.set()
+            await self._write(admission)
+
+    async def _write(self, admission: Admission) -> None:
+        key = admission.decision.workload
+        now = self._context.clock.now()
+        written = False
+        try:
+            await self._context.writer.update_status(
+                key, lambda newest: admitted_status(newest, admission, now)
+            )
+            written = True
+        except (OutdatedDecisionError, NotFound, Conflict) as error:
+            log.debug("admission outdated", workload=key, error=str(error))
+        except KubeError as error:
+            log.warning("admission not written, trying again", workload=key, error=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
+        finally:
+            # Also when cancelled: the engine must not keep usage that nobody wrote.
+            if written:
+                self._engine.confirm(key)
+            else:
+                self._engine.forget(key, self._context.clock.now())
+            self._feed.release(key)
+
+
+def admitted_status(newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
+    """Return the status of a Workload with its admission: everything in one write (E-83).
+
+    Raises:
+        OutdatedDecisionError: the Workload changed since the decision.
+    """
+    metadata, status = newest.metadata, newest.status
+    if metadata.uid != admission.uid or metadata.deletion_timestamp:
+        raise OutdatedDecisionError("the Workload was deleted")
+    if metadata.generation != admission.generation:
+        raise OutdatedDecisionError("the spec changed")
+    waits = is_active(newest.spec) and not is_on_hold(status)
+    if has_quota(status) or is_finished(status) or not waits:
+        raise OutdatedDecisionError("the Workload is no longer pending")
+    decision = admission.decision
+    wire = admission_to_wire(decision.admission)
+    reserved = reserve_quota(
+        status, decode(api.Admission, wire), now=now, generation=metadata.generation
+    )
+    listed = sync_checks(reserved, decision.checks, now)
+    return sync_admitted(listed, now=now, generation=metadata.generation)

@@ -1,0 +1,132 @@
+"""Feeds the engine from the informers; its only writer beside the scheduler's assume and confirm.
+
+Handlers are synchronous and do one upsert each. While the write of an admission is under way,
+events that show the Workload without quota are older than the decision and are held back;
+`release` brings the newest state in once the write has ended, well or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.workload_state import has_quota
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.model import build
+from multiqueue.model.build import BuildOptions
+
+T = TypeVar("T")
+
+
+class CacheFeed:
+    """Connects informers and engine.
+
+    Args:
+        context: Whose informers to follow.
+        engine: What to feed.
+        options: How objects are read.
+        on_change: Called after each change of the engine.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        engine: Engine,
+        *,
+        options: BuildOptions,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._clock = context.clock
+        self._informers = context.informers
+        self._engine = engine
+        self._options = options
+        self._on_change = on_change
+        self._held: dict[str, bool] = {}
+
+    def attach(self) -> None:
+        """Begin to follow the informers."""
+        informers, engine = self._informers, self._engine
+        self._follow(
+            informers.resource_flavors,
+            lambda obj: engine.upsert_resource_flavor(build.build_resource_flavor(obj)),
+            lambda obj: engine.delete_resource_flavor(obj.metadata.name),
+        )
+        self._follow(
+            informers.topologies,
+            lambda obj: engine.upsert_topology(build.build_topology(obj)),
+            lambda obj: engine.delete_topology(obj.metadata.name),
+        )
+        self._follow(
+            informers.admission_checks,
+            lambda obj: engine.upsert_admission_check(build.build_admission_check(obj)),
+            lambda obj: engine.delete_admission_check(obj.metadata.name),
+        )
+        self._follow(
+            informers.cohorts,
+            lambda obj: engine.upsert_cohort(build.build_cohort(obj)),
+            lambda obj: engine.delete_cohort(obj.metadata.name),
+        )
+        self._follow(
+            informers.cluster_queues,
+            lambda obj: engine.upsert_cluster_queue(build.build_cluster_queue(obj)),
+            lambda obj: engine.delete_cluster_queue(obj.metadata.name),
+        )
+        self._follow(
+            informers.local_queues,
+            lambda obj: engine.upsert_local_queue(build.build_local_queue(obj)),
+            lambda obj: engine.delete_local_queue(obj.metadata.key),
+        )
+        self._follow(
+            informers.namespaces,
+            lambda obj: engine.upsert_namespace(_name(obj), obj["metadata"].get("labels") or {}),
+            lambda obj: engine.delete_namespace(_name(obj)),
+        )
+        informers.workloads.add_handler(self._on_workload)
+
+    def hold(self, key: str) -> None:
+        """Hold back events of this Workload that show no quota: an admission is being written."""
+        self._held[key] = False
+
+    def is_held(self, key: str) -> bool:
+        """Whether the admission of this Workload is being written."""
+        return key in self._held
+
+    def release(self, key: str) -> None:
+        """End a hold; what was held back meanwhile comes now, in its newest state."""
+        if self._held.pop(key, False):
+            self._feed(key, self._informers.workloads.store.get(key))
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        seen = new or old
+        assert seen is not None
+        key = seen.metadata.key
+        if new is not None and key in self._held and not has_quota(new.status):
+            self._held[key] = True
+        else:
+            self._feed(key, new)
+
+    def _feed(self, key: str, workload: api.Workload | None) -> None:
+        now = self._clock.now()
+        if workload is None:
+            self._engine.delete_workload(key, now)
+        else:
+            self._engine.upsert_workload(build.build_workload(workload, self._options), now)
+        self._on_change()
+
+    def _follow(
+        self, informer: Any, upsert: Callable[[Any], None], delete: Callable[[Any], None]
+    ) -> None:
+        def handle(old: Any, new: Any) -> None:
+            if new is None:
+                delete(old)
+            else:
+                upsert(new)
+            self._on_change()
+
+        informer.add_handler(handle)
+
+
+def _name(obj: dict[str, Any]) -> str:
+    return str(obj["metadata"]["name"])

@@ -1,0 +1,117 @@
+"""Status and finalizer of ClusterQueues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import ClusterQueue
+from multiqueue.controllers.finalizer import sync_finalizer
+from multiqueue.controllers.queue_status import cluster_queue_patch
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.state import ClusterQueueState
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import CLUSTER_QUEUES
+
+STATUSES = ("pending", "active", "terminating")
+CONCURRENCY = 4
+
+
+class ClusterQueueController:
+    """Reconciles ClusterQueues.
+
+    Args:
+        context: Informers and client.
+        engine: Knows usage and activity.
+        on_activity: Called with a name whenever that queue began or ceased to admit.
+    """
+
+    name = "cluster-queue"
+
+    def __init__(
+        self, context: ManagerContext, engine: Engine, *, on_activity: Callable[[str], None]
+    ) -> None:
+        self._context = context
+        self._engine = engine
+        self._on_activity = on_activity
+        self._active: dict[str, bool] = {}
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY
+        )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        informers = self._context.informers
+        await wait_settled(informers.cluster_queues, informers.workloads)
+        informers.cluster_queues.add_handler(self._on_event)
+        await self._reconciler.run()
+
+    def enqueue(self, name: str) -> None:
+        """Look at a ClusterQueue."""
+        self._reconciler.queue.add(name)
+
+    async def reconcile(self, name: str) -> Result:
+        """Write what changed of one ClusterQueue."""
+        queue = self._context.informers.cluster_queues.store.get(name)
+        if queue is None:
+            self._active.pop(name, None)
+            self._context.metrics.forget("cluster_queue", name)
+            return DONE
+        state = self._engine.cluster_queue_state(name)
+        if state is None:
+            # The engine could not take it; the cache feed said why.
+            return DONE
+        if self._active.get(name) != state.active:
+            self._active[name] = state.active
+            self._on_activity(name)
+        self._measure(queue, state)
+        if await sync_finalizer(
+            self._context.client, CLUSTER_QUEUES, queue, in_use=state.reserving > 0
+        ):
+            # The answer comes as an event, which leads back here.
+            return DONE
+        await self._write_status(queue, state)
+        return DONE
+
+    async def _write_status(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
+        patch = cluster_queue_patch(queue, state, self._context.clock.now())
+        if not patch:
+            return
+        try:
+            answer = await self._context.client.patch(
+                CLUSTER_QUEUES,
+                queue.metadata.name,
+                {"status": patch},
+                subresource="status",
+                decode=lambda data: decode(ClusterQueue, data),
+            )
+        except NotFound:
+            return
+        self._context.informers.cluster_queues.observe(answer)
+
+    def _measure(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
+        metrics, name = self._context.metrics, queue.metadata.name
+        terminating = bool(queue.metadata.deletion_timestamp)
+        current = "terminating" if terminating else "active" if state.active else "pending"
+        for status in STATUSES:
+            metrics.cluster_queue_status.child(name, status).set(status == current)
+        metrics.reserving_active_workloads.child(name).set(state.reserving)
+        metrics.admitted_active_workloads.child(name).set(state.admitted)
+        if not self._context.config.metrics.enable_cluster_queue_resources:
+            return
+        cohort = queue.spec.cohort_name
+        for family, usage in (
+            (metrics.cluster_queue_resource_reservation, state.reservation),
+            (metrics.cluster_queue_resource_usage, state.usage),
+        ):
+            for flavor, resources in usage.items():
+                for resource, used in resources.items():
+                    family.child(cohort, name, flavor, resource).set(used.total)
+
+    def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        queue = new or old
+        assert queue is not None
+        self._reconciler.queue.add(queue.metadata.name)

@@ -1,0 +1,103 @@
+"""Status of ClusterQueues and LocalQueues as the API has it, from what the engine tells. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from multiqueue.api.conditions import ACTIVE, set_condition
+from multiqueue.api.serde import encode
+from multiqueue.api.v1beta2 import (
+    ClusterQueue,
+    ClusterQueueStatus,
+    FlavorUsage,
+    LocalQueue,
+    LocalQueueStatus,
+    ResourceUsage,
+)
+from multiqueue.engine.state import ClusterQueueState, LocalQueueState, Usage
+from multiqueue.jobs.workload_wire import diff
+from multiqueue.model.resources import format_amount
+
+_COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
+
+
+def cluster_queue_patch(
+    queue: ClusterQueue, state: ClusterQueueState, now: datetime
+) -> dict[str, Any]:
+    """Return the merge patch for ``/status``; empty when nothing changed."""
+    wanted = msgspec.structs.replace(
+        queue.status,
+        conditions=set_condition(
+            queue.status.conditions,
+            type_=ACTIVE,
+            status=state.active,
+            reason=state.reason,
+            message=state.message,
+            now=now,
+            observed_generation=queue.metadata.generation,
+        ),
+        flavors_reservation=flavor_usage(state.reservation),
+        flavors_usage=flavor_usage(state.usage),
+        pending_workloads=state.pending,
+        reserving_workloads=state.reserving,
+        admitted_workloads=state.admitted,
+    )
+    return _patch(queue.status, wanted)
+
+
+def local_queue_patch(queue: LocalQueue, state: LocalQueueState, now: datetime) -> dict[str, Any]:
+    """Return the merge patch for ``/status``; empty when nothing changed."""
+    wanted = msgspec.structs.replace(
+        queue.status,
+        conditions=set_condition(
+            queue.status.conditions,
+            type_=ACTIVE,
+            status=state.active,
+            reason=state.reason,
+            message=state.message,
+            now=now,
+            observed_generation=queue.metadata.generation,
+        ),
+        flavors_reservation=flavor_usage(state.reservation),
+        flavors_usage=flavor_usage(state.usage),
+        pending_workloads=state.pending,
+        reserving_workloads=state.reserving,
+        admitted_workloads=state.admitted,
+    )
+    return _patch(queue.status, wanted)
+
+
+def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
+    """Return usage as wire quantities, in the order of the spec."""
+    return tuple(
+        FlavorUsage(
+            name=flavor,
+            resources=tuple(
+                ResourceUsage(
+                    name=resource,
+                    total=format_amount(resource, used.total),
+                    borrowed=format_amount(resource, used.borrowed),
+                )
+                for resource, used in resources.items()
+            ),
+        )
+        for flavor, resources in usage.items()
+    )
+
+
+def _patch(
+    before: ClusterQueueStatus | LocalQueueStatus, after: ClusterQueueStatus | LocalQueueStatus
+) -> dict[str, Any]:
+    if before == after:
+        return {}
+    # The first status has everything, zeros too: they are what tools show.
+    present: Mapping[str, Any] = _wire(before) if before.conditions else {}
+    return diff(present, _wire(after))
+
+
+def _wire(status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
+    return {**dict.fromkeys(_COUNTS, 0), **encode(status)}

@@ -1,0 +1,93 @@
+"""Runs the engine's cycles back to back and hands their plans to the applier.
+
+Nobody waits for a write to decide the next head: the engine works on assumed state. The loop gives
+the event loop its turn after every call of `run_cycle`, which ends by itself before it takes too
+long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+
+from multiqueue.controllers.apply import PlanApplier
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import Admit, CyclePlan
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+
+FIRST_PAUSE = 0.001
+LAST_PAUSE = 0.010
+"""Seconds between cycles that admit nothing, doubling from the first to the last (E-29)."""
+
+
+class SchedulerLoop:
+    """The one place that calls `Engine.run_cycle`."""
+
+    name = "scheduler"
+
+    def __init__(self, context: ManagerContext, engine: Engine, applier: PlanApplier) -> None:
+        self._context = context
+        self._engine = engine
+        self._applier = applier
+        self._woken = asyncio.Event()
+        self._pause = FIRST_PAUSE
+
+    def wake(self) -> None:
+        """Something changed: there may be something to decide."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled, from the moment when everything needed is known."""
+        informers = self._context.informers
+        await wait_settled(
+            informers.workloads,
+            informers.cluster_queues,
+            informers.local_queues,
+            informers.cohorts,
+            informers.resource_flavors,
+            informers.admission_checks,
+            informers.topologies,
+            informers.namespaces,
+        )
+        while True:
+            await self._applier.has_room()
+            self._woken.clear()
+            began = asyncio.get_running_loop().time()
+            plan = self._engine.run_cycle(self._context.clock.now())
+            self._applier.apply(plan)
+            self._measure(plan, asyncio.get_running_loop().time() - began)
+            await self._rest(plan)
+
+    async def _rest(self, plan: CyclePlan) -> None:
+        now = self._context.clock.now()
+        next_at = self._engine.next_cycle_at(now)
+        if next_at is not None and next_at <= now:
+            await asyncio.sleep(self._next_pause(plan))
+            return
+        self._pause = FIRST_PAUSE
+        await self._sleep(now, next_at)
+
+    def _next_pause(self, plan: CyclePlan) -> float:
+        if plan.exhausted or any(isinstance(decision, Admit) for decision in plan.decisions):
+            self._pause = FIRST_PAUSE
+            return 0
+        pause, self._pause = self._pause, min(self._pause * 2, LAST_PAUSE)
+        return pause
+
+    async def _sleep(self, now: datetime, next_at: datetime | None) -> None:
+        seconds = (next_at - now).total_seconds() if next_at is not None else None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    def _measure(self, plan: CyclePlan, seconds: float) -> None:
+        if not plan.decisions:
+            return
+        admitted = any(isinstance(decision, Admit) for decision in plan.decisions)
+        result = "success" if admitted else "inadmissible"
+        metrics = self._context.metrics
+        metrics.admission_attempts_total.child(result).inc()
+        metrics.admission_attempt_duration_seconds.child(result).observe(seconds)

@@ -1,0 +1,63 @@
+"""Assembles everything that turns a manager into a queue."""
+
+from __future__ import annotations
+
+from multiqueue.controllers.apply import PlanApplier
+from multiqueue.controllers.cache_feed import CacheFeed
+from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
+from multiqueue.controllers.engine_setup import build_options
+from multiqueue.controllers.in_use_controller import build_in_use_controllers
+from multiqueue.controllers.local_queue_controller import LocalQueueController
+from multiqueue.controllers.scheduler_loop import SchedulerLoop
+from multiqueue.controllers.status_ticker import StatusTicker
+from multiqueue.controllers.transitions import TransitionRecorder
+from multiqueue.controllers.workload.controller import WorkloadController
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.jobs.framework.reconciler import JobReconciler
+
+__all__ = ["build_controllers"]
+
+
+def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]:
+    """Connect engine and informers, and return what has to run while this manager leads.
+
+    Call it before the informers run. The engine is fed from then on, on a standby too, so that a
+    new leader decides at once; nothing is written before the runnables run.
+    """
+    # The parts know each other by what they call, so the order of construction does not matter.
+    loop: SchedulerLoop
+    ticker: StatusTicker
+
+    def on_change() -> None:
+        loop.wake()
+        ticker.touch()
+
+    feed = CacheFeed(context, engine, options=build_options(context.config), on_change=on_change)
+    workloads = WorkloadController(context, engine, is_admitting=feed.is_held)
+    applier = PlanApplier(context, engine, feed, on_pending=workloads.enqueue)
+    local_queues = LocalQueueController(context, engine)
+
+    def on_activity(cluster_queue: str) -> None:
+        workloads.enqueue_cluster_queue(cluster_queue)
+        local_queues.enqueue_cluster_queue(cluster_queue)
+
+    cluster_queues = ClusterQueueController(context, engine, on_activity=on_activity)
+    ticker = StatusTicker(
+        engine,
+        on_cluster_queue=cluster_queues.enqueue,
+        on_local_queue=local_queues.enqueue,
+    )
+    loop = SchedulerLoop(context, engine, applier)
+    feed.attach()
+    return [
+        applier,
+        loop,
+        workloads,
+        cluster_queues,
+        local_queues,
+        ticker,
+        TransitionRecorder(context),
+        *build_in_use_controllers(context),
+        *(JobReconciler(context, integration) for integration in context.integrations.integrations),
+    ]

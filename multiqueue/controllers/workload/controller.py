@@ -1,0 +1,230 @@
+"""The workload controller: carries each Workload through everything that is not its job's business.
+
+Level-based like the job reconciler: look, let the first rule decide, write, look again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import structlog
+
+from multiqueue.api.names import key_of
+from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
+from multiqueue.api.workload_state import has_quota
+from multiqueue.controllers.workload.decide import decide
+from multiqueue.controllers.workload.pending import is_only_numbers
+from multiqueue.controllers.workload.plan import (
+    ChangeStatus,
+    Delete,
+    Done,
+    PatchSpec,
+    ReleaseFinalizer,
+    WorkloadPlan,
+)
+from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadView
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.jobs.informers import (
+    BY_CLUSTER_QUEUE,
+    BY_PRIORITY_CLASS,
+    BY_QUEUE,
+)
+from multiqueue.jobs.references import workload_reference
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+
+CONCURRENCY = 16
+MAX_STEPS = 8
+NUMBERS_SECONDS = 5.0
+"""How often a message is rewritten of which only the figures changed."""
+
+log = structlog.get_logger("multiqueue.workload")
+
+
+class WorkloadController:
+    """Reconciles Workloads.
+
+    Args:
+        context: Informers and writer.
+        engine: Asked why a Workload waits.
+        is_admitting: Whether the admission of a Workload is being written.
+    """
+
+    name = "workload"
+
+    def __init__(
+        self, context: ManagerContext, engine: Engine, *, is_admitting: Callable[[str], bool]
+    ) -> None:
+        self._context = context
+        self._engine = engine
+        self._is_admitting = is_admitting
+        self._options = WorkloadOptions.from_config(context.config)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY
+        )
+        self._explained_at: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Reconcile until cancelled, from the moment when everything needed is known."""
+        informers = self._context.informers
+        await wait_settled(
+            informers.workloads,
+            informers.local_queues,
+            informers.cluster_queues,
+            informers.priority_classes,
+        )
+        informers.workloads.add_handler(self._on_workload)
+        informers.local_queues.add_handler(self._on_local_queue)
+        informers.cluster_queues.add_handler(self._on_cluster_queue)
+        informers.priority_classes.add_handler(self._on_priority_class)
+        await self._reconciler.run()
+
+    def enqueue(self, key: str, *, after: float = 0) -> None:
+        """Look at a Workload, now or in so many seconds."""
+        self._reconciler.queue.add_after(key, after)
+
+    def enqueue_cluster_queue(self, name: str) -> None:
+        """Look at every Workload that waits for a ClusterQueue or holds quota of it."""
+        informers = self._context.informers
+        for queue in informers.local_queues.store.by_index(BY_CLUSTER_QUEUE, name):
+            self._enqueue_all(informers.workloads.store.by_index(BY_QUEUE, queue.metadata.key))
+        self._enqueue_all(informers.workloads.store.by_index(BY_CLUSTER_QUEUE, name))
+
+    async def reconcile(self, key: str) -> Result:
+        """Bring one Workload to where it should be."""
+        for _ in range(MAX_STEPS):
+            view = self.observe(key)
+            if view is None:
+                self._explained_at.pop(key, None)
+                return DONE
+            plan = decide(view)
+            if isinstance(plan, Done):
+                return Result(requeue_after=plan.requeue_after)
+            wait = self._wait_for_numbers(key, view)
+            if wait > 0:
+                return Result(requeue_after=wait)
+            try:
+                await self._execute(plan, view)
+            except NotFound:
+                return DONE
+            if isinstance(plan, Delete | ReleaseFinalizer):
+                return DONE
+        log.warning("workload does not come to rest", workload=key, steps=MAX_STEPS)
+        return Result(requeue_after=1.0)
+
+    def observe(self, key: str) -> WorkloadView | None:
+        """Return what is known about a Workload; None when it is gone."""
+        informers = self._context.informers
+        workload = informers.workloads.store.get(key)
+        if workload is None:
+            return None
+        waits = not has_quota(workload.status)
+        local_queue = informers.local_queues.store.get(
+            key_of(workload.metadata.namespace, workload.spec.queue_name)
+        )
+        cluster_queue = (
+            informers.cluster_queues.store.get(local_queue.spec.cluster_queue)
+            if local_queue
+            else None
+        )
+        admission, reference = workload.status.admission, workload.spec.priority_class_ref
+        return WorkloadView(
+            workload=workload,
+            local_queue=local_queue,
+            cluster_queue=cluster_queue,
+            holding=informers.cluster_queues.store.get(admission.cluster_queue)
+            if admission
+            else None,
+            priority_class=informers.priority_classes.store.get(reference.name)
+            if reference and reference.kind == "WorkloadPriorityClass"
+            else None,
+            explanation=self._engine.workload_reason(key) if waits else None,
+            admitting=self._is_admitting(key),
+            options=self._options,
+            now=self._context.clock.now(),
+        )
+
+    async def _execute(self, plan: WorkloadPlan, view: WorkloadView) -> None:
+        writer, workload = self._context.writer, view.workload
+        match plan:
+            case ChangeStatus():
+                written = await writer.update_status(
+                    workload.metadata.key,
+                    lambda newest: plan.change(replace(view, workload=newest)),
+                )
+                if plan.warn is not None:
+                    self._record(written, "Warning", plan.warn.reason, plan.warn.message)
+            case PatchSpec():
+                await writer.patch_spec(workload, {"spec": plan.patch})
+            case Delete():
+                released = await writer.remove_finalizer(workload)
+                await writer.delete(released)
+                self._record(workload, "Normal", "Deleted", plan.message)
+            case ReleaseFinalizer():
+                await writer.remove_finalizer(workload)
+
+    def _wait_for_numbers(self, key: str, view: WorkloadView) -> float:
+        """Seconds until a message may be rewritten of which only the figures changed."""
+        if has_quota(view.workload.status):
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        if is_only_numbers(view):
+            wait = self._explained_at.get(key, float("-inf")) + NUMBERS_SECONDS - now
+            if wait > 0:
+                return wait
+        self._explained_at[key] = now
+        return 0.0
+
+    def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
+        self._context.recorder.event(workload_reference(workload), kind, reason, message)
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        seen = new or old
+        assert seen is not None
+        if new is None or has_quota(new.status):
+            self._explained_at.pop(seen.metadata.key, None)
+        if new is not None:
+            self._reconciler.queue.add(new.metadata.key)
+
+    def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
+        if old is None or new is None or _stance(old) != _stance(new):
+            queue = new or old
+            assert queue is not None
+            store = self._context.informers.workloads.store
+            self._enqueue_all(store.by_index(BY_QUEUE, queue.metadata.key))
+
+    def _on_cluster_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        if old is None or new is None or _queue_stance(old) != _queue_stance(new):
+            queue = new or old
+            assert queue is not None
+            self.enqueue_cluster_queue(queue.metadata.name)
+
+    def _on_priority_class(
+        self, old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None
+    ) -> None:
+        if new is not None and (old is None or old.value != new.value):
+            store = self._context.informers.workloads.store
+            self._enqueue_all(store.by_index(BY_PRIORITY_CLASS, new.metadata.name))
+
+    def _enqueue_all(self, workloads: Iterable[Workload]) -> None:
+        for workload in workloads:
+            self._reconciler.queue.add(workload.metadata.key)
+
+
+def _stance(queue: LocalQueue) -> tuple[str, str, str]:
+    spec = queue.spec
+    return (spec.cluster_queue, spec.stop_policy, queue.metadata.deletion_timestamp)
+
+
+def _queue_stance(queue: ClusterQueue) -> tuple[object, ...]:
+    spec = queue.spec
+    return (
+        spec.stop_policy,
+        spec.admission_checks_strategy,
+        spec.resource_groups,
+        queue.metadata.deletion_timestamp,
+    )

@@ -1,0 +1,42 @@
+"""What to do next about a Workload: the first rule that has an answer gives it. Pure.
+
+The order is that of E-109: what is over comes first, then who may queue, then what holds quota,
+last why the others wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multiqueue.controllers.workload import lifecycle, pending, reserved
+from multiqueue.controllers.workload.plan import Done, WorkloadPlan
+from multiqueue.controllers.workload.view import WorkloadView
+
+Rule = Callable[[WorkloadView], WorkloadPlan | None]
+
+RULES: tuple[Rule, ...] = (
+    lifecycle.end_orphan,
+    lifecycle.keep_finished,
+    lifecycle.leave_deleted,
+    lifecycle.clear_active,
+    lifecycle.evict_inactive,
+    lifecycle.end_backoff,
+    lifecycle.follow_class,
+    # Evictions by checks come after the list is right: a check that was removed evicts nobody.
+    reserved.sync_admission,
+    reserved.reject,
+    reserved.retry,
+    reserved.obey_local_queue,
+    reserved.obey_cluster_queue,
+    reserved.limit_execution,
+    pending.explain_pending,
+)
+
+
+def decide(view: WorkloadView) -> WorkloadPlan:
+    """Return the next step."""
+    for rule in RULES:
+        plan = rule(view)
+        if plan is not None:
+            return plan
+    return Done(requeue_after=lifecycle.backoff_left(view))

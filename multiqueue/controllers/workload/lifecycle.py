@@ -1,0 +1,182 @@
+"""Rules for orphans, finished, deactivated and backed-off Workloads.
+
+Parity: E-105, E-108, E-116, E-117.
+"""
+
+from __future__ import annotations
+
+from multiqueue.api import names
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.workload_state import (
+    deactivate,
+    find,
+    finish,
+    has_quota,
+    is_finished,
+    requeue_at,
+    set_pending,
+    set_requeue_at,
+    set_requeued,
+)
+from multiqueue.controllers.workload.plan import (
+    ChangeStatus,
+    Delete,
+    Done,
+    PatchSpec,
+    ReleaseFinalizer,
+    WorkloadPlan,
+)
+from multiqueue.controllers.workload.view import WorkloadView
+
+DEACTIVATED_MESSAGE = "The workload is deactivated"
+_BACKED_OFF = frozenset({Reason.PODS_READY_TIMEOUT, Reason.ADMISSION_CHECK})
+
+
+def end_orphan(view: WorkloadView) -> WorkloadPlan | None:
+    """A Workload that nobody owns any more ends (E-117); one made by hand has no owner's uid."""
+    metadata = view.workload.metadata
+    if metadata.owner_references:
+        return None
+    if metadata.deletion_timestamp:
+        held = names.RESOURCE_IN_USE in metadata.finalizers
+        return ReleaseFinalizer() if held else Done()
+    if names.JOB_UID not in metadata.labels or not view.options.finish_orphans:
+        return None
+    if is_finished(view.workload.status):
+        return None
+    return ChangeStatus(change=_orphaned)
+
+
+def _orphaned(view: WorkloadView) -> WorkloadStatus:
+    return finish(
+        view.workload.status,
+        Reason.OWNER_NOT_FOUND,
+        "The workload's owner is gone",
+        now=view.now,
+        generation=view.generation,
+    )
+
+
+def keep_finished(view: WorkloadView) -> WorkloadPlan | None:
+    """What is finished changes no more, and goes after the retention time (E-116)."""
+    finished = find(view.workload.status, WorkloadCondition.FINISHED)
+    if finished is None or finished.status != "True":
+        return None
+    retention = view.options.delete_finished_after
+    if retention is None or view.workload.metadata.deletion_timestamp:
+        return Done()
+    left = (finished.transitioned_at + retention - view.now).total_seconds()
+    if left > 0:
+        return Done(requeue_after=left)
+    return Delete(message="Deleted workload: finished retention period expired")
+
+
+def leave_deleted(view: WorkloadView) -> WorkloadPlan | None:
+    """Its job stops first; then the job framework lets it go."""
+    return Done() if view.workload.metadata.deletion_timestamp else None
+
+
+def follow_class(view: WorkloadView) -> WorkloadPlan | None:
+    """Another value of the WorkloadPriorityClass reaches every Workload that has it (E-187)."""
+    priority_class, metadata = view.priority_class, view.workload.metadata
+    if priority_class is None or priority_class.value == view.workload.spec.priority:
+        return None
+    # A manager elsewhere owns the spec of its copy and would take a change for a drift.
+    if names.MULTIKUEUE_ORIGIN in metadata.labels:
+        return None
+    return PatchSpec(patch={"priority": priority_class.value})
+
+
+def clear_active(view: WorkloadView) -> WorkloadPlan | None:
+    """Whoever asks for a deactivation gets it (E-108)."""
+    target = find(view.workload.status, WorkloadCondition.DEACTIVATION_TARGET)
+    if target is None or target.status != "True" or not view.workload.spec.active:
+        return None
+    return PatchSpec(patch={"active": False})
+
+
+def evict_inactive(view: WorkloadView) -> WorkloadPlan | None:
+    """An inactive Workload is evicted, whoever made it so, and waits to be made active."""
+    if view.workload.spec.active:
+        return None
+    return ChangeStatus(change=_deactivated) if _deactivated(view) != _status(view) else Done()
+
+
+def _deactivated(view: WorkloadView) -> WorkloadStatus:
+    status = deactivate(_status(view), now=view.now, generation=view.generation)
+    if has_quota(status):
+        return status
+    return set_pending(
+        status,
+        reason=Reason.DEACTIVATED,
+        message=DEACTIVATED_MESSAGE,
+        now=view.now,
+        generation=view.generation,
+    )
+
+
+def end_backoff(view: WorkloadView) -> WorkloadPlan | None:
+    """What kept an evicted Workload from queueing again is over (E-105).
+
+    Deviates: after a deactivation that had a cause, too; the reference leaves such a Workload
+    parked.
+    """
+    return ChangeStatus(change=_requeued) if _requeue_reason(view) is not None else None
+
+
+def backoff_left(view: WorkloadView) -> float | None:
+    """Seconds until the backoff ends; None where there is none."""
+    at = requeue_at(view.workload.status)
+    if at is None or at <= view.now or has_quota(view.workload.status):
+        return None
+    return (at - view.now).total_seconds()
+
+
+def _requeued(view: WorkloadView) -> WorkloadStatus:
+    status, reason = _status(view), _requeue_reason(view)
+    if reason is None:
+        return status
+    if reason is Reason.BACKOFF_FINISHED:
+        status = set_requeue_at(status, None)
+    return set_requeued(
+        status,
+        value=True,
+        reason=reason,
+        message=_REQUEUED_MESSAGES[reason],
+        now=view.now,
+        generation=view.generation,
+    )
+
+
+_REQUEUED_MESSAGES = {
+    Reason.REACTIVATED: "The workload was reactivated",
+    Reason.BACKOFF_FINISHED: "The workload backoff was finished",
+    Reason.CLUSTER_QUEUE_RESTARTED: "The ClusterQueue was restarted after being stopped",
+    Reason.LOCAL_QUEUE_RESTARTED: "The LocalQueue was restarted after being stopped",
+}
+
+
+def _requeue_reason(view: WorkloadView) -> Reason | None:
+    """Why a Workload with Requeued=False may queue again now, or None."""
+    requeued = find(_status(view), WorkloadCondition.REQUEUED)
+    if requeued is None or requeued.status != "False" or has_quota(_status(view)):
+        return None
+    if requeued.reason.startswith(Reason.DEACTIVATED):
+        return Reason.REACTIVATED
+    if requeued.reason in _BACKED_OFF:
+        at = requeue_at(_status(view))
+        return Reason.BACKOFF_FINISHED if at is None or at <= view.now else None
+    if requeued.reason == Reason.CLUSTER_QUEUE_STOPPED:
+        queue = view.cluster_queue
+        running = queue is not None and queue.spec.stop_policy == "None"
+        return Reason.CLUSTER_QUEUE_RESTARTED if running else None
+    if requeued.reason == Reason.LOCAL_QUEUE_STOPPED:
+        local = view.local_queue
+        running = local is not None and local.spec.stop_policy == "None"
+        return Reason.LOCAL_QUEUE_RESTARTED if running else None
+    return None
+
+
+def _status(view: WorkloadView) -> WorkloadStatus:
+    return view.workload.status

@@ -1,0 +1,87 @@
+"""Rules for Workloads without quota: say why, once, and again only when it is news. Parity: E-114.
+
+A fresh Workload that nothing blocks is not written at all: the scheduler may be about to admit it.
+A message whose numbers move is rewritten at most every few seconds, whatever the cycles say.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from multiqueue.api.conditions import MAX_MESSAGE, Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.workload_checks import applicable_checks, sync_checks
+from multiqueue.api.workload_state import find, has_quota, is_on_hold, set_pending
+from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
+from multiqueue.controllers.workload.view import WorkloadView
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?")
+_BLOCKERS = frozenset(
+    {Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.DEACTIVATED}
+)
+"""Reasons that nobody but this rule takes away again."""
+
+
+class PendingReason(NamedTuple):
+    """Reason and message of QuotaReserved=False."""
+
+    reason: Reason
+    message: str
+
+
+def explain_pending(view: WorkloadView) -> WorkloadPlan | None:
+    """Write why the Workload waits, when that differs from what is written."""
+    if view.admitting or has_quota(view.workload.status) or is_on_hold(view.workload.status):
+        return None
+    if pending_status(view) == view.workload.status:
+        return None
+    return ChangeStatus(change=pending_status)
+
+
+def is_only_numbers(view: WorkloadView) -> bool:
+    """Whether a rewrite would change nothing but figures in the message."""
+    wanted = find_reason(view)
+    present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
+    if wanted is None or present is None:
+        return False
+    return present.reason == wanted.reason and _gist(present.message) == _gist(wanted.message)
+
+
+def _gist(message: str) -> str:
+    """What stays the same while only numbers change."""
+    return _NUMBER.sub("#", message)
+
+
+def pending_status(view: WorkloadView) -> WorkloadStatus:
+    """Return the status with the reason and, where a status is written anyway, the check list."""
+    status = view.workload.status
+    if has_quota(status) or is_on_hold(status):
+        return status
+    wanted = find_reason(view)
+    if wanted is not None:
+        status = set_pending(
+            status,
+            reason=wanted.reason,
+            message=wanted.message[:MAX_MESSAGE],
+            now=view.now,
+            generation=view.generation,
+        )
+    evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
+    if view.cluster_queue is None or not evaluated:
+        return status
+    return sync_checks(status, applicable_checks(view.cluster_queue.spec, None), view.now)
+
+
+def find_reason(view: WorkloadView) -> PendingReason | None:
+    """Return why the Workload waits; None while there is nothing to say yet."""
+    explained = view.explanation
+    if explained is None:
+        return None
+    if explained.reason is not Reason.PENDING_EVALUATION:
+        return PendingReason(explained.reason, explained.message)
+    # Not looked at yet: that is news only where something else is written that is over.
+    present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
+    if present is None or present.reason not in _BLOCKERS:
+        return None
+    return PendingReason(explained.reason, explained.message)

@@ -1,0 +1,58 @@
+"""What a rule of the workload controller may ask for: one write, or to come again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.controllers.workload.view import WorkloadView
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """Nothing to do until something changes, or for so many seconds."""
+
+    requeue_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warn:
+    """A Warning event that goes with a write."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeStatus:
+    """Write the status that a rule wants; the rule is asked again on the newest state.
+
+    ``change`` gives the view's own status where there is nothing to change any more.
+    """
+
+    change: Callable[[WorkloadView], WorkloadStatus]
+    warn: Warn | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchSpec:
+    """Merge-patch the spec."""
+
+    patch: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Delete the Workload: it was kept long enough."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFinalizer:
+    """Let a Workload go that is being deleted."""
+
+
+WorkloadPlan: TypeAlias = Done | ChangeStatus | PatchSpec | Delete | ReleaseFinalizer

@@ -1,0 +1,212 @@
+"""Rules for Workloads that hold quota. Parity: E-107, E-110..E-113."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.workload_checks import (
+    applicable_checks,
+    checks_in,
+    describe_checks,
+    retry_at,
+    sync_checks,
+)
+from multiqueue.api.workload_state import (
+    evict,
+    execution_time_left,
+    has_quota,
+    is_admitted,
+    is_evicted,
+    release_quota,
+    requeue_at,
+    set_requeue_at,
+    sync_admitted,
+    target_deactivation,
+)
+from multiqueue.controllers.workload.plan import ChangeStatus, Done, Warn, WorkloadPlan
+from multiqueue.controllers.workload.view import WorkloadView
+
+Change = Callable[[WorkloadView], WorkloadStatus]
+HOLD_AND_DRAIN = "HoldAndDrain"
+RUNNING = "None"
+
+
+def sync_admission(view: WorkloadView) -> WorkloadPlan | None:
+    """The check list follows the ClusterQueue, and Admitted the checks, in one write."""
+    if not has_quota(view.workload.status):
+        return None
+    return _write_if_different(view, _synced)
+
+
+def _synced(view: WorkloadView) -> WorkloadStatus:
+    status = view.workload.status
+    if not has_quota(status):
+        return status
+    if view.holding is not None:
+        names = applicable_checks(view.holding.spec, status.admission)
+        status = sync_checks(status, names, view.now)
+    if is_evicted(status):
+        return status
+    return sync_admitted(status, now=view.now, generation=view.generation)
+
+
+def reject(view: WorkloadView) -> WorkloadPlan | None:
+    """A Rejected check gives the Workload up (E-112)."""
+    if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.REJECTED):
+        return None
+    rejected = checks_in(view.workload.status, CheckState.REJECTED)
+    message = describe_checks(rejected, CheckState.REJECTED)
+
+    def change(newest: WorkloadView) -> WorkloadStatus:
+        return target_deactivation(
+            newest.workload.status,
+            Reason.ADMISSION_CHECK,
+            message,
+            now=newest.now,
+            generation=newest.generation,
+        )
+
+    if change(view) == view.workload.status:
+        return Done()
+    return ChangeStatus(change=change, warn=Warn(reason="AdmissionCheckRejected", message=message))
+
+
+def retry(view: WorkloadView) -> WorkloadPlan | None:
+    """A check that wants to be tried again sends the Workload back to the queue (E-112)."""
+    if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.RETRY):
+        return None
+    return ChangeStatus(change=_retried)
+
+
+def _retried(view: WorkloadView) -> WorkloadStatus:
+    status = view.workload.status
+    retrying = checks_in(status, CheckState.RETRY)
+    if _is_untouchable(view) or not retrying:
+        return status
+    at, known = retry_at(status), requeue_at(status)
+    if at is not None and at > view.now and (known is None or at > known):
+        status = set_requeue_at(status, at)
+    return evict(
+        status,
+        Reason.ADMISSION_CHECK,
+        describe_checks(retrying, CheckState.RETRY),
+        now=view.now,
+        generation=view.generation,
+    )
+
+
+def obey_local_queue(view: WorkloadView) -> WorkloadPlan | None:
+    """A stopped, missing or terminating LocalQueue takes back what is not running (E-113)."""
+    name, queue = view.workload.spec.queue_name, view.local_queue
+    if queue is None or queue.metadata.deletion_timestamp:
+        gone = f"LocalQueue {name} is terminating or missing"
+        return _give_back(view, Reason.MISCONFIGURED, gone)
+    return _obey(
+        view,
+        queue.spec.stop_policy,
+        Reason.LOCAL_QUEUE_STOPPED,
+        f"LocalQueue {name} is stopped",
+        "The LocalQueue is stopped",
+    )
+
+
+def obey_cluster_queue(view: WorkloadView) -> WorkloadPlan | None:
+    """A stopped, missing or terminating ClusterQueue takes back what is not running (E-113)."""
+    admission, queue = view.workload.status.admission, view.holding
+    if admission is None:
+        return None
+    name = admission.cluster_queue
+    if queue is None or queue.metadata.deletion_timestamp:
+        gone = f"ClusterQueue {name} is terminating or missing"
+        return _give_back(view, Reason.MISCONFIGURED, gone)
+    return _obey(
+        view,
+        queue.spec.stop_policy,
+        Reason.CLUSTER_QUEUE_STOPPED,
+        f"ClusterQueue {name} is stopped",
+        "The ClusterQueue is stopped",
+    )
+
+
+def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
+    """A Workload may run no longer than it said (E-107)."""
+    if _is_untouchable(view):
+        return None
+    left = execution_time_left(view.workload, view.now)
+    if left is None:
+        return None
+    if left.total_seconds() > 0:
+        return Done(requeue_after=left.total_seconds())
+    message = "exceeding the maximum execution time"
+    limit = view.workload.spec.maximum_execution_time_seconds
+
+    def change(newest: WorkloadView) -> WorkloadStatus:
+        status = target_deactivation(
+            newest.workload.status,
+            Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED,
+            message,
+            now=newest.now,
+            generation=newest.generation,
+        )
+        return msgspec.structs.replace(status, accumulated_past_execution_time_seconds=None)
+
+    return ChangeStatus(
+        change=change,
+        warn=Warn(
+            reason=Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED,
+            message=f"The maximum execution time ({limit}s) exceeded",
+        ),
+    )
+
+
+def _obey(
+    view: WorkloadView, policy: str, eviction: Reason, hold_message: str, drain_message: str
+) -> WorkloadPlan | None:
+    if policy == RUNNING or _is_untouchable(view):
+        return None
+    if not is_admitted(view.workload.status):
+        return _give_back(view, Reason.SUSPENDED, hold_message)
+    if policy != HOLD_AND_DRAIN:
+        return None
+
+    def change(newest: WorkloadView) -> WorkloadStatus:
+        if _is_untouchable(newest):
+            return newest.workload.status
+        return evict(
+            newest.workload.status,
+            eviction,
+            drain_message,
+            now=newest.now,
+            generation=newest.generation,
+        )
+
+    return ChangeStatus(change=change)
+
+
+def _give_back(view: WorkloadView, reason: Reason, message: str) -> WorkloadPlan | None:
+    """Take a reservation that is not admitted; no eviction: nothing ran."""
+    if _is_untouchable(view) or is_admitted(view.workload.status):
+        return None
+
+    def change(newest: WorkloadView) -> WorkloadStatus:
+        status = newest.workload.status
+        if _is_untouchable(newest) or is_admitted(status):
+            return status
+        return release_quota(
+            status, reason=reason, message=message, now=newest.now, generation=newest.generation
+        )
+
+    return ChangeStatus(change=change)
+
+
+def _is_untouchable(view: WorkloadView) -> bool:
+    """Whether there is no reservation to take, or an eviction takes it already."""
+    return not has_quota(view.workload.status) or is_evicted(view.workload.status)
+
+
+def _write_if_different(view: WorkloadView, change: Change) -> WorkloadPlan | None:
+    return ChangeStatus(change=change) if change(view) != view.workload.status else None

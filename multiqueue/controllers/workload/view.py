@@ -1,0 +1,59 @@
+"""What the workload controller knows when it decides about one Workload. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
+from multiqueue.engine.explain import Explanation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadOptions:
+    """What the Configuration says about Workloads."""
+
+    delete_finished_after: timedelta | None = None
+    finish_orphans: bool = True
+
+    @classmethod
+    def from_config(cls, config: Configuration) -> WorkloadOptions:
+        """Pick what the rules need."""
+        retention = config.object_retention_policies.workloads
+        return cls(
+            delete_finished_after=retention.after_finished if retention else None,
+            finish_orphans=config.gates.enabled(Gate.FINISH_ORPHANED_WORKLOADS),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadView:
+    """One Workload and what its fate depends on.
+
+    Attributes:
+        workload: The Workload as last seen.
+        local_queue: The queue it asks for, where it exists.
+        cluster_queue: The one behind that queue, where it exists.
+        holding: The ClusterQueue whose quota it holds, where it exists; may be another one.
+        priority_class: The WorkloadPriorityClass that it refers to, where it exists.
+        explanation: Why it waits, as the engine has it; None where it does not.
+        admitting: Whether its admission is being written right now.
+        options: The Configuration.
+        now: The time.
+    """
+
+    workload: Workload
+    local_queue: LocalQueue | None = None
+    cluster_queue: ClusterQueue | None = None
+    holding: ClusterQueue | None = None
+    priority_class: WorkloadPriorityClass | None = None
+    explanation: Explanation | None = None
+    admitting: bool = False
+    options: WorkloadOptions = WorkloadOptions()
+    now: datetime
+
+    @property
+    def generation(self) -> int:
+        """Generation of the Workload, for its conditions."""
+        return self.workload.metadata.generation

@@ -1,0 +1,42 @@
+"""The built-in job kinds: one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multiqueue.api.config import Configuration
+from multiqueue.jobs.batch_job.integration import BatchJob
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.jobs.framework.integration import Integration
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.registry import IntegrationRegistry
+
+INTEGRATIONS: dict[str, Callable[[], Integration]] = {
+    "batch/job": BatchJob,
+}
+ADAPTERS: dict[str, Callable[[], MultiKueueAdapter]] = {
+    "batch/job": BatchJobAdapter,
+}
+
+
+class UnknownFrameworkError(Exception):
+    """The Configuration names a job kind that is not built in."""
+
+
+def build_registry(config: Configuration) -> IntegrationRegistry:
+    """Return the integrations that the Configuration enables, in its order.
+
+    Raises:
+        UnknownFrameworkError: it names one that does not exist.
+    """
+    names = config.integrations.frameworks
+    for name in names:
+        if name not in INTEGRATIONS:
+            known = ", ".join(sorted(INTEGRATIONS))
+            raise UnknownFrameworkError(
+                f'integrations.frameworks: "{name}" is not supported; known are: {known}'
+            )
+    return IntegrationRegistry(
+        integrations=[INTEGRATIONS[name]() for name in names],
+        adapters=[ADAPTERS[name]() for name in names if name in ADAPTERS],
+    )
