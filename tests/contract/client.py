@@ -139,9 +139,10 @@ class Api:
 
     async def until(self, path: str, holds: Any) -> Answer:
         """Ask again until the answer is as wanted."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while not holds(answer := await self.send("GET", path)):
-                await asyncio.sleep(0.02)
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while not holds(answer := await self.send("GET", path)):
+            assert asyncio.get_running_loop().time() < deadline, answer
+            await asyncio.sleep(0.02)
         return answer
 
 

@@ -167,7 +167,7 @@ async def test_lists_and_objects_as_tables(api: Api, jobs: str) -> None:
     headers = {"Accept": TABLE}
     table = await api.get(jobs, headers=headers)
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert [column["name"] for column in table["columnDefinitions"]][0] == "Name"
+    assert table["columnDefinitions"][0]["name"] == "Name"
     assert table["rows"][0]["cells"][0] == "a"
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
     assert table["metadata"]["resourceVersion"]
