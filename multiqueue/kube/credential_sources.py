@@ -214,9 +214,12 @@ def _read_file(path: str | None) -> bytes | None:
     if not path:
         return None
     try:
-        return Path(path).read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise CredentialsError(f'kubeconfig: file "{path}": {error.strerror}') from error
+    if not content:
+        raise CredentialsError(f'kubeconfig: file "{path}" is empty')
+    return content
 
 
 def _decode_base64(entry: Mapping[str, Any], key: str) -> bytes | None:
@@ -225,9 +228,12 @@ def _decode_base64(entry: Mapping[str, Any], key: str) -> bytes | None:
         return None
     try:
         # Strictly: a garbled CA must not become no CA, which would trust the system's.
-        return base64.b64decode("".join(value.split()), validate=True)
-    except binascii.Error:
+        decoded = base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError):
         raise CredentialsError(f"kubeconfig: {key} is not base64") from None
+    if not decoded:
+        raise CredentialsError(f"kubeconfig: {key} is empty")
+    return decoded
 
 
 def _without(entry: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

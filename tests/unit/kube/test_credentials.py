@@ -108,6 +108,8 @@ GOOD = kubeconfig(SERVER, {}, {"token": SECRET})
             kubeconfig("https://h", {"certificate-authority-data": "%%%"}, {"token": SECRET}),
             "certificate-authority-data is not base64",
         ),
+        (kubeconfig(SERVER, {"certificate-authority-data": " "}, {"token": SECRET}), "is empty"),
+        (kubeconfig(SERVER, {"certificate-authority-data": "ä"}, {"token": SECRET}), "not base64"),
         (kubeconfig(SERVER, {"proxy-url": 1}, {"token": SECRET}), "proxy-url is not a string"),
         (kubeconfig(SERVER, {}, {"token": {"a": SECRET}}), "token is not a string"),
     ],
@@ -146,6 +148,13 @@ def test_files_are_merged_as_kubectl_does(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CredentialsError, match=r"missing.*no such file"):
         load_files(str(tmp_path / "missing"))
+
+
+async def test_an_empty_ca_file_does_not_mean_the_systems_cas(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("")
+    config = kubeconfig("https://h", {"certificate-authority": str(tmp_path / "ca.crt")}, {})
+    with pytest.raises(CredentialsError, match="is empty"):
+        await Credentials.from_kubeconfig_dict(config, allow_files=True)
 
 
 async def test_a_file_is_read_again_after_a_401(tmp_path: Path) -> None:

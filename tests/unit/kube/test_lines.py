@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.kube.backoff import Backoff
@@ -9,6 +9,7 @@ from multiqueue.kube.errors import ApiError, build_api_error
 from multiqueue.kube.transport import LineSplitter, parse_warnings
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.binary(max_size=8).map(lambda b: b.replace(b"x", b"\n"))))
 def test_lines_do_not_depend_on_how_the_stream_was_cut(chunks: list[bytes]) -> None:
     splitter = LineSplitter()
@@ -32,6 +33,7 @@ def test_texts_of_a_warning_header(header: str, want: list[str]) -> None:
     assert parse_warnings(header) == want
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.integers(100, 599), st.binary() | st.sampled_from([b"[]", b"null", b'"x"', b"{}"]))
 def test_any_error_body_becomes_an_error(status: int, body: bytes) -> None:
     error = build_api_error(status, body, request="GET pods")

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import orjson
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.kube.client import ObjectList
@@ -148,6 +148,7 @@ def version(obj: Any) -> int:
     return int(obj["metadata"]["resourceVersion"])
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from(["own", "other", "delete"])), max_size=12

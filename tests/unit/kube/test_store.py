@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.kube.store import ObjectKeyAndVersion, Store, identify, parse_version
@@ -31,6 +31,7 @@ def test_an_index_that_does_not_exist_is_a_mistake() -> None:
         Store[str]({}).by_index("nope", "x")
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.sets(st.sampled_from("xyz")))))
 def test_an_index_always_agrees_with_the_objects(steps: list[tuple[str, set[str] | None]]) -> None:
     store: Store[set[str]] = Store({"label": by_labels})

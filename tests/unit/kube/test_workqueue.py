@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.kube.workqueue import WorkQueue
@@ -97,6 +97,7 @@ async def test_a_cancelled_wait_loses_no_key() -> None:
     assert await take(queue) == "a"
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), max_size=30))
 def test_every_added_key_is_worked_on_afterwards_and_never_twice_at_once(
     steps: list[tuple[str, int]],

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import prometheus_client
+import pytest
+from prometheus_client import Histogram, generate_latest
+
+from multiqueue.observability.metrics import Metrics
+
+
+def series(metrics: Metrics, prefix: str) -> list[str]:
+    text = generate_latest(metrics.registry).decode()
+    return [line for line in text.splitlines() if line.startswith(prefix)]
+
+
+def test_names_labels_and_buckets_are_kueues() -> None:
+    got = {row.name: row.labels for row in Metrics.rows() if not row.name.startswith("multiqueue_")}
+    cq, role = "cluster_queue", "replica_role"
+    quota = ("cohort", cq, "flavor", "resource", role)
+    assert got == {
+        "kueue_build_info": (
+            "git_version",
+            "git_commit",
+            "build_date",
+            "go_version",
+            "compiler",
+            "platform",
+        ),
+        "kueue_admission_attempts_total": ("result", role),
+        "kueue_admission_attempt_duration_seconds": ("result", role),
+        "kueue_pending_workloads": (cq, "status", role),
+        "kueue_quota_reserved_workloads_total": (cq, "priority_class", role),
+        "kueue_quota_reserved_wait_time_seconds": (cq, "priority_class", role),
+        "kueue_admitted_workloads_total": (cq, "priority_class", role),
+        "kueue_admission_wait_time_seconds": (cq, "priority_class", role),
+        "kueue_evicted_workloads_total": (
+            cq,
+            "reason",
+            "underlying_cause",
+            "priority_class",
+            role,
+        ),
+        "kueue_finished_workloads_total": (cq, "priority_class", role),
+        "kueue_reserving_active_workloads": (cq, role),
+        "kueue_admitted_active_workloads": (cq, role),
+        "kueue_cluster_queue_status": (cq, "status", role),
+        "kueue_cluster_queue_resource_reservation": quota,
+        "kueue_cluster_queue_resource_usage": quota,
+        "kueue_cluster_queue_nominal_quota": quota,
+        "multikueue_workloads_dispatched_total": (cq, "cluster", role),
+        "multikueue_workloads_admitted_total": (cq, "cluster", role),
+    }
+
+
+def test_wait_times_have_kueues_buckets() -> None:
+    metric = Metrics().admission_wait_time_seconds.metric
+    assert isinstance(metric, Histogram)
+    bounds = metric._kwargs["buckets"]
+    assert bounds[:4] == (1.0, 2.5, 5.0, 10.0)
+    assert len(bounds) == 16
+
+
+def test_the_name_of_a_row_is_the_name_of_its_attribute() -> None:
+    for attribute, row in vars(Metrics).items():
+        if row in Metrics.rows():
+            assert row.name.removeprefix("kueue_").removeprefix("multiqueue_") == attribute
+
+
+def test_a_metric_is_counted_under_its_labels_and_our_role() -> None:
+    metrics = Metrics(role="leader")
+    metrics.pending_workloads.child("team-a", "active").set(3)
+    metrics.admitted_workloads_total.child("team-a", "high").inc()
+    assert series(metrics, "kueue_pending") == [
+        'kueue_pending_workloads{cluster_queue="team-a",replica_role="leader",status="active"} 3.0'
+    ]
+    assert series(metrics, "kueue_admitted_workloads_total") == [
+        (
+            'kueue_admitted_workloads_total{cluster_queue="team-a",priority_class="high",'
+            'replica_role="leader"} 1.0'
+        )
+    ]
+
+
+def test_a_child_is_looked_up_once() -> None:
+    family = Metrics().pending_workloads
+    assert family.child("a", "active") is family.child("a", "active")
+
+
+def test_wrong_labels_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="label"):
+        Metrics().pending_workloads.child("only-one")
+
+
+def test_two_processes_in_one_share_nothing() -> None:
+    one, two = Metrics(), Metrics()
+    one.events_dropped_total.child().inc()
+    assert series(two, "multiqueue_events_dropped_total") == ["multiqueue_events_dropped_total 0.0"]
+    assert b"kueue" not in generate_latest(prometheus_client.REGISTRY)
+
+
+def test_a_deleted_queue_leaves_no_series() -> None:
+    metrics = Metrics()
+    for queue in ("a", "b"):
+        metrics.pending_workloads.child(queue, "active").set(1)
+        metrics.cluster_queue_nominal_quota.child("", queue, "f", "cpu").set(1)
+    metrics.forget("cluster_queue", "a")
+    left = "\n".join(series(metrics, "kueue_"))
+    assert 'cluster_queue="a"' not in left
+    assert left.count('cluster_queue="b"') == 2
+    metrics.pending_workloads.child("a", "active").set(2)
+    assert 'cluster_queue="a"' in "\n".join(series(metrics, "kueue_pending"))
+
+
+def test_a_new_role_takes_gauges_along_and_keeps_what_was_counted() -> None:
+    metrics = Metrics(role="follower")
+    metrics.pending_workloads.child("a", "active").set(1)
+    metrics.admitted_workloads_total.child("a", "").inc()
+    metrics.change_role("leader")
+    metrics.admitted_workloads_total.child("a", "").inc()
+    assert series(metrics, "kueue_pending_workloads{") == []
+    assert [line.rsplit(" ", 1)[1] for line in series(metrics, "kueue_admitted_workloads_")] == [
+        "1.0",
+        "1.0",
+    ]
+
+
+def test_what_the_kube_layer_tells_is_counted() -> None:
+    metrics = Metrics()
+    outcome = SimpleNamespace(method="PATCH", resource="workloads", status=200, seconds=0.003)
+    metrics.request_observer("worker-a")(outcome)
+    metrics.watch_observer("workloads")("gone")
+    metrics.observe_reconcile("jobs", "success", 0.1)
+    limiter = SimpleNamespace(rate=50.0, in_flight=3)
+    metrics.watch_limiter(limiter)
+    limiter.rate = 25.0
+    assert series(metrics, "multiqueue_api_requests_total") == [
+        (
+            'multiqueue_api_requests_total{cluster="worker-a",code="200",method="PATCH",'
+            'resource="workloads"} 1.0'
+        )
+    ]
+    assert series(metrics, "multiqueue_watch_restarts_total") == [
+        'multiqueue_watch_restarts_total{cluster="",reason="gone",resource="workloads"} 1.0'
+    ]
+    assert series(metrics, "multiqueue_api_rate_limit") == [
+        'multiqueue_api_rate_limit{cluster=""} 25.0'
+    ]
+    assert series(metrics, "multiqueue_reconciles_total") == [
+        'multiqueue_reconciles_total{outcome="success",reconciler="jobs"} 1.0'
+    ]
+
+
+def test_creation_times_are_not_exported() -> None:
+    metrics = Metrics()
+    metrics.admitted_workloads_total.child("a", "").inc()
+    assert "_created" not in generate_latest(metrics.registry).decode()
