@@ -6,17 +6,19 @@ import orjson
 from aiohttp import web
 
 from multiqueue.apiserver import discovery, openapi
-from multiqueue.apiserver.kinds import JsonObject, Registry
+from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.plane import ControlPlane
 
 HEALTH_CHECKS = ("ping", "storage", "poststarthook/crd-informer-synced")
 JSON = "application/json"
 
 
 class MetaHandlers:
-    """Answers from the registry alone."""
+    """Answers from what is served, not from what is stored."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._registry = plane.registry
 
     def answer(
         self, path: str, http: web.BaseRequest, query: Mapping[str, str]
@@ -25,7 +27,7 @@ class MetaHandlers:
         parts = path.strip("/").split("/")
         match parts:
             case ["healthz" | "readyz" | "livez" as name, *checks]:
-                return _health(name, checks, query)
+                return self._health(name, checks, query)
             case ["version"]:
                 return _json(discovery.server_version())
             case ["openapi", *rest]:
@@ -84,6 +86,21 @@ class MetaHandlers:
         document = openapi.document(self._registry, path)
         return None if document is None else _bytes(document, headers)
 
+    def _health(
+        self, name: str, checks: list[str], query: Mapping[str, str]
+    ) -> web.Response | None:
+        wanted = "/".join(checks)
+        if wanted and wanted not in HEALTH_CHECKS:
+            return None
+        broken = {"storage"} if self._plane.store.failed and name != "livez" else set()
+        if not broken and (wanted or "verbose" not in query):
+            return web.Response(text="ok")
+        shown = [wanted] if wanted else HEALTH_CHECKS
+        lines = [f"[-]{each} failed" if each in broken else f"[+]{each} ok" for each in shown]
+        ok = broken.isdisjoint(shown)
+        lines.append(f"{name} check {'passed' if ok else 'failed'}\n")
+        return web.Response(text="\n".join(lines), status=200 if ok else 500)
+
     def _paths(self) -> list[str]:
         paths = [
             "/api",
@@ -100,15 +117,6 @@ class MetaHandlers:
             paths.append(f"/apis/{group}")
             paths += [f"/apis/{group}/{version}" for version in self._registry.versions(group)]
         return sorted(paths)
-
-
-def _health(name: str, checks: list[str], query: Mapping[str, str]) -> web.Response | None:
-    if checks:
-        return web.Response(text="ok") if "/".join(checks) in HEALTH_CHECKS else None
-    if "verbose" not in query:
-        return web.Response(text="ok")
-    lines = [f"[+]{check} ok" for check in HEALTH_CHECKS]
-    return web.Response(text="\n".join([*lines, f"{name} check passed", ""]))
 
 
 def _json(document: JsonObject | None, content_type: str = JSON) -> web.Response | None:

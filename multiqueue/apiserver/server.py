@@ -95,7 +95,7 @@ class ApiServer:
         plane = self._plane = self._build_plane()
         self._start_controllers(plane, saved)
         await self._create_initial_objects(plane)
-        handlers = Handlers(plane, MetaHandlers(plane.registry))
+        handlers = Handlers(plane, MetaHandlers(plane))
         self._web = web.Server(
             handlers, request_factory=make_request, handler_cancellation=True, access_log=None
         )
@@ -109,6 +109,7 @@ class ApiServer:
         if self._plane is not None:
             self._plane.store.close_watches()
         if self._web is not None:
+            self._web.pre_shutdown()  # idle connections end, others after their request
             await self._web.shutdown(SHUTDOWN_SECONDS)
         for task in self._tasks:
             task.cancel()

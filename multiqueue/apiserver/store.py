@@ -119,6 +119,11 @@ class Store:
         """Begin to keep changes."""
         self._storage.start(self._on_durable, self._on_failure)
 
+    @property
+    def failed(self) -> bool:
+        """Whether the storage broke: reads go on, writes do not."""
+        return self._failure is not None
+
     # ------------------------------------------------------------------ reading
     def collection(self, key: GroupPlural) -> Collection:
         """The collection of a kind, made when first asked for."""
