@@ -1,4 +1,4 @@
-"""Defaults and rules of batch/v1 Jobs. Pure: the webhooks ask here, and without them the reconciler.
+"""Defaults and rules of batch/v1 Jobs, for webhooks and, where there are none, the reconciler.
 
 Parity: spec inventory section 9 (job webhooks), M-136.
 Deviates: a queued Job that requests an extended resource without a limit gets the limit from the

@@ -1,0 +1,116 @@
+"""Where the certificate of the webhook server comes from: a Secret that we manage, or files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock
+from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
+from multiqueue.kube.resources import SECRETS
+from multiqueue.webhooks.certificates import Bundle, decode_secret, encode_secret, renew_bundle
+
+ATTEMPTS = 5
+"""Replicas that start together race for the Secret; each round one of them wins."""
+
+log = structlog.get_logger(component="webhooks")
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """What the server shows, and the authority that clients should trust; PEM.
+
+    An empty authority means that somebody else tells clients.
+    """
+
+    certificate: bytes
+    key: bytes
+    authority: bytes
+
+
+class CertificateSource(Protocol):
+    """Gives the current certificate, renewed if it has to be."""
+
+    async def load(self) -> Serving:
+        """Return the certificate to serve with now."""
+
+
+class SecretCertificates:
+    """Our own authority, shared by all replicas through a Secret (internalCertManagement)."""
+
+    def __init__(
+        self, client: KubeClient, clock: Clock, *, namespace: str, name: str, hosts: Sequence[str]
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace = namespace
+        self._name = name
+        self._hosts = tuple(hosts)
+
+    async def load(self) -> Serving:
+        """Read the Secret; create or renew it where that is due.
+
+        Raises:
+            KubeError: the API server cannot be asked.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                bundle = await self._load_once()
+            except (AlreadyExists, Conflict):
+                await asyncio.sleep(0.05 * (attempt + 1))  # another replica wrote; read its work
+                continue
+            return Serving(bundle.certificate, bundle.certificate_key, bundle.authority)
+        raise RuntimeError(
+            f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times in a row"
+        )
+
+    async def _load_once(self) -> Bundle:
+        now = self._clock.now()
+        try:
+            secret = await self._client.get(SECRETS, self._name, namespace=self._namespace)
+        except NotFound:
+            bundle = renew_bundle(None, self._hosts, now)
+            wanted = encode_secret(bundle, namespace=self._namespace, name=self._name)
+            await self._client.create(SECRETS, wanted, namespace=self._namespace)
+            log.info("webhook certificate created", hosts=self._hosts)
+            return bundle
+        known = decode_secret(secret)
+        bundle = renew_bundle(known, self._hosts, now)
+        if bundle != known:
+            data = encode_secret(bundle, namespace=self._namespace, name=self._name)["data"]
+            patch = {
+                "metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]},
+                "data": data,
+            }
+            await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
+            log.info("webhook certificate renewed", hosts=self._hosts)
+        return bundle
+
+
+class FileCertificates:
+    """Files that somebody else keeps fresh, such as cert-manager (internalCertManagement off)."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def load(self) -> Serving:
+        """Read the files.
+
+        Raises:
+            OSError: certificate or key cannot be read.
+        """
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Serving:
+        authority = self._directory / "ca.crt"
+        return Serving(
+            certificate=(self._directory / "tls.crt").read_bytes(),
+            key=(self._directory / "tls.key").read_bytes(),
+            authority=authority.read_bytes() if authority.exists() else b"",
+        )

@@ -1,0 +1,188 @@
+"""A certificate authority of our own and the serving certificate of the webhooks. Pure, now given.
+
+Kept together as one `Bundle`, in a Secret with the keys that upstream uses. A bundle's authority
+may list an older certificate after the current one, so that a rotation never breaks a connection.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+SERVING_LIFETIME = timedelta(days=365)
+CLOCK_SKEW = timedelta(hours=1)
+"""Certificates begin this much before now: clocks of API servers are not ours."""
+MAX_AUTHORITIES = 2
+"""The current certificate and the one before it."""
+
+_KEYS = {
+    "authority": "ca.crt",
+    "authority_key": "ca.key",
+    "certificate": "tls.crt",
+    "certificate_key": "tls.key",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bundle:
+    """PEM texts: authority certificates (current first), their key, serving certificate and key."""
+
+    authority: bytes
+    authority_key: bytes
+    certificate: bytes
+    certificate_key: bytes
+
+
+def create_bundle(hosts: Sequence[str], now: datetime) -> Bundle:
+    """Return a new authority and a certificate of it for these host names and addresses."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "multiqueue-webhook-ca")])
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    authority = certificate.public_bytes(serialization.Encoding.PEM)
+    return _issue(authority, _private_pem(key), hosts, now)
+
+
+def renew_bundle(bundle: Bundle | None, hosts: Sequence[str], now: datetime) -> Bundle:
+    """Return a bundle that is good for these hosts and has most of its life before it.
+
+    The same bundle if it still is; a new certificate of the same authority if that is good; else a
+    new authority, with the old one trusted beside it.
+    """
+    if bundle is None:
+        return create_bundle(hosts, now)
+    try:
+        authority = x509.load_pem_x509_certificates(bundle.authority)[0]
+        if _remaining(authority, now) < 1 / 3:
+            fresh = create_bundle(hosts, now)
+            return Bundle(
+                authority=fresh.authority + _first_certificates(bundle.authority),
+                authority_key=fresh.authority_key,
+                certificate=fresh.certificate,
+                certificate_key=fresh.certificate_key,
+            )
+        serving = x509.load_pem_x509_certificate(bundle.certificate)
+        if _remaining(serving, now) < 1 / 3 or not set(hosts) <= set(_hosts_of(serving)):
+            return _issue(bundle.authority, bundle.authority_key, hosts, now)
+        serving.verify_directly_issued_by(authority)
+        serialization.load_pem_private_key(bundle.certificate_key, password=None)
+    except (ValueError, TypeError, IndexError, x509.ExtensionNotFound, InvalidSignature):
+        return create_bundle(hosts, now)  # unreadable or mixed up: somebody edited the Secret
+    return bundle
+
+
+def encode_secret(bundle: Bundle, *, namespace: str, name: str) -> dict[str, Any]:
+    """Return the Secret that keeps a bundle."""
+    data = {key: base64.b64encode(getattr(bundle, field)).decode() for field, key in _KEYS.items()}
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/name": "multiqueue"},
+        },
+        "type": "Opaque",
+        "data": data,
+    }
+
+
+def decode_secret(secret: Mapping[str, Any]) -> Bundle | None:
+    """Return the bundle in a Secret; None where it has none yet, or not a whole one."""
+    data = secret.get("data") or {}
+    try:
+        fields = {field: base64.b64decode(data[key]) for field, key in _KEYS.items()}
+    except (KeyError, TypeError, binascii.Error):
+        return None
+    return Bundle(**fields) if all(fields.values()) else None
+
+
+def _issue(authority: bytes, authority_key: bytes, hosts: Sequence[str], now: datetime) -> Bundle:
+    issuer = x509.load_pem_x509_certificates(authority)[0]
+    issuer_key = serialization.load_pem_private_key(authority_key, password=None)
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the authority's key is not one of ours")
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])]))
+        .issuer_name(issuer.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(min(now + SERVING_LIFETIME, issuer.not_valid_after_utc))
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
+        )
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            critical=False,
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return Bundle(
+        authority=authority,
+        authority_key=authority_key,
+        certificate=certificate.public_bytes(serialization.Encoding.PEM),
+        certificate_key=_private_pem(key),
+    )
+
+
+def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _first_certificates(pem: bytes) -> bytes:
+    certificates = x509.load_pem_x509_certificates(pem)[: MAX_AUTHORITIES - 1]
+    return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in certificates)
+
+
+def _remaining(certificate: x509.Certificate, now: datetime) -> float:
+    """The share of a certificate's life that is left; negative once it ended."""
+    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return (end - now) / (end - begin)
+
+
+def _hosts_of(certificate: x509.Certificate) -> list[str]:
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return [str(name.value) for name in names]
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

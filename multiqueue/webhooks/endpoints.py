@@ -1,0 +1,120 @@
+"""What each webhook answers. Pure: queues are looked up in memory, nothing is written.
+
+All of them are safe for dry runs, because none has effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.conversion import convert
+from multiqueue.api.names import V1BETA1, V1BETA2
+from multiqueue.api.validation import RULES
+from multiqueue.jobs.batch_job.webhook import (
+    QueueLookup,
+    default_job,
+    validate_job_create,
+    validate_job_update,
+)
+from multiqueue.webhooks.review import Request, Verdict
+
+Handler = Callable[[Request], Verdict]
+
+MUTATED_KINDS = ("ClusterQueue", "ResourceFlavor", "Workload")
+VALIDATED_KINDS = (
+    "AdmissionCheck",
+    "ClusterQueue",
+    "Cohort",
+    "LocalQueue",
+    "MultiKueueCluster",
+    "MultiKueueConfig",
+    "ResourceFlavor",
+    "Topology",
+    "Workload",
+)
+MUTATE_JOB = "/mutate-batch-v1-job"
+VALIDATE_JOB = "/validate-batch-v1-job"
+
+
+def mutate_path(kind: str) -> str:
+    """Path of the mutating endpoint of one of our kinds, as upstream names it."""
+    return f"/mutate-kueue-x-k8s-io-v1beta2-{kind.lower()}"
+
+
+def validate_path(kind: str) -> str:
+    """Path of the validating endpoint of one of our kinds."""
+    return f"/validate-kueue-x-k8s-io-v1beta2-{kind.lower()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Every endpoint, over one view of the queues."""
+
+    lookup: QueueLookup
+    config: Configuration
+
+    def table(self) -> Mapping[str, Handler]:
+        """Return the handler of each path."""
+        handlers: dict[str, Handler] = {
+            MUTATE_JOB: self.mutate_job,
+            VALIDATE_JOB: self.validate_job,
+        }
+        handlers.update({mutate_path(kind): self.mutate_kind for kind in MUTATED_KINDS})
+        handlers.update({validate_path(kind): self.validate_kind for kind in VALIDATED_KINDS})
+        return handlers
+
+    def mutate_job(self, request: Request) -> Verdict:
+        """Queue, suspend and delegate a new Job."""
+        if request.operation != "CREATE" or request.subresource:
+            return Verdict()
+        job = _with_namespace(request)
+        result = default_job(job, self.lookup, self.config)
+        changed = result.job
+        if job is not request.obj:  # the namespace was only implied
+            changed["metadata"].pop("namespace", None)
+        return Verdict(changed=changed, warnings=result.warnings)
+
+    def validate_job(self, request: Request) -> Verdict:
+        """Refuse Jobs that could never be queued, and changes of what is under way."""
+        if request.subresource or _is_leaving(request):
+            return Verdict()
+        if request.operation == "CREATE":
+            return Verdict(errors=validate_job_create(request.obj, self.config.gates))
+        return Verdict(errors=validate_job_update(request.obj, request.old, self.config.gates))
+
+    def mutate_kind(self, request: Request) -> Verdict:
+        """Default one of our objects, whatever its version."""
+        if request.subresource or _is_leaving(request):
+            return Verdict()
+        rules = RULES[request.kind]
+        if request.obj.get("apiVersion") != V1BETA1:
+            return Verdict(changed=rules.default(request.obj, gates=self.config.gates))
+        hub = rules.default(convert(request.obj, V1BETA2), gates=self.config.gates)
+        return Verdict(changed=convert(hub, V1BETA1))
+
+    def validate_kind(self, request: Request) -> Verdict:
+        """Check one of our objects by the rules of its kind."""
+        if request.operation == "DELETE" or _is_leaving(request):
+            return Verdict()
+        rules = RULES[request.kind]
+        new = convert(request.obj, V1BETA2)
+        if request.operation == "CREATE":
+            errors = rules.validate_create(new, self.config.gates)
+        else:
+            errors = rules.validate_update(new, convert(request.old, V1BETA2), self.config.gates)
+        warnings = [] if request.subresource else rules.warn(new)
+        return Verdict(errors=errors, warnings=warnings)
+
+
+def _is_leaving(request: Request) -> bool:
+    """Nothing may keep a deleted object from losing its finalizers."""
+    return bool((request.obj.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _with_namespace(request: Request) -> dict[str, object]:
+    metadata = request.obj.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("namespace"):
+        return request.obj
+    return {**request.obj, "metadata": {**metadata, "namespace": request.namespace}}

@@ -1,0 +1,105 @@
+"""The HTTPS server of the webhooks. Handlers are synchronous and read memory only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from multiqueue.webhooks.certificate_source import Serving
+from multiqueue.webhooks.endpoints import Handler
+from multiqueue.webhooks.review import MalformedReviewError, read_review, write_review
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+"""Twice the largest request of an API server, for the old object beside the new one."""
+SHUTDOWN_SECONDS = 5.0
+SLOW_SECONDS = 0.1
+
+log = structlog.get_logger(component="webhooks")
+
+
+class WebhookServer:
+    """Answers AdmissionReviews. The certificate can change while connections are open."""
+
+    def __init__(self, handlers: Mapping[str, Handler], *, host: str, port: int) -> None:
+        self._handlers = dict(handlers)
+        self._host = host
+        self._port = port
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._runner: web.AppRunner | None = None
+        self._shown = b""
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, once started."""
+        return self._port
+
+    def show(self, serving: Serving) -> None:
+        """Use this certificate from the next connection on."""
+        if serving.certificate == self._shown:
+            return
+        with tempfile.TemporaryDirectory(prefix="multiqueue-") as folder:  # ssl reads files only
+            path = Path(folder) / "serving.pem"
+            path.touch(mode=0o600)
+            path.write_bytes(serving.certificate + b"\n" + serving.key)
+            self._context.load_cert_chain(path)
+        self._shown = serving.certificate
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the port is taken.
+        """
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_post("/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host or None, self._port, ssl_context=self._context)
+        await site.start()
+        if not self._port:
+            self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close."""
+        if self._runner is not None:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await self._runner.cleanup()
+            self._runner = None
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        handler = self._handlers.get(request.path)
+        if handler is None:
+            return web.Response(status=404, text=f"no webhook at {request.path}")
+        body = await request.read()
+        started = time.perf_counter()
+        try:
+            review = read_review(body)
+        except MalformedReviewError as error:
+            return web.Response(status=400, text=str(error))
+        try:
+            verdict = handler(review)
+        except Exception:  # a bug in a rule must not take the server down; the policy decides
+            log.exception("webhook failed", path=request.path, kind=review.kind, name=review.name)
+            return web.Response(status=500, text="internal error; see the manager's log")
+        answer = write_review(review, verdict)
+        seconds = time.perf_counter() - started
+        log.debug(
+            "reviewed",
+            path=request.path,
+            operation=review.operation,
+            object=f"{review.namespace}/{review.name}",
+            allowed=not verdict.errors,
+            seconds=round(seconds, 6),
+        )
+        if seconds > SLOW_SECONDS:
+            log.warning("slow webhook", path=request.path, seconds=round(seconds, 3))
+        return web.Response(body=answer, content_type="application/json")

@@ -1,0 +1,137 @@
+"""Assembly of the webhooks: certificate, server and registration as one `Runnable`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import structlog
+
+from multiqueue.api.config import Configuration
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.errors import KubeError
+from multiqueue.webhooks.certificate_source import (
+    CertificateSource,
+    FileCertificates,
+    SecretCertificates,
+    Serving,
+)
+from multiqueue.webhooks.endpoints import Endpoints
+from multiqueue.webhooks.lookup import InformerLookup
+from multiqueue.webhooks.registration import Address, Registrar
+from multiqueue.webhooks.server import WebhookServer
+
+CHECK_SECONDS = 300.0
+"""How often certificate and registration are looked after."""
+RETRY_SECONDS = 5.0
+LOOPBACK = "127.0.0.1"
+_ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
+
+log = structlog.get_logger(component="webhooks")
+
+
+def build_webhooks(
+    context: ManagerContext, *, environment: Mapping[str, str] = os.environ
+) -> WebhookService:
+    """Build the webhooks of a manager.
+
+    In a cluster they are reached through the Service of the configuration; elsewhere, or with a
+    ``webhook.host`` of its own, through a URL on that host.
+    """
+    config = context.config
+    by_url = is_reached_by_url(config, environment)
+    host = config.webhook.host
+    if by_url and host in _ANY_HOST:
+        host = LOOPBACK
+    source: CertificateSource
+    if config.internal_cert_management.enable:
+        source = SecretCertificates(
+            context.client,
+            context.clock,
+            namespace=config.namespace,
+            name=config.internal_cert_management.webhook_secret_name,
+            hosts=serving_hosts(config, host if by_url else ""),
+        )
+    else:
+        source = FileCertificates(Path(config.webhook.cert_dir))
+    return WebhookService(context, source, host=host, by_url=by_url)
+
+
+def is_reached_by_url(config: Configuration, environment: Mapping[str, str]) -> bool:
+    """Whether the API server has to be told a URL: there is no Service in front of us."""
+    if config.webhook.host not in _ANY_HOST:
+        return True
+    return not environment.get("KUBERNETES_SERVICE_HOST")
+
+
+def serving_hosts(config: Configuration, host: str) -> Sequence[str]:
+    """Names that the certificate must be good for, the first one its subject."""
+    service = f"{config.internal_cert_management.webhook_service_name}.{config.namespace}"
+    names = [f"{service}.svc", f"{service}.svc.cluster.local", service]
+    return [*names, host] if host else names
+
+
+class WebhookService:
+    """Serves reviews, and keeps certificate and registration as they should be."""
+
+    name = "webhooks"
+
+    def __init__(
+        self, context: ManagerContext, source: CertificateSource, *, host: str, by_url: bool
+    ) -> None:
+        self._context = context
+        self._source = source
+        self._host = host
+        self._by_url = by_url
+        self._lookup = InformerLookup(context.informers)
+        endpoints = Endpoints(self._lookup, context.config)
+        self.server = WebhookServer(endpoints.table(), host=host, port=context.config.webhook.port)
+        self.registered = asyncio.Event()
+        """Set once the API server asks us: from then on objects are defaulted and checked."""
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        await self._lookup.wait_until_known()
+        self.server.show(await self._load())
+        await self.server.start()
+        log.info("webhooks listen", host=self._host, port=self.server.port)
+        try:
+            await self._look_after()
+        finally:
+            await self.server.stop()
+
+    async def _load(self) -> Serving:
+        """The first certificate; nothing can be served without it."""
+        while True:
+            try:
+                return await self._source.load()
+            except (KubeError, OSError) as error:
+                log.warning("webhook certificate not available, retrying", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _look_after(self) -> None:
+        registrar = Registrar(self._context.client, self._context.config, self._address())
+        while True:
+            try:
+                serving = await self._source.load()
+                # Clients learn to trust an authority before they are shown a certificate of it.
+                await registrar.ensure(serving.authority)
+                self.server.show(serving)
+                self.registered.set()
+            except (KubeError, OSError) as error:
+                log.warning("webhooks not registered, retrying", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            await asyncio.sleep(CHECK_SECONDS)
+
+    def _address(self) -> Address:
+        config = self._context.config
+        if self._by_url:
+            host = f"[{self._host}]" if ":" in self._host else self._host
+            return Address(url=f"https://{host}:{self.server.port}")
+        return Address(
+            service_name=config.internal_cert_management.webhook_service_name,
+            service_namespace=config.namespace,
+        )
