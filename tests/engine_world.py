@@ -1,4 +1,4 @@
-"""Builders of engine nouns and a small driver, shared by unit, property, conformance and bench tests."""
+"""Builders of engine nouns and a small driver for unit, property, replay and bench tests."""
 
 from __future__ import annotations
 

@@ -19,13 +19,14 @@ _SPARE = 64
 class KeyedHeap(Generic[K]):
     """Keys in the order of their rank; the smallest first.
 
-    Ranks are tuples that end in something unique, so that two keys never compare equal.
+    Ranks should be unique; keys of equal rank come in the order in which they were pushed.
     """
 
-    __slots__ = ("_heap", "_rank_by_key")
+    __slots__ = ("_heap", "_pushed", "_rank_by_key")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[Any, K]] = []
+        self._heap: list[tuple[Any, int, K]] = []
+        self._pushed = 0  # so that a stale entry and a live one of equal rank never compare keys
         self._rank_by_key: dict[K, Any] = {}
 
     def __len__(self) -> int:
@@ -43,7 +44,8 @@ class KeyedHeap(Generic[K]):
         if self._rank_by_key.get(key) == rank:
             return
         self._rank_by_key[key] = rank
-        heapq.heappush(self._heap, (rank, key))
+        self._pushed += 1
+        heapq.heappush(self._heap, (rank, self._pushed, key))
         if len(self._heap) > 2 * len(self._rank_by_key) + _SPARE:
             self._rebuild()
 
@@ -59,7 +61,7 @@ class KeyedHeap(Generic[K]):
         """Return the first key, or None where the heap is empty."""
         heap = self._heap
         while heap:
-            rank, key = heap[0]
+            rank, _, key = heap[0]
             if self._rank_by_key.get(key) is rank:
                 return key
             heapq.heappop(heap)
@@ -85,6 +87,7 @@ class KeyedHeap(Generic[K]):
         if len(self) < len(other):
             self._heap, other._heap = other._heap, self._heap
             self._rank_by_key, other._rank_by_key = other._rank_by_key, self._rank_by_key
+            self._pushed, other._pushed = other._pushed, self._pushed
         for key, rank in other._rank_by_key.items():
             self.push(key, rank)
         other.clear()
@@ -95,5 +98,6 @@ class KeyedHeap(Generic[K]):
         self._rank_by_key = {}
 
     def _rebuild(self) -> None:
-        self._heap = [(rank, key) for key, rank in self._rank_by_key.items()]
+        ranks = self._rank_by_key.items()
+        self._heap = [(rank, i, key) for i, (key, rank) in enumerate(ranks)]
         heapq.heapify(self._heap)
