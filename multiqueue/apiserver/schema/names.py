@@ -147,7 +147,7 @@ def port_name(value: str) -> Messages:
     if len(value) > 15:
         messages.append("must be no more than 15 bytes")
     if not re.fullmatch(_PORT_NAME, value):
-        messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        messages.append("must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", value):
         messages.append("must contain at least one letter (a-z)")
     if "--" in value:

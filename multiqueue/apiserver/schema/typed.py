@@ -231,9 +231,8 @@ def _find_inside(schema: Schema, value: Any, path: tuple[str, ...], struct: str)
             if name in properties
         ]
     elif value.__class__ is dict and "additionalProperties" in schema:
-        found += [
-            _find(schema["additionalProperties"], item, path, struct) for item in value.values()
-        ]
+        values = schema["additionalProperties"]
+        found += [_find(values, item, (*path, key), struct) for key, item in value.items()]
     elif value.__class__ is list and "items" in schema:
         found += [_find(schema["items"], item, path, struct) for item in value]
     return next((text for text in found if text), None)
