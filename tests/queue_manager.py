@@ -1,0 +1,158 @@
+"""A control plane and the controllers of a queue in this process, for integration tests.
+
+`QueueCluster` is the API server with a client and informers to look at it;
+`QueueCluster.manager()` runs the controllers as a manager would, and ending it is as good as
+killing one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.conversion.convert import converters
+from multiqueue.api.crd import load_crds
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.controllers.engine_setup import build_engine
+from multiqueue.controllers.setup import build_controllers
+from multiqueue.jobs.context import Informers, ManagerContext
+from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.setup import build_registry
+from multiqueue.jobs.workload_writer import WorkloadWriter
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient, Outcome
+from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.events import EventRecorder
+from multiqueue.kube.resources import Resource
+from multiqueue.observability.metrics import Metrics
+from tests.waiting import Changes
+
+NAMESPACE = "team-a"
+CONFIG = Configuration(namespace="kueue-system")
+
+
+class QueueCluster:
+    """A cluster as a test sees it."""
+
+    def __init__(self, server: ApiServer, credentials: Credentials, client: KubeClient) -> None:
+        self.server = server
+        self.credentials = credentials
+        self.client = client
+        self.informers: Informers = build_informers(client, CONFIG, build_registry(CONFIG))
+        self.changes = Changes(
+            self.informers.workloads,
+            self.informers.jobs["batch/job"],
+            self.informers.cluster_queues,
+            self.informers.local_queues,
+            self.informers.resource_flavors,
+        )
+        self.writes: list[Outcome] = []
+
+    async def create(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.client.create(resource, obj)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> dict[str, Any]:
+        return await self.client.patch(
+            resource, name, patch, namespace=namespace, subresource=subresource
+        )
+
+    def job(self, name: str) -> dict[str, Any] | None:
+        return self.informers.jobs["batch/job"].store.get(f"{NAMESPACE}/{name}")
+
+    def workload_of(self, job_name: str) -> Workload | None:
+        """The Workload of a Job, by owner reference."""
+        for workload in self.informers.workloads.store.list():
+            for owner in workload.metadata.owner_references:
+                if owner.kind == "Job" and owner.name == job_name:
+                    return workload
+        return None
+
+    async def events(self) -> list[tuple[str, str, str]]:
+        """(kind, name, reason) of all Events."""
+        found = await self.client.list(resources.EVENTS)
+        return [
+            (e["involvedObject"]["kind"], e["involvedObject"]["name"], e["reason"])
+            for e in found.items
+        ]
+
+    @contextlib.asynccontextmanager
+    async def manager(
+        self, config: Configuration = CONFIG, *, clock: Clock | None = None
+    ) -> AsyncIterator[ManagerContext]:
+        """Run the controllers while the block runs."""
+        clock = clock or SystemClock()
+        async with KubeClient(self.credentials, on_outcome=self._on_outcome) as client:
+            registry = build_registry(config)
+            informers = build_informers(client, config, registry)
+            context = ManagerContext(
+                client=client,
+                informers=informers,
+                writer=WorkloadWriter(client, informers.workloads),
+                recorder=EventRecorder(client, "kueue-admission", clock=clock),
+                clock=clock,
+                metrics=Metrics(),
+                config=config,
+                integrations=registry,
+            )
+            runnables = build_controllers(context, build_engine(config))
+            async with _tasks() as start:
+                start(context.recorder.run())
+                for informer in all_informers(informers):
+                    start(informer.run())
+                for runnable in runnables:
+                    start(runnable.run())
+                yield context
+
+    def _on_outcome(self, outcome: Outcome) -> None:
+        if outcome.method != "GET":
+            self.writes.append(outcome)
+
+
+@contextlib.asynccontextmanager
+async def queue_cluster() -> AsyncIterator[QueueCluster]:
+    """Start an API server with our CRDs and a namespace."""
+    options = ServerOptions(crds=load_crds(), converters=converters(), tls=False)
+    async with ApiServer(options) as server:
+        credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
+        async with KubeClient(credentials) as client:
+            cluster = QueueCluster(server, credentials, client)
+            async with _tasks() as start:
+                for informer in all_informers(cluster.informers):
+                    start(informer.run())
+                for name in (NAMESPACE, CONFIG.namespace):
+                    await cluster.create(
+                        resources.NAMESPACES,
+                        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+                    )
+                yield cluster
+
+
+def all_informers(informers: Informers) -> list[Any]:
+    """Every informer of a manager."""
+    single = [getattr(informers, name) for name in Informers.__slots__ if name != "jobs"]
+    return [*single, *informers.jobs.values()]
+
+
+@contextlib.asynccontextmanager
+async def _tasks() -> AsyncIterator[Any]:
+    """Tasks that are cancelled with the block; one that fails fails the block."""
+    async with asyncio.TaskGroup() as group:
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            yield lambda coroutine: tasks.append(group.create_task(coroutine))
+        finally:
+            for task in tasks:
+                task.cancel()
