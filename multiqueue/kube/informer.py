@@ -24,7 +24,16 @@ import structlog
 
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.client import PAGE_SIZE, KubeClient
-from multiqueue.kube.errors import Gone, KubeError, NotFound
+from multiqueue.kube.errors import (
+    ApiError,
+    Forbidden,
+    Gone,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    TooManyRequests,
+    Unauthorized,
+)
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
 from multiqueue.kube.wire import WatchEvent, build_loader
@@ -36,6 +45,8 @@ RETRY_SECONDS = 0.2
 MAX_RETRY_SECONDS = 30.0
 HEALTHY_SECONDS = 5.0
 """A stream that lived this long forgives earlier failures; shorter ones count as failures."""
+STUBBORN_FAILURES = 3
+"""Refusals in a row after which a watch is not asked for again without a list."""
 UNAVAILABLE_SECONDS = 30.0
 """How often a kind that the server does not know is asked for again."""
 YIELD_EVERY = 200
@@ -108,6 +119,7 @@ class Informer(Generic[T]):
         self._listeners: list[Callable[[Informer[T]], None]] = []
         self._resource_version: str | None = None
         self._page_size = PAGE_SIZE
+        self._opened_at = float("inf")
         self._progress = 0
         # Versions that came from our own writes and that the watch has not shown yet.
         self._observed: dict[str, int] = {}
@@ -150,18 +162,18 @@ class Informer(Generic[T]):
         backoff = Backoff(base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
-            watched_at: float | None = None
+            listed, self._opened_at = False, float("inf")
             reason = "closed"
             try:
                 if self._resource_version is None:
                     await self._list()
-                watched_at = loop.time()
+                listed = True
                 await self._watch(self._resource_version or "")
             except Gone as error:
                 # What we know is too old to go on from, or a page came too late: then take all at
                 # once.
                 reason = "gone"
-                self._page_size = PAGE_SIZE if watched_at is not None else 0
+                self._page_size = PAGE_SIZE if listed else 0
                 self._resource_version = None
                 self._note(self.state, error)
             except NotFound as error:
@@ -172,8 +184,10 @@ class Informer(Generic[T]):
                 self._note(InformerState.UNAVAILABLE, error)
             except KubeError as error:
                 reason = type(error).__name__
+                if listed and _calls_for_list(error, backoff.failures):
+                    self._resource_version = None
                 self._note(InformerState.RETRYING, error)
-            if watched_at is not None and loop.time() - watched_at >= HEALTHY_SECONDS:
+            if loop.time() - self._opened_at >= HEALTHY_SECONDS:
                 backoff.reset()
             wait = backoff.next()
             if not self.available:
@@ -247,6 +261,7 @@ class Informer(Generic[T]):
                     self._take_event(event)
 
     def _on_open(self) -> None:
+        self._opened_at = asyncio.get_running_loop().time()
         self._note(InformerState.WATCHING, None)
 
     def _take_event(self, event: WatchEvent) -> None:
@@ -312,6 +327,20 @@ class Informer(Generic[T]):
         if changed:
             for listener in self._listeners:
                 listener(self)
+
+
+def _calls_for_list(error: KubeError, failures: int) -> bool:
+    """Tell whether to list again rather than to ask for the same watch again.
+
+    A server that was restored from a backup answers a version of its future with 504, or never;
+    others answer 400. Where watches fail again and again while lists work, lists are better than
+    nothing.
+    """
+    if isinstance(error, Unauthorized | Forbidden | TooManyRequests):
+        return False
+    if isinstance(error, ApiError) and not error.retryable:
+        return True
+    return failures >= STUBBORN_FAILURES and isinstance(error, ApiError | RequestTimeout)
 
 
 def _is_newer(meta: ObjectKeyAndVersion, known: ObjectKeyAndVersion) -> bool:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+import pytest
 import structlog
 
 from multiqueue.kube import errors
@@ -176,6 +177,27 @@ async def test_every_kind_of_failure_is_survived() -> None:
         assert informer.last_error is None
     assert restarts[:2] == ["ServerError", "Forbidden"]
     assert len(server.lists) == 3
+
+
+@pytest.mark.parametrize(
+    ("refusal", "most_watches"),
+    [(status(504, "Timeout", "Too large resource version"), 5), (hang(), 5), (status(400), 2)],
+    ids=["refuses the future", "waits for the future", "does not know such versions"],
+)
+@virtual_time
+async def test_a_server_that_does_not_take_our_version_is_listed_again(
+    refusal: Any, most_watches: int
+) -> None:
+    async def watch(request: Any) -> Any:
+        taken = request.query["resourceVersion"] == "7"
+        return await (stream(then="hang") if taken else refusal)(request)
+
+    lists = [pod_list(900, pod("a", 800)), pod_list(7, pod("b", 6))]
+    server = ScriptedServer(lists=lists, watches=[watch])
+    async with server, running(server) as (informer, _):
+        await until(lambda: informer.store.keys() == ["team-a/b"], 200)
+        await until(lambda: informer.state is InformerState.WATCHING)
+    assert len(server.watches) <= most_watches
 
 
 @virtual_time
