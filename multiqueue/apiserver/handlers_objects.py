@@ -73,8 +73,8 @@ async def put(request: Request, target: Target) -> web.StreamResponse:
 
 async def patch(request: Request, target: Target) -> web.StreamResponse:
     """PATCH an object."""
-    produce = parse_patch(target, request.content_type, await request.body())
-    return await _change(request, target, Change(produce=produce))
+    change = parse_patch(target, request.content_type, await request.body())
+    return await _change(request, target, change)
 
 
 async def remove(request: Request, target: Target) -> web.StreamResponse:

@@ -13,7 +13,7 @@ from multiqueue.apiserver.status import (
     unprocessable,
     unsupported_media_type,
 )
-from multiqueue.apiserver.update import Produce
+from multiqueue.apiserver.update import Change, Produce
 from multiqueue.lib.merge_patch import apply_merge_patch
 
 JSON_PATCH = "application/json-patch+json"
@@ -26,7 +26,7 @@ MAX_OPERATIONS = 10_000
 """Kubernetes' limit for one JSON patch."""
 
 
-def parse_patch(target: Target, media_type: str, body: bytes) -> Produce:
+def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
     """What a patch does to an object in the version of the request.
 
     Raises:
@@ -44,14 +44,15 @@ def parse_patch(target: Target, media_type: str, body: bytes) -> Produce:
         raise unsupported_media_type(media_type, supported)
     patch = decode_json(body)
     if media_type == JSON_PATCH:
-        return _json_patch(patch)
+        return Change(produce=_json_patch(patch))
     if not isinstance(patch, dict):
         raise bad_request(
             "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
         )
     if media_type == MERGE_PATCH:
-        return lambda obj: apply_merge_patch(obj, patch)
-    return lambda obj: _strategic(obj, patch, target.version.schema)
+        return Change(produce=lambda obj: apply_merge_patch(obj, patch), mutates=False)
+    schema = target.version.schema
+    return Change(produce=lambda obj: _strategic(obj, patch, schema), mutates=False)
 
 
 def supported_types(target: Target) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from multiqueue.apiserver.metadata import (
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.schema import Admitted, admit, validate_status, validate_update
 from multiqueue.apiserver.status import bad_request, conflict, forbidden, invalid, not_found
-from multiqueue.apiserver.versions import decode_in, to_storage
+from multiqueue.apiserver.versions import decode_in, is_stored_in, to_storage
 from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
@@ -29,7 +29,7 @@ ATTEMPTS = 5
 """How often an update without a resourceVersion starts over because the object changed while webhooks were asked."""
 
 Produce = Callable[[JsonObject], Any]
-"""From a fresh copy of the current object, in the version of the request, to the wanted one."""
+"""From the current object, in the version of the request, to the wanted one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,8 @@ class Change:
     """A whole object was sent: its uid is a precondition, and custom resources must say their resourceVersion."""
     raw: bytes | None = None
     """The bytes of a sent object, to find duplicate fields."""
+    mutates: bool = True
+    """``produce`` changes what it is given; if not, it is spared a copy of its own."""
 
 
 async def update(call: Call, target: Target, change: Change) -> Entry:
@@ -76,14 +78,15 @@ async def _update_once(call: Call, target: Target, change: Change, entry: Entry)
         await admission.validate(call, review)
         if target.find(call) is not entry:
             return None
-    return await _commit(call, target, new, entry)
+    return await _commit(call, target, new, entry, old)
 
 
 def _prepared(
     call: Call, target: Target, change: Change, entry: Entry, old: JsonObject
 ) -> tuple[JsonObject, Admitted]:
     kind, version = target.kind, target.version
-    body = check_identity(change.produce(decode_in(kind, version, entry)), target)
+    current = decode_in(kind, version, entry) if change.mutates else old
+    body = check_identity(change.produce(current), target)
     check_update_identity(body, target)
     metadata = body["metadata"]
     _check_lock(target, change, entry, metadata)
@@ -164,13 +167,15 @@ def _causes(call: Call, target: Target, new: JsonObject, old: JsonObject) -> lis
     ]
 
 
-async def _commit(call: Call, target: Target, new: JsonObject, entry: Entry) -> Entry:
+async def _commit(
+    call: Call, target: Target, new: JsonObject, entry: Entry, old: JsonObject
+) -> Entry:
     kind, version, store = target.kind, target.version, call.plane.store
     if kind.hooks.warnings is not None and target.subresource != STATUS:
         for warning in kind.hooks.warnings(new):
             call.warn(warning)
     stored = to_storage(kind, version, new)
-    if stored == entry.decode():
+    if stored == (old if is_stored_in(kind, version) else entry.decode()):
         await store.durable(entry.revision)
         return entry
     if call.dry_run:
