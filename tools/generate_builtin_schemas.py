@@ -1,8 +1,8 @@
-#!/usr/bin/env python3
 """Write the field tables of the built-in kinds to multiqueue/apiserver/builtin/data.
 
-Names, types and required fields come from the model classes of kubernetes_asyncio. What those classes do not say (integer widths,
-quantities, bytes, merge keys) is in the tables below. No descriptions are copied. Run from the repository's root:
+Names, types and required fields come from the model classes of kubernetes_asyncio. What those
+classes do not say (integer widths, quantities, bytes, merge keys) is in the tables below. No
+descriptions are copied. Run from the repository's root:
 
     .venv/bin/python tools/generate_builtin_schemas.py
 """
@@ -17,7 +17,7 @@ from kubernetes_asyncio import client
 
 TARGET = Path(__file__).parent.parent / "multiqueue" / "apiserver" / "builtin" / "data"
 
-# A type belongs to the first package one of whose roots reaches it, so the order matters: meta and core lend to all others.
+# A type belongs to the first package one of whose roots reaches it: meta and core lend to others.
 PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "meta": (
         "io.k8s.apimachinery.pkg.apis.meta.v1",
@@ -26,12 +26,15 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "core": (
         "io.k8s.api.core.v1",
         (
-            "V1Namespace", "V1Node", "V1Pod", "V1PodTemplate", "V1Secret", "V1ConfigMap", "CoreV1Event", "V1Service",
-            "V1ServiceAccount", "V1Endpoints", "V1PersistentVolumeClaim", "V1PersistentVolume", "V1LimitRange",
-            "V1ResourceQuota", "V1Binding",
+            *("V1Namespace", "V1Node", "V1Pod", "V1PodTemplate", "V1Secret", "V1ConfigMap"),
+            *("CoreV1Event", "V1Service", "V1ServiceAccount", "V1Endpoints", "V1LimitRange"),
+            *("V1PersistentVolumeClaim", "V1PersistentVolume", "V1ResourceQuota", "V1Binding"),
         ),
-    ),  # fmt: skip
-    "apps": ("io.k8s.api.apps.v1", ("V1Deployment", "V1ReplicaSet", "V1StatefulSet", "V1DaemonSet")),
+    ),
+    "apps": (
+        "io.k8s.api.apps.v1",
+        ("V1Deployment", "V1ReplicaSet", "V1StatefulSet", "V1DaemonSet"),
+    ),
     "batch": ("io.k8s.api.batch.v1", ("V1Job", "V1CronJob")),
     "autoscaling": ("io.k8s.api.autoscaling.v1", ("V1Scale",)),
     "authentication": (
@@ -43,12 +46,18 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "scheduling": ("io.k8s.api.scheduling.v1", ("V1PriorityClass",)),
     "node": ("io.k8s.api.node.v1", ("V1RuntimeClass",)),
     "policy": ("io.k8s.api.policy.v1", ("V1PodDisruptionBudget", "V1Eviction")),
-    "rbac": ("io.k8s.api.rbac.v1", ("V1Role", "V1RoleBinding", "V1ClusterRole", "V1ClusterRoleBinding")),
+    "rbac": (
+        "io.k8s.api.rbac.v1",
+        ("V1Role", "V1RoleBinding", "V1ClusterRole", "V1ClusterRoleBinding"),
+    ),
     "admissionregistration": (
         "io.k8s.api.admissionregistration.v1",
         ("V1MutatingWebhookConfiguration", "V1ValidatingWebhookConfiguration"),
     ),
-    "apiextensions": ("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1", ("V1CustomResourceDefinition",)),
+    "apiextensions": (
+        "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+        ("V1CustomResourceDefinition",),
+    ),
 }
 
 # Published as an open object: recursive, and checked by builtin/crd.py.
@@ -56,32 +65,58 @@ OPAQUE = {"V1JSONSchemaProps"}
 
 # Integers are 32 bits wide except these.
 INT64 = {
-    "activeDeadlineSeconds", "capacity", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation", "gid",
-    "gracePeriodSeconds", "observedGeneration", "runAsGroup", "runAsUser", "seconds", "sizeBytes", "startingDeadlineSeconds",
-    "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
+    "activeDeadlineSeconds", "capacity", "deletionGracePeriodSeconds", "expirationSeconds",
+    "fsGroup", "generation", "gid", "gracePeriodSeconds", "observedGeneration", "runAsGroup",
+    "runAsUser", "seconds", "sizeBytes", "startingDeadlineSeconds", "supplementalGroups",
+    "terminationGracePeriodSeconds", "tolerationSeconds", "uid",
 }  # fmt: skip
 
 QUANTITY_MAPS = {
-    "ContainerStatus.allocatedResources", "LimitRangeItem.default", "LimitRangeItem.defaultRequest", "LimitRangeItem.max",
-    "LimitRangeItem.maxLimitRequestRatio", "LimitRangeItem.min", "NodeAllocatableResourceClaimStatus.resources",
-    "NodeStatus.allocatable", "NodeStatus.capacity", "Overhead.podFixed", "PersistentVolumeClaimStatus.allocatedResources",
-    "PersistentVolumeClaimStatus.capacity", "PersistentVolumeSpec.capacity", "PodSpec.overhead", "PodStatus.allocatedResources",
-    "ResourceQuotaSpec.hard", "ResourceQuotaStatus.hard", "ResourceQuotaStatus.used", "ResourceRequirements.limits",
-    "ResourceRequirements.requests", "VolumeResourceRequirements.limits", "VolumeResourceRequirements.requests",
+    "ContainerStatus.allocatedResources", "LimitRangeItem.default",
+    "LimitRangeItem.defaultRequest", "LimitRangeItem.max",
+    "LimitRangeItem.maxLimitRequestRatio", "LimitRangeItem.min",
+    "NodeAllocatableResourceClaimStatus.resources", "NodeStatus.allocatable",
+    "NodeStatus.capacity", "Overhead.podFixed",
+    "PersistentVolumeClaimStatus.allocatedResources", "PersistentVolumeClaimStatus.capacity",
+    "PersistentVolumeSpec.capacity", "PodSpec.overhead", "PodStatus.allocatedResources",
+    "ResourceQuotaSpec.hard", "ResourceQuotaStatus.hard", "ResourceQuotaStatus.used",
+    "ResourceRequirements.limits", "ResourceRequirements.requests",
+    "VolumeResourceRequirements.limits", "VolumeResourceRequirements.requests",
 }  # fmt: skip
 QUANTITIES = {"ResourceFieldSelector.divisor", "EmptyDirVolumeSource.sizeLimit"}
 BYTES_MAPS = {"Secret.data", "ConfigMap.binaryData"}
 BYTES = {"WebhookClientConfig.caBundle"}
-MICRO_TIMES = {"LeaseSpec.acquireTime", "LeaseSpec.renewTime", "Event.eventTime", "EventSeries.lastObservedTime"}
+MICRO_TIMES = {
+    "LeaseSpec.acquireTime",
+    "LeaseSpec.renewTime",
+    "Event.eventTime",
+    "EventSeries.lastObservedTime",
+}
 INT_OR_STRING = {
-    "HTTPGetAction.port", "TCPSocketAction.port", "ServicePort.targetPort", "PodDisruptionBudgetSpec.maxUnavailable",
-    "PodDisruptionBudgetSpec.minAvailable", "RollingUpdateDaemonSet.maxSurge", "RollingUpdateDaemonSet.maxUnavailable",
+    "HTTPGetAction.port", "TCPSocketAction.port", "ServicePort.targetPort",
+    "PodDisruptionBudgetSpec.maxUnavailable", "PodDisruptionBudgetSpec.minAvailable",
+    "RollingUpdateDaemonSet.maxSurge", "RollingUpdateDaemonSet.maxUnavailable",
     "RollingUpdateDeployment.maxSurge", "RollingUpdateDeployment.maxUnavailable",
     "RollingUpdateStatefulSetStrategy.maxUnavailable",
 }  # fmt: skip
 
-# List semantics: list type and keys (for uniqueness and apply), strategic merge key. "set" and "map" as in x-kubernetes-list-type.
-# (type, keys, merge key, strategy); a list that is not here is atomic.
+SPECIAL_MAPS = dict.fromkeys(QUANTITY_MAPS, "quantity") | dict.fromkeys(BYTES_MAPS, "bytes")
+SPECIAL = (
+    dict.fromkeys(QUANTITIES, "quantity")
+    | dict.fromkeys(BYTES, "bytes")
+    | dict.fromkeys(MICRO_TIMES, "microTime")
+    | dict.fromkeys(INT_OR_STRING, "intOrString")
+)
+SCALARS = {
+    "str": "string",
+    "int": "int32",
+    "bool": "boolean",
+    "float": "number",
+    "datetime": "time",
+    "object": "open",
+}
+
+# (list type, its keys, strategic merge key, patch strategy); a list that is not here is atomic.
 LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "ObjectMeta.finalizers": ("set", (), "", "merge"),
     "ObjectMeta.ownerReferences": ("map", ("uid",), "uid", "merge"),
@@ -91,7 +126,12 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "PodSpec.volumes": ("map", ("name",), "name", "merge,retainKeys"),
     "PodSpec.imagePullSecrets": ("map", ("name",), "name", "merge"),
     "PodSpec.hostAliases": ("map", ("ip",), "ip", "merge"),
-    "PodSpec.topologySpreadConstraints": ("map", ("topologyKey", "whenUnsatisfiable"), "topologyKey", "merge"),
+    "PodSpec.topologySpreadConstraints": (
+        "map",
+        ("topologyKey", "whenUnsatisfiable"),
+        "topologyKey",
+        "merge",
+    ),
     "PodSpec.schedulingGates": ("map", ("name",), "name", "merge"),
     "PodSpec.resourceClaims": ("map", ("name",), "name", "merge,retainKeys"),
     "Container.env": ("map", ("name",), "name", "merge"),
@@ -131,9 +171,9 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
 }
 RETAIN_KEYS = {"DeploymentSpec.strategy"}
 ATOMIC_OBJECTS = {
-    "LabelSelector", "NodeSelector", "NodeSelectorTerm", "LocalObjectReference", "ObjectReference", "SecretKeySelector",
-    "ConfigMapKeySelector", "ObjectFieldSelector", "ResourceFieldSelector", "TypedLocalObjectReference", "SecretReference",
-    "ScopeSelector",
+    "LabelSelector", "NodeSelector", "NodeSelectorTerm", "LocalObjectReference",
+    "ObjectReference", "SecretKeySelector", "ConfigMapKeySelector", "ObjectFieldSelector",
+    "ResourceFieldSelector", "TypedLocalObjectReference", "SecretReference", "ScopeSelector",
 }  # fmt: skip
 
 
@@ -146,7 +186,8 @@ def main() -> None:
                 owner.setdefault(reached, package)
     TARGET.mkdir(parents=True, exist_ok=True)
     for package, (prefix, _) in PACKAGES.items():
-        types = {go_name(name): table(name, owner) for name in sorted(owner, key=go_name) if owner[name] == package}
+        mine = sorted((name for name in owner if owner[name] == package), key=go_name)
+        types = {go_name(name): table(name, owner) for name in mine}
         path = TARGET / f"{package}.json"
         path.write_text(dump({"package": prefix, "types": types}))
         print(f"{path}: {len(types)} types")
@@ -182,14 +223,12 @@ def table(name: str, owner: dict[str, str]) -> dict[str, Any]:
         fields[wire] = expression(path, wire, model.openapi_types[attribute], owner)
         if path in LISTS:
             kind, keys, merge_key, strategy = LISTS[path]
-            lists[wire] = {
-                key: value
-                for key, value in (("type", kind), ("keys", list(keys)), ("mergeKey", merge_key), ("strategy", strategy))
-                if value
-            }
+            facts = {"type": kind, "keys": list(keys), "mergeKey": merge_key, "strategy": strategy}
+            lists[wire] = {key: value for key, value in facts.items() if value}
         elif path in RETAIN_KEYS:
             lists[wire] = {"strategy": "retainKeys"}
-    needed = [wire for attribute, wire in sorted(model.attribute_map.items()) if is_required(model, attribute)]
+    attributes = sorted(model.attribute_map.items())
+    needed = [wire for attribute, wire in attributes if is_required(model, attribute)]
     result: dict[str, Any] = {"fields": fields}
     if needed:
         result["required"] = needed
@@ -205,26 +244,14 @@ def expression(path: str, wire: str, type_name: str, owner: dict[str, str]) -> s
     if match := re.fullmatch(r"list\[(.*)\]", type_name):
         return "[]" + expression(path, wire, match[1], owner)
     if match := re.fullmatch(r"dict\(str, (.*)\)", type_name):
-        if path in QUANTITY_MAPS:
-            return "{}quantity"
-        if path in BYTES_MAPS:
-            return "{}bytes"
-        return "{}" + expression(path, wire, match[1], owner)
-    if type_name in OPAQUE:
-        return "open"
+        return "{}" + (SPECIAL_MAPS.get(path) or expression(path, wire, match[1], owner))
     if type_name in owner:
         return f"{owner[type_name]}.{go_name(type_name)}"
-    if path in INT_OR_STRING:
-        return "intOrString"
-    if type_name == "object":
-        return "open"
-    if type_name == "str":
-        return "quantity" if path in QUANTITIES else "bytes" if path in BYTES else "string"
-    if type_name == "int":
-        return "int64" if wire in INT64 else "int32"
-    if type_name == "datetime":
-        return "microTime" if path in MICRO_TIMES else "time"
-    return {"bool": "boolean", "float": "number"}[type_name]
+    if path in SPECIAL:
+        return SPECIAL[path]
+    if type_name == "int" and wire in INT64:
+        return "int64"
+    return "open" if type_name in OPAQUE else SCALARS[type_name]
 
 
 def is_required(model: type, attribute: str) -> bool:
@@ -235,7 +262,11 @@ def is_required(model: type, attribute: str) -> bool:
 
 def dump(document: dict[str, Any]) -> str:
     """JSON with one type a line, so that diffs are readable."""
-    lines = [f' "{name}": {json.dumps(value, separators=(",", ":"))}' for name, value in document["types"].items()]
+    compact = (",", ":")
+    lines = [
+        f' "{name}": {json.dumps(value, separators=compact)}'
+        for name, value in document["types"].items()
+    ]
     body = ",\n".join(lines)
     return f'{{"package": "{document["package"]}", "types": {{\n{body}\n}}}}\n'
 

@@ -47,27 +47,31 @@ class RequestContext(Protocol):
         """The user that a bearer token stands for."""
 
 
-def no_change(_obj: JsonObject) -> None:
-    """The default of hooks that change an object in place."""
+PrepareCreate = Callable[[JsonObject, RequestContext], None]
+PrepareUpdate = Callable[[JsonObject, Mapping[str, Any], RequestContext], None]
+ValidateCreate = Callable[[JsonObject, RequestContext], list[Cause]]
+ValidateUpdate = Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]]
 
 
-def no_change_create(_obj: JsonObject, _context: RequestContext) -> None:
-    """See :func:`no_change`."""
+def _no_change(_obj: JsonObject) -> None:
+    pass
 
 
-def no_change_update(_new: JsonObject, _old: Mapping[str, Any], _context: RequestContext) -> None:
-    """See :func:`no_change`."""
+def _no_change_create(_obj: JsonObject, _context: RequestContext) -> None:
+    pass
 
 
-def no_causes_create(_obj: JsonObject, _context: RequestContext) -> list[Cause]:
-    """The default of validating hooks."""
+def _no_change_update(_new: JsonObject, _old: Mapping[str, Any], _context: RequestContext) -> None:
+    pass
+
+
+def _no_causes_create(_obj: JsonObject, _context: RequestContext) -> list[Cause]:
     return []
 
 
-def no_causes_update(
+def _no_causes_update(
     _new: JsonObject, _old: Mapping[str, Any], _context: RequestContext
 ) -> list[Cause]:
-    """See :func:`no_causes_create`."""
     return []
 
 
@@ -82,23 +86,15 @@ class AdmissionRefused(Exception):  # noqa: N818 - a refusal, not a failure
 class Hooks:
     """What is special about a kind. Hooks change objects of the request's version in place."""
 
-    default: Callable[[JsonObject], None] = no_change
+    default: Callable[[JsonObject], None] = _no_change
     """Defaults beyond those in the schema; called by ``schema.admit`` only."""
-    prepare_create: Callable[[JsonObject, RequestContext], None] = no_change_create
+    prepare_create: PrepareCreate = _no_change_create
     """Resets status, fills what the server owns. May raise AdmissionRefused."""
-    prepare_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = (
-        no_change_update
-    )
-    prepare_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], None] = (
-        no_change_update
-    )
-    validate_create: Callable[[JsonObject, RequestContext], list[Cause]] = no_causes_create
-    validate_update: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = (
-        no_causes_update
-    )
-    validate_status: Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]] = (
-        no_causes_update
-    )
+    prepare_update: PrepareUpdate = _no_change_update
+    prepare_status: PrepareUpdate = _no_change_update
+    validate_create: ValidateCreate = _no_causes_create
+    validate_update: ValidateUpdate = _no_causes_update
+    validate_status: ValidateUpdate = _no_causes_update
     warnings: Callable[[JsonObject], list[str]] | None = None
     """Texts for ``Warning: 299`` headers on create and update."""
     respond: Callable[[JsonObject, RequestContext], JsonObject] | None = None
