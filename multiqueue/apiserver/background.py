@@ -7,7 +7,9 @@ from typing import Generic, TypeVar
 import structlog
 
 RETRY_SECONDS = 1.0
-"""After a failure, usually a webhook that refuses or does not answer: soon enough for a person who watches, no hot loop."""
+"""After a failure, usually a webhook that refuses or does not answer: soon enough for a person who
+watches, no hot loop.
+"""
 
 K = TypeVar("K")
 log = structlog.get_logger(__name__)

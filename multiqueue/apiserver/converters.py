@@ -14,9 +14,11 @@ Converters = Mapping[tuple[str, str], Converter]
 
 
 def with_conversion(kind: Kind, conversion: Mapping[str, Any], converters: Converters) -> Kind:
-    """Let the versions of a kind convert through an injected converter; without one only apiVersion changes.
+    """Let the versions of a kind convert through an injected converter; without one only apiVersion
+    changes.
 
-    A definition that names a webhook and has no injected converter answers 500 for all but its storage version.
+    A definition that names a webhook and has no injected converter answers 500 for all but its
+    storage version.
     """
     converter = converters.get((kind.group, kind.kind))
     if converter is None and conversion.get("strategy") == "Webhook":
@@ -53,6 +55,7 @@ def _kept_identity(before: JsonObject, after: JsonObject) -> JsonObject:
 
 def _unavailable(obj: dict[str, Any], api_version: str) -> dict[str, Any]:
     raise internal_error(
-        f"conversion of {obj.get('kind')} from {obj.get('apiVersion')} to {api_version} needs a conversion webhook, "
+        f"conversion of {obj.get('kind')} from {obj.get('apiVersion')} to {api_version} needs a "
+        "conversion webhook, "
         "which this server does not call yet; use the storage version"
     )

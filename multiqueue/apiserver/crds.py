@@ -22,7 +22,8 @@ KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
 def establish(call: Call, crd: JsonObject) -> None:
-    """Fill the status of a definition that is about to be stored: names, conditions, stored versions.
+    """Fill the status of a definition that is about to be stored: names, conditions, stored
+    versions.
 
     A definition whose names collide with another kind of its group is stored, but not served.
     """
@@ -86,7 +87,9 @@ def migrated(kind: Kind, raw: bytes) -> bytes:
 
 
 class CrdController:
-    """Keeps the registry in step with the stored definitions, and removes the objects of deleted ones."""
+    """Keeps the registry in step with the stored definitions, and removes the objects of deleted
+    ones.
+    """
 
     def __init__(self, plane: ControlPlane, converters: Converters) -> None:
         self._plane = plane
@@ -133,7 +136,9 @@ class CrdController:
             )
 
     def _refresh(self, key: GroupPlural) -> None:
-        """Bring stored objects in line with a changed definition; watches end, clients start over with the new schema."""
+        """Bring stored objects in line with a changed definition; watches end, clients start over
+        with the new schema.
+        """
         kind = self._plane.registry.get(*key)
         if kind is not None:
             self._plane.store.rewrite(key, lambda raw: migrated(kind, raw))

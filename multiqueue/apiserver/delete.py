@@ -21,7 +21,8 @@ ATTEMPTS = 5
 JOBS, PODS, NAMESPACES = ("batch", "jobs"), ("", "pods"), ("", "namespaces")
 CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 ORPHANS_BY_DEFAULT = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
 )
 
@@ -141,7 +142,9 @@ def _marked(call: Call, target: Target, options: DeleteOptions, entry: Entry) ->
 def _finalizers(
     call: Call, target: Target, options: DeleteOptions, metadata: JsonObject
 ) -> list[str]:
-    """Add or remove the garbage collector's finalizers; without a word from the client what is there stays."""
+    """Add or remove the garbage collector's finalizers; without a word from the client what is
+    there stays.
+    """
     finalizers: list[str] = list(metadata.get("finalizers") or ())
     policy = options.propagation
     if policy is None:
@@ -152,7 +155,8 @@ def _finalizers(
             return _with_cleanup(target, finalizers)
     if policy not in POLICY_FINALIZER:
         raise bad_request(
-            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{policy}": '
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
+            f'"{policy}": '
             'supported values: "Foreground", "Background", "Orphan", "nil"'
         )
     wanted = POLICY_FINALIZER[policy]
@@ -170,7 +174,9 @@ def _with_cleanup(target: Target, finalizers: list[str]) -> list[str]:
 
 
 def _grace_seconds(target: Target, options: DeleteOptions, obj: JsonObject) -> int:
-    """Only pods that run somewhere have a grace period: their kubelet ends them, then deletes with 0."""
+    """Only pods that run somewhere have a grace period: their kubelet ends them, then deletes with
+    0.
+    """
     if target.kind.storage_key != PODS:
         return 0
     spec: dict[str, Any] = obj.get("spec") or {}

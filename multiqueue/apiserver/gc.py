@@ -1,6 +1,8 @@
-"""Garbage collection by owner references: background, foreground, orphan, and owners that never were.
+"""Garbage collection by owner references: background, foreground, orphan, and owners that never
+were.
 
-Level-triggered on uids: every removal and every object with owners puts the uids concerned into a queue; what to do is decided from the
+Level-triggered on uids: every removal and every object with owners puts the uids concerned into a
+queue; what to do is decided from the
 store when their turn comes. Only the index of owners is read, never a whole collection.
 """
 
@@ -91,7 +93,9 @@ class GarbageCollector:
                 await self._drop_finalizer(call, kind, owner, FOREGROUND)
 
     async def _judge(self, call: Call, kind: Kind, dependent: Entry) -> None:
-        """Delete an object whose owners are all gone or waiting for it; forget gone owners beside living ones."""
+        """Delete an object whose owners are all gone or waiting for it; forget gone owners beside
+        living ones.
+        """
         obj = dependent.decode()
         references = obj["metadata"]["ownerReferences"]
         gone = {each["uid"] for each in references if self._is_gone(kind, dependent, each)}
@@ -111,7 +115,9 @@ class GarbageCollector:
         await self._delete(call, dependent, policy)
 
     def _is_gone(self, kind: Kind, dependent: Entry, reference: JsonObject) -> bool:
-        """Whether an owner does not exist; kinds that are not served cannot be judged, so their objects count as living."""
+        """Whether an owner does not exist; kinds that are not served cannot be judged, so their
+        objects count as living.
+        """
         owner = self._plane.store.by_uid(reference["uid"])
         if owner is not None:
             return owner.namespace not in {"", dependent.namespace}

@@ -49,11 +49,13 @@ def parse_watch_options(request: Request) -> WatchOptions:
     match = query.get("resourceVersionMatch", "")
     if streaming and match != "NotOlderThan":
         raise bad_request(
-            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting "
+            "resourceVersionMatch to NotOlderThan"
         )
     if match and not streaming:
         raise bad_request(
-            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless "
+            "sendInitialEvents is provided"
         )
     initial = request.flag("sendInitialEvents")
     seconds = request.number("timeoutSeconds")

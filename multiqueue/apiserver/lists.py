@@ -26,9 +26,12 @@ INCONSISTENT = -1
 """Revision in a continue token that accepts whatever is there now."""
 
 TOO_OLD_CONTINUE = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder "
+    "of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were "
+    "created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 
@@ -144,7 +147,7 @@ def _position(
         if revision == INCONSISTENT:
             return store.revision, after
         if revision < store.collection(selection.target.kind.storage_key).history.floor:
-            error = _Continuable(TOO_OLD_CONTINUE, encode_token(INCONSISTENT, *after))
+            error = _ContinuableError(TOO_OLD_CONTINUE, encode_token(INCONSISTENT, *after))
             raise error
         return revision, after
     wanted = parse_revision(asked)
@@ -160,7 +163,7 @@ def _position(
     return store.revision, None
 
 
-class _Continuable(StatusError):
+class _ContinuableError(StatusError):
     """A token that is too old comes back with one that may go on."""
 
     def __init__(self, message: str, token: str) -> None:

@@ -31,7 +31,8 @@ def format_time(moment: datetime) -> str:
 
 
 def check_identity(body: Any, target: Target) -> JsonObject:
-    """Check that a body is an object of the endpoint's kind and namespace; the answer is a shallow copy with its own metadata.
+    """Check that a body is an object of the endpoint's kind and namespace; the answer is a shallow
+    copy with its own metadata.
 
     Raises:
         StatusError: 400.
@@ -48,10 +49,12 @@ def check_identity(body: Any, target: Target) -> JsonObject:
         if kind != target.kind.kind:
             given = f"{api_version}, Kind={kind}"
             raise bad_request(
-                f"{given} in the data does not match the endpoint's {target.api_version}, Kind={target.kind.kind}"
+                f"{given} in the data does not match the endpoint's {target.api_version}, "
+                f"Kind={target.kind.kind}"
             )
         raise bad_request(
-            f"the API version in the data ({api_version}) does not match the expected API version ({target.api_version})"
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({target.api_version})"
         )
     metadata = body.get("metadata")
     if metadata is None:
@@ -63,7 +66,8 @@ def check_identity(body: Any, target: Target) -> JsonObject:
     if target.kind.namespaced:
         if metadata.setdefault("namespace", target.namespace) != target.namespace:
             raise bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
+                "the namespace of the provided object does not match the namespace sent on the "
+                "request"
             )
     else:
         metadata.pop("namespace", None)
@@ -164,6 +168,8 @@ def metadata_causes(new: JsonObject, old: Mapping[str, Any]) -> list[Cause]:
 def changed_outside_status(
     new: Mapping[str, Any], old: Mapping[str, Any], *, has_status: bool
 ) -> bool:
-    """Whether ``metadata.generation`` grows: anything but metadata (and status, where that is a subresource) differs."""
+    """Whether ``metadata.generation`` grows: anything but metadata (and status, where that is a
+    subresource) differs.
+    """
     ignored = {"metadata", "status"} if has_status else {"metadata"}
     return any(new.get(key) != old.get(key) for key in (new.keys() | old.keys()) - ignored)

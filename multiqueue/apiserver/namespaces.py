@@ -31,7 +31,10 @@ def check_namespace(call: Call, target: Target) -> None:
     if entry is None:
         raise not_found(kind, target.namespace)
     if entry.deleting:
-        why = f"unable to create new content in namespace {target.namespace} because it is being terminated"
+        why = (
+            f"unable to create new content in namespace {target.namespace} "
+            "because it is being terminated"
+        )
         cause = {
             "reason": "NamespaceTerminating",
             "message": f"namespace {target.namespace} is being terminated",

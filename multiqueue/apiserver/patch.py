@@ -38,7 +38,8 @@ def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
         raise StatusError(
             415,
             "UnsupportedMediaType",
-            "server-side apply is not available on this server yet; use client-side apply (kubectl apply without --server-side)",
+            "server-side apply is not available on this server yet; use client-side apply "
+            "(kubectl apply without --server-side)",
         )
     if media_type not in supported:
         raise unsupported_media_type(media_type, supported)
@@ -47,7 +48,8 @@ def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
         return Change(produce=_json_patch(patch))
     if not isinstance(patch, dict):
         raise bad_request(
-            "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}"
+            "error decoding patch: json: cannot unmarshal into Go value of type "
+            "map[string]interface {}"
         )
     if media_type == MERGE_PATCH:
         return Change(produce=lambda obj: apply_merge_patch(obj, patch), mutates=False)
@@ -77,7 +79,8 @@ def _json_patch(operations: Any) -> Produce:
             "error decoding patch: json: cannot unmarshal into Go value of type jsonpatch.Patch"
         )
     if len(operations) > MAX_OPERATIONS:
-        message = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(operations)}"
+        limit = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}"
+        message = f"{limit}, got {len(operations)}"
         raise StatusError(413, "RequestEntityTooLarge", message)
     try:
         patch = jsonpatch.JsonPatch(operations)

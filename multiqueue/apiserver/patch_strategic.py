@@ -1,7 +1,9 @@
 """Strategic merge patch: a merge patch that knows which lists are maps.
 
-Lists with ``x-kubernetes-patch-strategy: merge`` merge by ``x-kubernetes-patch-merge-key`` (of primitives: as sets); others are replaced.
-Directives: ``$patch`` (replace, delete, merge), ``$retainKeys``, ``$deleteFromPrimitiveList/<field>``, ``$setElementOrder/<field>``.
+Lists with ``x-kubernetes-patch-strategy: merge`` merge by ``x-kubernetes-patch-merge-key`` (of
+primitives: as sets); others are replaced.
+Directives: ``$patch`` (replace, delete, merge), ``$retainKeys``,
+``$deleteFromPrimitiveList/<field>``, ``$setElementOrder/<field>``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,18 +37,25 @@ def apply_strategic_merge_patch(target: Any, patch: Mapping[str, Any], schema: S
     for key, value in patch.items():
         if key in {PATCH, RETAIN_KEYS}:
             continue
-        if key.startswith(DELETE_PRIMITIVES):
-            name = key.removeprefix(DELETE_PRIMITIVES)
-            if isinstance(merged.get(name), list):
-                merged[name] = [each for each in merged[name] if each not in value]
-        elif not key.startswith(SET_ORDER):
+        if not key.startswith((DELETE_PRIMITIVES, SET_ORDER)):
             _merge_field(merged, key, value, _property(schema, key))
-    for key, order in patch.items():
-        if key.startswith(SET_ORDER):
-            name = key.removeprefix(SET_ORDER)
-            if isinstance(merged.get(name), list):
-                merged[name] = _ordered(merged[name], order, _property(schema, name).get(MERGE_KEY))
+    _delete_primitives(merged, patch)
+    _set_order(merged, patch, schema)
     return merged
+
+
+def _delete_primitives(merged: dict[str, Any], patch: Mapping[str, Any]) -> None:
+    for key, values in patch.items():
+        name = key.removeprefix(DELETE_PRIMITIVES)
+        if name != key and isinstance(merged.get(name), list):
+            merged[name] = [each for each in merged[name] if each not in values]
+
+
+def _set_order(merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema) -> None:
+    for key, order in patch.items():
+        name = key.removeprefix(SET_ORDER)
+        if name != key and isinstance(merged.get(name), list):
+            merged[name] = _ordered(merged[name], order, _property(schema, name).get(MERGE_KEY))
 
 
 def _merge_field(merged: dict[str, Any], key: str, value: Any, schema: Schema) -> None:
@@ -102,7 +111,9 @@ def _merge_list(target: Any, patch: Sequence[Any], schema: Schema) -> list[Any]:
 
 
 def _ordered(values: list[Any], order: Sequence[Any], merge_key: str | None) -> list[Any]:
-    """Put listed elements into the wanted order; unlisted ones stay behind the element that they followed."""
+    """Put listed elements into the wanted order; unlisted ones stay behind the element that they
+    followed.
+    """
 
     def identity(value: Any) -> Any:
         return value.get(merge_key) if merge_key and isinstance(value, dict) else value

@@ -32,18 +32,21 @@ def show_page(request: Request, target: Target, page: Page) -> bytes:
     if form == "Table":
         return _table(request, target, page.entries, metadata)
     if form == "Object":
-        return b"".join((
-            b'{"kind":"', target.kind.list_kind.encode(), b'","apiVersion":"', target.api_version.encode(),
-            b'","metadata":', orjson.dumps(metadata), b',"items":[', b",".join(map(target.raw, page.entries)), b"]}",
-        ))  # fmt: skip
+        items = b",".join(map(target.raw, page.entries))
+        head = {
+            "kind": target.kind.list_kind,
+            "apiVersion": target.api_version,
+            "metadata": metadata,
+        }
+        return orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}"
     version = request.wanted.meta_version
-    items = [_metadata_only(target.raw(entry), version) for entry in page.entries]
+    rows = [_metadata_only(target.raw(entry), version) for entry in page.entries]
     return orjson.dumps(
         {
             "kind": "PartialObjectMetadataList",
             "apiVersion": f"meta.k8s.io/{version}",
             "metadata": metadata,
-            "items": items,
+            "items": rows,
         }
     )
 

@@ -167,7 +167,8 @@ def make_request(*args: Any) -> web.BaseRequest:
 def _dry_run(value: str) -> bool:
     if value not in {"", "All"}:
         raise bad_request(
-            f'Invalid value: "{value}": dryRun: Unsupported value: "{value}": supported values: "All"'
+            f'Invalid value: "{value}": dryRun: Unsupported value: "{value}": supported values: '
+            '"All"'
         )
     return value == "All"
 

@@ -6,7 +6,9 @@ from urllib.parse import unquote
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A resource path: ``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``."""
+    """A resource path:
+    ``/apis/<group>/<version>[/namespaces/<ns>]/<plural>[/<name>[/<subresource>]]``.
+    """
 
     group: str
     version: str
@@ -21,7 +23,8 @@ class Route:
 def parse_route(path: str) -> Route | None:
     """The resource that a raw (still escaped) path names; None if it is not a resource path.
 
-    ``/api/v1/namespaces/a`` is the object "a" of ``namespaces``; ``/api/v1/namespaces/a/pods`` are pods in "a";
+    ``/api/v1/namespaces/a`` is the object "a" of ``namespaces``; ``/api/v1/namespaces/a/pods`` are
+    pods in "a";
     ``status`` and ``finalize`` after a namespace are its subresources.
     """
     parts = [unquote(part) if "%" in part else part for part in path.split("/")]

@@ -52,14 +52,17 @@ class ServerOptions:
     crds: Sequence[Mapping[str, Any]] = ()
     """Definitions that are created, or replaced, at the start."""
     converters: Converters = field(default_factory=dict)
-    """(group, kind) -> function (object, wanted apiVersion) -> object, for kinds with several versions."""
+    """(group, kind) -> function (object, wanted apiVersion) -> object, for kinds with several
+    versions.
+    """
     tokens: Mapping[str, User] = field(default_factory=dict)
     """Bearer tokens besides that of the administrator."""
     clock: Clock = field(default_factory=SystemClock)
     history_length: int = 4096
     """Changes per kind that a watch can start behind."""
     services: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """(namespace, name) of a Service -> base URL: where webhooks that name a service are reached."""
+    """(namespace, name) of a Service -> base URL: where webhooks that name a service are reached.
+    """
 
 
 class ApiServer:
@@ -131,7 +134,7 @@ class ApiServer:
         )
 
     def map_service(self, namespace: str, name: str, url: str) -> None:
-        """Say where webhooks that name this Service are reached; may be said again when it moves."""
+        """Say where webhooks that name this Service are reached; say it again when it moves."""
         assert self._plane is not None, "the server is not started"
         self._plane.admission.map_service(namespace, name, url)
 
@@ -224,7 +227,9 @@ def _current(plane: ControlPlane, key: GroupPlural, raw: bytes) -> bytes:
 
 
 def _replacement(crd: Mapping[str, Any]) -> Any:
-    """A definition from the options replaces the stored one, but keeps what the server knows about it."""
+    """A definition from the options replaces the stored one, but keeps what the server knows about
+    it.
+    """
 
     def produce(current: dict[str, Any]) -> dict[str, Any]:
         metadata = {**current["metadata"], **crd["metadata"]}

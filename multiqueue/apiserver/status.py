@@ -1,6 +1,7 @@
 """Status bodies: what the API server answers when it does not answer with an object.
 
-Clients parse ``reason``, ``code`` and ``details``; kubectl prints ``message``. Both follow Kubernetes to the letter.
+Clients parse ``reason``, ``code`` and ``details``; kubectl prints ``message``. Both follow
+Kubernetes to the letter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +16,7 @@ MODIFIED = (
 
 
 class StatusError(Exception):
-    """A request ends with this Status. Raised anywhere below the handlers, answered in one place."""
+    """A request ends with this Status: raised anywhere below the handlers, answered there."""
 
     def __init__(
         self,
@@ -87,11 +88,6 @@ def not_found(kind: Kind, name: str) -> StatusError:
     )
 
 
-def no_such_resource() -> StatusError:
-    """Nothing is served at this path; answered as plain text, which is what kubectl expects there."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource")
-
-
 def method_not_allowed() -> StatusError:
     """The resource exists but does not know the method."""
     return StatusError(
@@ -118,7 +114,10 @@ def already_exists(kind: Kind, name: str) -> StatusError:
 
 def name_collision(kind: Kind, prefix: str) -> StatusError:
     """No free name was found for a generateName; the client may try again."""
-    message = f'{kind.resource} "{prefix}" already exists, the server was not able to generate a unique name for the object'
+    message = (
+        f'{kind.resource} "{prefix}" already exists, '
+        "the server was not able to generate a unique name for the object"
+    )
     return StatusError(
         409, "AlreadyExists", message, details={**_resource(kind, prefix), "retryAfterSeconds": 1}
     )
@@ -137,7 +136,11 @@ def expired(message: str) -> StatusError:
 
 def unsupported_media_type(given: str, supported: Iterable[str]) -> StatusError:
     """A body in a format that is not understood."""
-    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(supported)}"
+    accepted = ", ".join(supported)
+    message = (
+        "the body of the request was in an unknown format - "
+        f"accepted media types include: {accepted}"
+    )
     error = StatusError(415, "UnsupportedMediaType", message)
     if given:
         error.headers["X-Rejected-Content-Type"] = given

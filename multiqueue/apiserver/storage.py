@@ -37,7 +37,9 @@ class Storage(Protocol):
     def start(
         self, on_durable: Callable[[int], None], on_failure: Callable[[Exception], None]
     ) -> None:
-        """Begin to accept writes; the callbacks run on the event loop, ``on_durable`` with the highest safe revision."""
+        """Begin to accept writes; the callbacks run on the event loop, ``on_durable`` with the
+        highest safe revision.
+        """
 
     def append(self, writes: Sequence[Write]) -> None:
         """Queue writes; never blocks."""

@@ -1,6 +1,8 @@
-"""Storage in one SQLite file: write-ahead log, and one commit for all writes that wait (group commit).
+"""Storage in one SQLite file: write-ahead log, and one commit for all writes that wait (group
+commit).
 
-A writer thread owns the connection. ``synchronous=NORMAL``: a commit survives the end of the process at any instant; a power
+A writer thread owns the connection. ``synchronous=NORMAL``: a commit survives the end of the
+process at any instant; a power
 failure may lose the last commits, never corrupt the file.
 """
 
@@ -22,7 +24,7 @@ CREATE TABLE IF NOT EXISTS objects (
 );
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
-UPSERT = "INSERT OR REPLACE INTO objects (api_group, plural, namespace, name, body) VALUES (?, ?, ?, ?, ?)"
+UPSERT = "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM objects WHERE api_group = ? AND plural = ? AND namespace = ? AND name = ?"
 SAVE_SETTING = "INSERT OR REPLACE INTO settings (name, value) VALUES (?, ?)"
 REVISION = "revision"

@@ -1,7 +1,10 @@
-"""The objects of one server: memory for reading, a storage for keeping, one revision counter for order.
+"""The objects of one server: memory for reading, a storage for keeping, one revision counter for
+order.
 
-Single writer: everything runs on the event loop, and no method between reading and :meth:`Store.put` awaits. A change is visible
-to later writes at once, to watchers (and in answers) only when it is durable; readers wait with :meth:`Store.durable`.
+Single writer: everything runs on the event loop, and no method between reading and
+:meth:`Store.put` awaits. A change is visible
+to later writes at once, to watchers (and in answers) only when it is durable; readers wait with
+:meth:`Store.durable`.
 """
 
 import asyncio
@@ -18,7 +21,9 @@ from multiqueue.apiserver.storage import Storage, Write
 from multiqueue.apiserver.watch import Event, History, Watcher
 
 FIRST_REVISION = 1000
-"""A new server starts here, so that small revisions are "too old", as in any cluster that has lived for a while."""
+"""A new server starts here, so that small revisions are "too old", as in any cluster that has lived
+for a while.
+"""
 
 ObjectFields = Callable[[GroupPlural, Mapping[str, Any]], Mapping[str, str]]
 
@@ -46,7 +51,8 @@ class Collection:
     def entries(
         self, namespace: str | None = None, after: tuple[str, str] | None = None
     ) -> Iterator[Entry]:
-        """Objects by namespace and name (all namespaces if None), optionally only those behind (namespace, name).
+        """Objects by namespace and name (all namespaces if None), optionally only those behind
+        (namespace, name).
 
         Must be consumed before anything is written.
         """
@@ -104,7 +110,9 @@ class Store:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._failure: Exception | None = None
         self.observers: list[Callable[[Event], None]] = []
-        """Called in commit order, on the loop, with every durable change. Must be quick and not raise."""
+        """Called in commit order, on the loop, with every durable change. Must be quick and not
+        raise.
+        """
         self.revision = FIRST_REVISION
         self.durable_revision = FIRST_REVISION
 
@@ -167,7 +175,9 @@ class Store:
 
     # ------------------------------------------------------------------ writing
     def put(self, key: GroupPlural, obj: JsonObject) -> Entry:
-        """Create or replace an object; stamps its resourceVersion. The caller awaits :meth:`durable` before it answers."""
+        """Create or replace an object; stamps its resourceVersion. The caller awaits
+        :meth:`durable` before it answers.
+        """
         self._check()
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
@@ -181,7 +191,9 @@ class Store:
         return entry
 
     def remove(self, entry: Entry, last: JsonObject | None = None) -> Entry:
-        """Remove an object; the answer is its last state (default: as stored) with the revision of the removal."""
+        """Remove an object; the answer is its last state (default: as stored) with the revision of
+        the removal.
+        """
         self._check()
         self.revision += 1
         last_entry = self.make_entry(entry.collection, last or entry.decode(), self.revision)
@@ -198,7 +210,9 @@ class Store:
             collection.history.close()
 
     def rewrite(self, key: GroupPlural, change: Callable[[bytes], bytes]) -> None:
-        """Show the objects of a collection in another shape without a new revision, and end its watches."""
+        """Show the objects of a collection in another shape without a new revision, and end its
+        watches.
+        """
         collection = self.collection(key)
         for entry in list(collection.entries()):
             raw = change(entry.raw)
@@ -208,7 +222,7 @@ class Store:
         collection.history.restart(self.durable_revision)
 
     def make_entry(self, key: GroupPlural, obj: JsonObject, revision: int) -> Entry:
-        """A state that is not kept: a dry run's outcome, a last state; stamps its resourceVersion."""
+        """A state that is not kept (dry run, last state); stamps its resourceVersion."""
         obj["metadata"]["resourceVersion"] = str(revision)
         return self._entry(key, obj, orjson.dumps(obj), revision)
 

@@ -25,8 +25,12 @@ from multiqueue.apiserver.versions import decode_in, is_stored_in, to_storage
 from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
+KEEP_STATUS = {"", "scale"}
+"""Subresources through which the status stays; others (binding) give the whole new state."""
 ATTEMPTS = 5
-"""How often an update without a resourceVersion starts over because the object changed while webhooks were asked."""
+"""How often an update without a resourceVersion starts over because the object changed while
+webhooks were asked.
+"""
 
 Produce = Callable[[JsonObject], Any]
 """From the current object, in the version of the request, to the wanted one."""
@@ -38,7 +42,9 @@ class Change:
 
     produce: Produce
     is_put: bool = False
-    """A whole object was sent: its uid is a precondition, and custom resources must say their resourceVersion."""
+    """A whole object was sent: its uid is a precondition, and custom resources must say their
+    resourceVersion.
+    """
     raw: bytes | None = None
     """The bytes of a sent object, to find duplicate fields."""
     mutates: bool = True
@@ -115,7 +121,9 @@ def _prepared(
 
 
 def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObject) -> None:
-    """Optimistic concurrency: the resourceVersion, and the uid of a whole object, must be the current ones."""
+    """Optimistic concurrency: the resourceVersion, and the uid of a whole object, must be the
+    current ones.
+    """
     revision = metadata.get("resourceVersion")
     if change.is_put:
         check_precondition(entry, target, uid=metadata.get("uid"), resource_version=None)
@@ -191,7 +199,9 @@ async def _commit(
 
 
 def _is_action(target: Target) -> bool:
-    """Whether a subresource such as ``pods/binding`` changes the object by a rule of its own, not as a user may."""
+    """Whether a subresource such as ``pods/binding`` changes the object by a rule of its own, not
+    as a user may.
+    """
     return target.subresource not in ("", STATUS, "scale")
 
 

@@ -16,7 +16,9 @@ BOOKMARK = "BOOKMARK"
 ERROR = "ERROR"
 
 MAX_PENDING = 10_000
-"""Changes that may wait for a slow watcher before its connection is cut; the states themselves are shared."""
+"""Changes that may wait for a slow watcher before its connection is cut; the states themselves are
+shared.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +49,8 @@ class Notice:
 def notice_for(event: Event, namespace: str | None, matches: Matches | None) -> Notice | None:
     """What a change means to someone who sees only a selection; None: nothing.
 
-    An object that moves into the selection is ADDED, one that moves out DELETED, in its last state inside.
+    An object that moves into the selection is ADDED, one that moves out DELETED, in its last state
+    inside.
     """
     entry, previous = event.entry, event.previous
     if namespace is not None and entry.namespace != namespace:

@@ -107,7 +107,8 @@ class WebhookClient:
         base = self._services.get((namespace, name))
         if base is None:
             raise WebhookFailed(
-                f'failed to call webhook: service "{namespace}/{name}" is not mapped to a URL on this server'
+                f'failed to call webhook: service "{namespace}/{name}" is not mapped to a URL on '
+                "this server"
             )
         path = "/" + (service.get("path") or "").lstrip("/")
         return base.rstrip("/") + path, f"{name}.{namespace}.svc"

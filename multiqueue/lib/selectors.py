@@ -1,6 +1,7 @@
 """Label selectors of Kubernetes: the text of ``labelSelector=`` and the ``LabelSelector`` object.
 
-Both become a :class:`LabelSelector`, whose requirements are compiled to plain functions once and matched often.
+Both become a :class:`LabelSelector`, whose requirements are compiled to plain functions once and
+matched often.
 """
 
 import re
@@ -48,7 +49,8 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 
 def label_selector_from(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """Compile a LabelSelector object; ``{}`` matches everything and None nothing, as everywhere in Kubernetes.
+    """Compile a LabelSelector object; ``{}`` matches everything and None nothing, as everywhere in
+    Kubernetes.
 
     Raises:
         SelectorError: an operator is unknown or a key or value malformed.
@@ -59,19 +61,13 @@ def label_selector_from(selector: Mapping[str, Any] | None) -> LabelSelector:
         _equals(_key(key), _value(value))
         for key, value in (selector.get("matchLabels") or {}).items()
     ]
-    for expression in selector.get("matchExpressions") or ():
-        requirements.append(
-            _expression(
-                expression.get("key", ""),
-                expression.get("operator", ""),
-                expression.get("values") or (),
-            )
-        )
+    requirements += map(_expression, selector.get("matchExpressions") or ())
     return LabelSelector(tuple(requirements))
 
 
-def _expression(key: str, operator: str, values: Sequence[str]) -> Requirement:
-    key = _key(key)
+def _expression(expression: Mapping[str, Any]) -> Requirement:
+    key, operator = _key(expression.get("key", "")), expression.get("operator", "")
+    values: Sequence[str] = expression.get("values") or ()
     match operator:
         case "In" | "NotIn":
             if not values:
@@ -115,7 +111,8 @@ class _Parser:
         while self.peek():
             if (token := self.take()) != ",":
                 raise SelectorError(
-                    f"unable to parse requirement: found '{token}', expected: ',' or 'end of string'"
+                    f"unable to parse requirement: found '{token}', expected: ',' or 'end of "
+                    "string'"
                 )
             if not self.peek():
                 raise SelectorError(
@@ -153,13 +150,15 @@ class _Parser:
         return "" if self.peek() in {"", ","} else _value(self.take())
 
     def values(self) -> frozenset[str]:
-        if (token := self.take()) != "(":
-            raise SelectorError(f"unable to parse requirement: found '{token}', expected: '('")
+        if self.peek() != "(":
+            found = self.peek()
+            raise SelectorError(f"unable to parse requirement: found '{found}', expected: '('")
+        self.take()
         values = {self.value() if self.peek() != ")" else ""}
-        while (token := self.take()) != ")":
-            if token != ",":
+        while (separator := self.take()) != ")":
+            if separator != ",":
                 raise SelectorError(
-                    f"unable to parse requirement: found '{token}', expected: ',' or ')'"
+                    f"unable to parse requirement: found '{separator}', expected: ',' or ')'"
                 )
             values.add(self.value() if self.peek() != ")" else "")
         return frozenset(values)

@@ -107,5 +107,5 @@ def test_nulls_inside_new_values_are_dropped() -> None:
     "patch", [{"containers": [{"image": "x"}]}, {"containers": ["x"]}, {"$patch": "sideways"}]
 )
 def test_malformed_patches(patch: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="merge key|patch type"):
+    with pytest.raises(ValueError, match=r"merge key|patch type"):
         patched(patch)

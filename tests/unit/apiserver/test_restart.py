@@ -108,7 +108,9 @@ async def test_unfinished_garbage_collection_goes_on(tmp_path: Path) -> None:
 
 
 async def test_what_was_answered_is_in_the_file(tmp_path: Path) -> None:
-    """The file is read while the server runs: as if the process had been killed right after the answer."""
+    """The file is read while the server runs: as if the process had been killed right after the
+    answer.
+    """
     async with Running(tmp_path) as api:
         async with asyncio.TaskGroup() as group:
             for index in range(50):

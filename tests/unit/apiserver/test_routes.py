@@ -40,8 +40,18 @@ def test_resource_paths(path: str, want: Route) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/healthz", "/api//pods"]
-    + ["/api/v1/namespaces/a/pods/b/log/c", "/openapi/v3"],
+    [
+        "/",
+        "/api",
+        "/api/v1",
+        "/apis",
+        "/apis/batch",
+        "/apis/batch/v1",
+        "/healthz",
+        "/api//pods",
+        "/api/v1/namespaces/a/pods/b/log/c",
+        "/openapi/v3",
+    ],
 )
 def test_other_paths(path: str) -> None:
     assert parse_route(path) is None

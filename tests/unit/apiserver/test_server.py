@@ -90,13 +90,13 @@ async def test_a_conversion_webhook_without_converter_is_refused_in_words() -> N
             "clientConfig": {"url": "https://127.0.0.1/convert"},
         },
     }
-    async with ApiServer(ServerOptions(tls=False, crds=[crd])) as server:
-        async with aiohttp.ClientSession() as session:
-            api = client(server, session)
-            path = f"/apis/{GROUP}/v1/namespaces/default/widgets"
-            answer = await api.send("POST", path, widget(GROUP))
-            assert answer.status == 500
-            assert "needs a conversion webhook" in answer.body["message"]
+    options = ServerOptions(tls=False, crds=[crd])
+    async with ApiServer(options) as server, aiohttp.ClientSession() as session:
+        api = client(server, session)
+        path = f"/apis/{GROUP}/v1/namespaces/default/widgets"
+        answer = await api.send("POST", path, widget(GROUP))
+        assert answer.status == 500
+        assert "needs a conversion webhook" in answer.body["message"]
 
 
 async def test_a_webhook_is_found_through_its_service() -> None:
