@@ -14,6 +14,7 @@ import msgspec
 from multiqueue.api import names
 from multiqueue.api.config.durations import Duration
 from multiqueue.api.config.gates import Gates
+from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2.meta import LabelSelector
 
 GROUP = "config.kueue.x-k8s.io"
@@ -313,9 +314,7 @@ class Configuration(Section, frozen=True, kw_only=True):
     def jobs_namespace_selector(self) -> dict[str, Any]:
         """``managedJobsNamespaceSelector`` on the wire; by default all but the system's own."""
         if self.managed_jobs_namespace_selector is not None:
-            selector = self.managed_jobs_namespace_selector
-            wire: dict[str, Any] = msgspec.to_builtins(selector)
-            return wire
+            return encode(self.managed_jobs_namespace_selector)
         return {
             "matchExpressions": [
                 {

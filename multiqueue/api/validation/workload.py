@@ -39,7 +39,7 @@ def default_workload(obj: Object, gates: Gates = DEFAULT_GATES) -> dict[str, Any
     """Return the object with the name of a lone pod set, and without minimums if they are off."""
     result = copy.deepcopy(dict(obj))
     pod_sets = [p for _, p in items(mapping(result, "spec").get("podSets")) if isinstance(p, dict)]
-    if len(pod_sets) == 1 and not pod_sets[0].get("name"):
+    if len(pod_sets) == 1 and pod_sets[0].get("name") is None:
         pod_sets[0]["name"] = names.DEFAULT_PODSET
     if not gates.enabled(Gate.PARTIAL_ADMISSION):
         for pod_set in pod_sets:

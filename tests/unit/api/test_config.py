@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from multiqueue.api.config import (
+    Configuration,
+    ConfigurationError,
+    Gate,
+    Gates,
+    load_configuration,
+    parse_duration,
+)
+from multiqueue.api.config.gates import GATES
+
+HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
+
+
+def errors_of(text: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(text)
+    return "\n".join(caught.value.errors)
+
+
+def test_an_empty_file_gives_the_defaults() -> None:
+    assert load_configuration("") == Configuration()
+    assert load_configuration(HEAD) == Configuration()
+
+
+def test_defaults_are_those_of_upstream() -> None:
+    config = Configuration()
+    assert config.namespace == "kueue-system"
+    assert config.webhook.port == 9443
+    assert config.leader_election.resource_name == "c1f6bfd2.kueue.x-k8s.io"
+    assert config.client_connection.qps == 300
+    assert config.multi_kueue.gc_interval == timedelta(minutes=1)
+    assert config.multi_kueue.worker_lost_timeout == timedelta(minutes=15)
+    assert config.multi_kueue.origin == "multikueue"
+    assert config.wait_for_pods_ready is not None
+    assert config.wait_for_pods_ready.timeout == timedelta(minutes=30)
+    assert config.wait_for_pods_ready.effective_recovery_timeout == timedelta(minutes=30)
+    assert config.fair_sharing is None
+    assert config.integrations.frameworks == ("batch/job",)
+
+
+def test_reads_values_of_every_kind() -> None:
+    config = load_configuration(
+        HEAD
+        + """
+multiKueue:
+  gcInterval: 1m30s
+  dispatcherName: anything.example.com/mine
+  dispatcherArguments: {weights: [1, 2]}
+admissionFairSharing: {usageHalfLifeTime: 1h, usageSamplingInterval: 1s, resourceWeights: {cpu: 2}}
+fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}
+waitForPodsReady: {timeout: 5m, recoveryTimeout: 1m}
+resources: {transformations: [{input: a, strategy: Replace, outputs: {b: 2, c: 1Gi}}]}
+managedJobsNamespaceSelector:
+  matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [a]}]
+"""
+    )
+    assert config.multi_kueue.gc_interval == timedelta(seconds=90)
+    assert config.multi_kueue.dispatcher_arguments == {"weights": [1, 2]}
+    assert config.admission_fair_sharing is not None
+    assert config.admission_fair_sharing.usage_half_life_time == timedelta(hours=1)
+    assert config.fair_sharing is not None
+    assert config.wait_for_pods_ready is not None
+    assert config.wait_for_pods_ready.effective_recovery_timeout == timedelta(minutes=1)
+    assert config.resources.transformations[0].outputs == {"b": 2, "c": "1Gi"}
+    assert config.jobs_namespace_selector["matchExpressions"][0]["values"] == ["a"]
+
+
+def test_nulls_are_absent() -> None:
+    assert load_configuration("multiKueue: null\nwebhook: {port: null}") == Configuration()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: [", "not YAML"),
+        ("3", "must hold a mapping"),
+        ("apiVersion: v1", '"v1" is not supported'),
+        ("kind: Pod", '"Pod" is not supported'),
+        ("multiKueue: {gcIntervall: 1m}", 'did you mean "gcInterval"'),
+        ("metrics: {customLabels: [{name: a, foo: 1}]}", "metrics.customLabels[0].foo"),
+        ("multiKueue: {gcInterval: 5}", "multiKueue.gcInterval: 5 is not a duration"),
+        ("multiKueue: {gcInterval: 5 minutes}", '"5 minutes" is not a duration'),
+        ("multiKueue: {gcInterval: -5m}", "must not be negative"),
+        ("multiKueue: {origin: a b}", "not a label value"),
+        ("multiKueue: {externalFrameworks: [{name: job}]}", "Kind.version.group"),
+        ("multiKueue: {externalFrameworks: [{name: Job.v1.batch}]}", "built in"),
+        ("multiKueue: {incrementalDispatcherConfig: {stepSize: 0}}", "at least 1"),
+        ("multiKueue: {incrementalDispatcherConfig: {stepSize: 1}}", "only with dispatcherName"),
+        ("clientConnection: {qps: a}", "clientConnection.qps"),
+        ("clientConnection: {qps: -1}", "must be greater than 0"),
+        ("webhook: {port: 70000}", "is not a port"),
+        ("visibilityServer: {bindAddress: here}", "not an IP address"),
+        ("leaderElection: {renewDeadline: 20s}", "leaseDuration > renewDeadline"),
+        ("internalCertManagement: {webhookServiceName: A_b}", "not a DNS name"),
+        ("tls: {minVersion: VersionTLS10}", "use VersionTLS12"),
+        ("tls: {minVersion: VersionTLS13, cipherSuites: [A]}", "cannot be chosen"),
+        ("managedJobsNamespaceSelector: {}", 'must not match namespace "kube-system"'),
+        ("managedJobsNamespaceSelector: {matchLabels: {'a b': c}}", "managedJobsNamespaceSelector"),
+        ("waitForPodsReady: {requeuingStrategy: {timestamp: Now}}", "use Eviction or Creation"),
+        ("waitForPodsReady: {requeuingStrategy: {backoffBaseSeconds: -1}}", "negative"),
+        ("integrations: {frameworks: [batch/job, batch/job]}", "listed twice"),
+        ("integrations: {frameworks: [pod]}", "not implemented yet"),
+        ("integrations: {frameworks: [nope]}", "is unknown"),
+        ("integrations: {externalFrameworks: [x]}", "Kind.version.group"),
+        ("fairSharing: {}", "preemptionStrategies"),
+        ("fairSharing: {preemptionStrategies: [LessThanInitialShare, x]}", "must be ["),
+        ("admissionFairSharing: {usageSamplingInterval: 0}", "admissionFairSharing"),
+        ("admissionFairSharing: {usageSamplingInterval: 0s}", "greater than 0"),
+        ("admissionFairSharing: {resourceWeights: {cpu: -1}}", "must not be negative"),
+        ("resources: {quotaCheckStrategy: X}", "BlockUndeclared"),
+        (
+            "resources: {quotaCheckStrategy: IgnoreUndeclared, excludeResourcePrefixes: [a]}",
+            "no meaning",
+        ),
+        ("resources: {transformations: [{input: a}, {input: a}]}", "listed twice"),
+        ("resources: {transformations: [{input: a, strategy: X}]}", "Retain or Replace"),
+        ("resources: {transformations: [{input: a, outputs: {b: x}}]}", "is not a quantity"),
+        ("resources: {deviceClassMappings: [{name: a, deviceClassNames: []}]}", "use 1 to 8"),
+        (
+            (
+                "resources: {deviceClassMappings: [{name: a, deviceClassNames: [x]},"
+                " {name: b, deviceClassNames: [x]}]}"
+            ),
+            "already",
+        ),
+        (
+            "resources: {deviceClassMappings: [{name: a, deviceClassNames: [x], sources: [{}]}]}",
+            "exactly one",
+        ),
+        ("metrics: {customLabels: [{name: 1a}]}", "must be a letter"),
+        (
+            "metrics: {customLabels: [{name: a, sourceLabelKey: a, sourceAnnotationKey: b}]}",
+            "exclude each other",
+        ),
+        ("metrics: {customLabels: [{name: a, sourceKind: X}]}", "sourceKind"),
+        ("metrics: {customLabels: [{name: a, sourceKind: Workload}]}", "needs 1 to 12"),
+        ("controller: {groupKindConcurrency: {Job.batch: 0}}", "at least 1"),
+        ("objectRetentionPolicies: {workloads: {afterFinished: -1s}}", "must not be negative"),
+        ("namespace: A", "not a namespace name"),
+        ("featureGates: {PartialAdmision: true}", 'did you mean "PartialAdmission"'),
+        ("featureGates: {Zzz: true}", "unknown feature gate"),
+        ("featureGates: {TASBalancedPlacement: true}", "implemented yet"),
+        ("featureGates: {TLSOptions: false}", "is locked to true"),
+    ],
+)
+def test_says_path_value_and_the_way_out(text: str, says: str) -> None:
+    assert says in errors_of(text)
+
+
+def test_lists_every_problem_at_once() -> None:
+    got = errors_of("webhook: {port: 70000}\nnamespace: A")
+    assert "webhook.port" in got
+    assert "namespace" in got
+
+
+def test_an_ephemeral_webhook_port_is_allowed() -> None:
+    assert load_configuration("webhook: {port: 0}").webhook.port == 0
+
+
+def test_a_gate_turns_pods_ready_off() -> None:
+    config = load_configuration("featureGates: {DisableWaitForPodsReady: true}")
+    assert config.wait_for_pods_ready is None
+    assert config.gates.enabled(Gate.DISABLE_WAIT_FOR_PODS_READY)
+
+
+def test_v1beta1_turns_features_on_by_flags() -> None:
+    config = load_configuration(OLD + "fairSharing: {enable: true}\nqueueVisibility: {}")
+    assert config.fair_sharing is not None
+    assert config.fair_sharing.preemption_strategies == (
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    )
+    assert config.wait_for_pods_ready is None
+    assert load_configuration(OLD + "fairSharing: {enable: false}").fair_sharing is None
+
+
+def test_v1beta1_pods_ready_has_other_defaults() -> None:
+    config = load_configuration(OLD + "waitForPodsReady: {enable: true}")
+    assert config.wait_for_pods_ready is not None
+    assert config.wait_for_pods_ready.timeout == timedelta(minutes=5)
+    assert config.wait_for_pods_ready.block_admission
+    assert load_configuration(OLD + "waitForPodsReady: {timeout: 1m}").wait_for_pods_ready is None
+
+
+def test_v1beta1_pod_options_are_ignored() -> None:
+    config = load_configuration(OLD + "integrations: {frameworks: [batch/job], podOptions: {}}")
+    assert config.integrations.frameworks == ("batch/job",)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("1s", 1),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        (".5m", 30),
+        ("250ms", 0.25),
+        ("-2s", -2),
+        ("3us", 3e-6),
+        ("1h1m1s", 3661),
+    ],
+)
+def test_reads_go_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1d", "1 s", "1s2", "--1s", "999999999h"])
+def test_refuses_other_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="duration"):
+        parse_duration(text)
+
+
+def test_a_gate_needs_what_it_requires() -> None:
+    gates = Gates.of(TopologyAwareScheduling=False)
+    assert not gates.enabled(Gate.TAS_PROFILE_MIXED)
+    assert Gates().enabled(Gate.TAS_PROFILE_MIXED)
+
+
+def test_all_gates_have_a_specification() -> None:
+    assert set(GATES) == set(Gate)
+    assert len(GATES) == 80
