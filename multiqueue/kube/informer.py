@@ -49,6 +49,8 @@ STUBBORN_FAILURES = 3
 """Refusals in a row after which a watch is not asked for again without a list."""
 UNAVAILABLE_SECONDS = 30.0
 """How often a kind that the server does not know is asked for again."""
+OPEN_SECONDS = 10.0
+"""How long a watch may take to open: it asks for no more than a place in the queue."""
 YIELD_EVERY = 200
 """Objects of a list between two turns of the event loop: some milliseconds with usual handlers."""
 
@@ -249,6 +251,7 @@ class Informer(Generic[T]):
             self.resource,
             resource_version=resource_version,
             namespace=self._namespace,
+            open_timeout=OPEN_SECONDS,
             on_open=self._on_open,
             label_selector=self._label_selector,
             field_selector=self._field_selector,

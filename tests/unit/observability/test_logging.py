@@ -16,10 +16,11 @@ from multiqueue.observability.logging import REDACTED, LogFormat, configure_logg
 def _restored() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    before = structlog.get_config()
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 class Stream(io.TextIOWrapper):

@@ -1,0 +1,14 @@
+"""What all tests share."""
+
+import structlog
+
+
+def pytest_configure() -> None:
+    """Log in plain text: structlog draws every local variable of a traceback, for minutes."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0),
+        ]
+    )
