@@ -32,8 +32,8 @@ def _version(version: Mapping[str, Any]) -> KindVersion:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     return KindVersion(
         name=version["name"],
-        served=version["served"],
-        storage=version["storage"],
+        served=bool(version.get("served")),
+        storage=bool(version.get("storage")),
         deprecated=bool(version.get("deprecated")),
         deprecation_warning=version.get("deprecationWarning") or "",
         schema=schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},

@@ -196,7 +196,6 @@ class Kind:
     verbs: tuple[str, ...] = ALL_VERBS
     stored_as: GroupPlural | None = None
     """Another kind whose stored objects this one shows (events.k8s.io Event shows core events)."""
-    description: str = ""
 
     @property
     def key(self) -> GroupPlural:

@@ -69,7 +69,7 @@ def _cordon(node: JsonObject) -> None:
     """The taint of an unschedulable node; in a real cluster a controller adds it a moment later."""
     spec = node["spec"]
     taints = [
-        taint for taint in spec.get("taints", ()) if taint["key"] != UNSCHEDULABLE_TAINT["key"]
+        taint for taint in spec.get("taints", ()) if taint.get("key") != UNSCHEDULABLE_TAINT["key"]
     ]
     if spec.get("unschedulable"):
         taints.append(dict(UNSCHEDULABLE_TAINT))

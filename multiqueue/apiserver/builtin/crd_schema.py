@@ -1,9 +1,16 @@
 """Whether a schema of a CustomResourceDefinition is structural, and can be used by this server."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multiqueue.apiserver.causes import Cause, forbidden, invalid, not_supported, required
+from multiqueue.apiserver.causes import (
+    Cause,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    type_invalid,
+)
 from multiqueue.apiserver.schema.validate import Validator
 
 Json = Mapping[str, Any]
@@ -24,14 +31,74 @@ _KEYWORDS = frozenset({
 _NOT_ALLOWED = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
 
 
+_NUMBER, _TEXTS = (int, float), ("type", "pattern", "format", "description", "title", "$ref", "id")
+_COUNTS = ("maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties")
+_FLAGS = (
+    "nullable",
+    "uniqueItems",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
+)
+_SHAPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_TEXTS, (str,)),
+    **dict.fromkeys(_COUNTS, (int,)),
+    **dict.fromkeys(_FLAGS, (bool,)),
+    **dict.fromkeys(("maximum", "minimum", "multipleOf"), _NUMBER),
+    **dict.fromkeys(("enum", "required", "allOf", "anyOf", "oneOf"), (list,)),
+    **dict.fromkeys(("x-kubernetes-list-map-keys", "x-kubernetes-validations"), (list,)),
+    **dict.fromkeys(("properties", "items", "not"), (dict,)),
+    "additionalProperties": (dict, bool),
+    "x-kubernetes-list-type": (str,),
+}
+
+
 def validate_schema(schema: Json, path: str) -> list[Cause]:
     """What keeps a version's schema from being used."""
+    if malformed := _malformed(schema, path):
+        return malformed
     causes = []
     if schema.get("type") != "object":
         text = "must be object at the root"
         causes.append(invalid(f"{path}.type", schema.get("type", ""), text))
     causes += _structural(schema, path)
     return causes or _usable(schema, path)
+
+
+def _malformed(schema: Any, path: str) -> list[Cause]:
+    """Keywords with values of the wrong type; the other checks rely on there being none."""
+    if not isinstance(schema, dict):
+        return [type_invalid(path, schema, "must be a schema")]
+    causes = [
+        type_invalid(f"{path}.{keyword}", value, f"must be {_named(_SHAPES[keyword])}")
+        for keyword, value in schema.items()
+        if keyword in _SHAPES and not _has_type(value, _SHAPES[keyword])
+    ]
+    return causes or [
+        cause for where, inner in _inner_schemas(schema, path) for cause in _malformed(inner, where)
+    ]
+
+
+def _has_type(value: Any, types: tuple[type, ...]) -> bool:
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+
+def _named(types: tuple[type, ...]) -> str:
+    words = {str: "a string", bool: "a boolean", list: "a list", dict: "an object"}
+    return " or ".join(dict.fromkeys(words.get(found, "a number") for found in types))
+
+
+def _inner_schemas(schema: Json, path: str) -> Iterator[tuple[str, Any]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}.properties[{name}]", inner
+    for keyword in ("items", "not", "additionalProperties"):
+        if keyword in schema and not isinstance(schema[keyword], bool):
+            yield f"{path}.{keyword}", schema[keyword]
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(schema.get(keyword, ())):
+            yield f"{path}.{keyword}[{index}]", inner
 
 
 def _usable(schema: Json, path: str) -> list[Cause]:

@@ -25,10 +25,15 @@ _NO_LIMIT = 2**31 - 1
 def default_job(job: JsonObject) -> None:
     """Defaults of a Job."""
     default_job_spec(child(job, "spec"))
+    _default_labels(job)
+    child(job, "status")
+
+
+def _default_labels(job: JsonObject) -> None:
+    """A Job without labels has those of its template, the generated ones too."""
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not child(job, "metadata").get("labels"):
         job["metadata"]["labels"] = dict(labels)
-    child(job, "status")
 
 
 def default_job_spec(spec: JsonObject) -> None:
@@ -52,6 +57,7 @@ def _prepare_create(job: JsonObject, _context: RequestContext) -> None:
     job["status"] = {}
     if not job["spec"].get("manualSelector"):
         generate_selector(job)
+        _default_labels(job)
 
 
 def generate_selector(job: JsonObject) -> None:

@@ -222,7 +222,7 @@ def _completions_change(spec: Json, before: Json) -> list[Cause]:
     if spec["completionMode"] != "Indexed" or "completions" not in spec:
         return [invalid("spec.completions", completions, "field is immutable")]
     in_tandem = (
-        completions == spec["parallelism"] and before["completions"] == before["parallelism"]
+        completions == spec["parallelism"] and before.get("completions") == before["parallelism"]
     )
     if in_tandem:
         return []

@@ -103,11 +103,11 @@ def _validate_update(
 
 
 def _gates_change(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
-    before = {gate["name"] for gate in old.get("schedulingGates", ())}
+    before = {gate.get("name") for gate in old.get("schedulingGates", ())}
     return [
         forbidden(f"spec.schedulingGates[{index}].name", "only deletion is allowed")
         for index, gate in enumerate(new.get("schedulingGates", ()))
-        if gate["name"] not in before
+        if gate.get("name") not in before
     ]
 
 

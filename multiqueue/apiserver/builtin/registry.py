@@ -234,7 +234,6 @@ def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
         name_rule=name_rule,
         hooks=hooks,
         stored_as=stored_as,
-        description=schema.get("description", ""),
     )
 
 

@@ -128,6 +128,22 @@ def test_schemas_must_be_structural(schema: dict, field: str) -> None:
     assert fields(create_causes(*KEY, crd(schema))) == [field]
 
 
+@pytest.mark.parametrize(
+    ("schema", "field"),
+    [
+        ({"type": 3}, f"{SPEC}.type"),
+        ({"type": "object", "properties": []}, f"{SPEC}.properties"),
+        ({"type": "object", "properties": {"a": "string"}}, f"{SPEC}.properties[a]"),
+        ({"type": "array", "items": [{"type": "string"}]}, f"{SPEC}.items"),
+        ({"type": "string", "maxLength": True}, f"{SPEC}.maxLength"),
+        ({"type": "string", "anyOf": [{"minLength": "1"}]}, f"{SPEC}.anyOf[0].minLength"),
+    ],
+    ids=["type", "properties", "property", "items", "count", "in an alternative"],
+)
+def test_keywords_have_values_of_their_type(schema: dict, field: str) -> None:
+    assert fields(create_causes(*KEY, crd(schema))) == [field]
+
+
 def test_a_pattern_must_compile() -> None:
     got = texts(create_causes(*KEY, crd({"type": "string", "pattern": "("})))
     assert len(got) == 1
