@@ -39,6 +39,10 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 CONCURRENCY = 16
 MAX_STEPS = 8
+QUEUE_CHANGE_SECONDS = 1.0
+"""How long after a queue changed its Workloads are looked at: the scheduler is asked first, so that
+after a restart those that waited come before those that were drained (E-105), and edits of a queue
+in quick succession cost one write each Workload, not many."""
 NUMBERS_SECONDS = 5.0
 """How often a message is rewritten of which only the figures changed."""
 
@@ -212,7 +216,7 @@ class WorkloadController:
 
     def _enqueue_all(self, workloads: Iterable[Workload]) -> None:
         for workload in workloads:
-            self._reconciler.queue.add(workload.metadata.key)
+            self._reconciler.queue.add_after(workload.metadata.key, QUEUE_CHANGE_SECONDS)
 
 
 def _stance(queue: LocalQueue) -> tuple[str, str, str]:

@@ -39,4 +39,5 @@ def decide(view: WorkloadView) -> WorkloadPlan:
         plan = rule(view)
         if plan is not None:
             return plan
-    return Done(requeue_after=lifecycle.backoff_left(view))
+    timers = [lifecycle.backoff_left(view), pending.recheck_after(view)]
+    return Done(requeue_after=min((t for t in timers if t is not None), default=None))

@@ -17,6 +17,8 @@ from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
 from multiqueue.controllers.workload.view import WorkloadView
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?")
+SILENT_SECONDS = 2.0
+"""A Workload that is not looked at for so long is told so; creation times are whole seconds."""
 _BLOCKERS = frozenset(
     {Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.DEACTIVATED}
 )
@@ -80,8 +82,20 @@ def find_reason(view: WorkloadView) -> PendingReason | None:
         return None
     if explained.reason is not Reason.PENDING_EVALUATION:
         return PendingReason(explained.reason, explained.message)
-    # Not looked at yet: that is news only where something else is written that is over.
+    # Not looked at yet: that is news where something else is written that is over, or where it
+    # takes long, as behind a head that blocks its queue.
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
-    if present is None or present.reason not in _BLOCKERS:
-        return None
-    return PendingReason(explained.reason, explained.message)
+    is_news = silence_left(view) <= 0 if present is None else present.reason in _BLOCKERS
+    return PendingReason(explained.reason, explained.message) if is_news else None
+
+
+def silence_left(view: WorkloadView) -> float:
+    """Seconds for which a new Workload is not written only because nobody looked at it yet."""
+    age = (view.now - view.workload.metadata.created_at).total_seconds()
+    return SILENT_SECONDS - age
+
+
+def recheck_after(view: WorkloadView) -> float | None:
+    """Seconds until the silence about a Workload ends that has no reason yet."""
+    written = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED) is not None
+    return None if written or view.explanation is None else max(0.1, silence_left(view))
