@@ -217,7 +217,7 @@ def _is_past_deadline(job: Mapping[str, Any], *, now: datetime, speed: float) ->
     started = parse_time((job.get("status") or {}).get("startTime"))
     if deadline is None or started is None or spec.get("suspend"):
         return False
-    return (now - started).total_seconds() * speed >= float(deadline)
+    return bool((now - started).total_seconds() * speed >= float(deadline))
 
 
 def _has_completed(spec: Mapping[str, Any], counts: Counts) -> bool:
@@ -236,7 +236,7 @@ def _has_exceeded_backoff(spec: Mapping[str, Any], counts: Counts) -> bool:
         return True
     if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
-    restarts = sum(
+    restarts: int = sum(
         status.get("restartCount", 0)
         for pod in counts.active
         for status in (pod.get("status") or {}).get("containerStatuses") or ()

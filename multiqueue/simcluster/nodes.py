@@ -48,6 +48,15 @@ PRESETS: Mapping[str, Preset] = {
         allocatable={"cpu": "192", "memory": "2Ti", "ephemeral-storage": "4Ti", "pods": "110"},
         gpus=8,
     ),
+    "l4": Preset(
+        labels={
+            ACCELERATOR_LABEL: "l4",
+            PRODUCT_LABEL: "NVIDIA-L4",
+            "accelerator": "nvidia",
+        },
+        allocatable={"cpu": "96", "memory": "384Gi", "ephemeral-storage": "1Ti", "pods": "110"},
+        gpus=8,
+    ),
     "cpu": Preset(
         labels={},
         allocatable={"cpu": "16", "memory": "64Gi", "ephemeral-storage": "200Gi", "pods": "110"},

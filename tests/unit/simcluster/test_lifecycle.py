@@ -77,7 +77,7 @@ STARTED = PodRun(bound_at=100, started_at=101)
             STARTED,
             102,
             wait(4),
-            id="nonsense: default",
+            id="nonsense",
         ),
         pytest.param(
             make_pod(phase="Running", deleting=True),
@@ -99,7 +99,7 @@ STARTED = PodRun(bound_at=100, started_at=101)
             STARTED,
             102,
             act(Action.REMOVE),
-            id="ended: gone",
+            id="ended",
         ),
     ],
 )

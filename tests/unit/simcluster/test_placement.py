@@ -64,7 +64,7 @@ def test_pods_on_a_node_that_comes_late_are_counted() -> None:
             make_node(labels={"zone": "a"}),
             {"nodeSelector": {"zone": "a"}},
             True,
-            id="selector met",
+            id="met",
         ),
         pytest.param(
             make_node(labels={"zone": "b"}), {"nodeSelector": {"zone": "a"}}, False, id="not met"
@@ -92,9 +92,7 @@ def test_pods_on_a_node_that_comes_late_are_counted() -> None:
             True,
             id="any term is enough, fields count too",
         ),
-        pytest.param(
-            make_node(), {"affinity": required({})}, False, id="an empty term matches none"
-        ),
+        pytest.param(make_node(), {"affinity": required({})}, False, id="empty term"),
         pytest.param(make_node(ready=False), {}, False, id="a node that is not ready takes none"),
         pytest.param(
             make_node(taints=[{"key": "gpu", "value": "y", "effect": "NoSchedule"}]),

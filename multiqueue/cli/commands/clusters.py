@@ -1,0 +1,61 @@
+"""``multiqueue clusters``: the workers and their GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.output import echo, output_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.cli.workers import WorkerStatus
+
+
+@click.command("clusters")
+@click.option(
+    "--system-namespace",
+    default="kueue-system",
+    show_default=True,
+    help="Namespace of the manager, where the kubeconfig Secrets are.",
+)
+@cluster_options
+@output_option
+def command(
+    system_namespace: str, kubeconfig: str | None, context: str | None, output: str
+) -> None:
+    """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
+    target = Target(kubeconfig=kubeconfig, context=context)
+    run_async(_show(target, system_namespace, output))
+
+
+async def _show(target: Target, system_namespace: str, output: str) -> None:
+    from multiqueue.cli.workers import read_workers
+
+    async with connect(target) as (client, _):
+        workers = await read_workers(client, system_namespace=system_namespace)
+    if output != "human":
+        print_data([worker.to_dict() for worker in workers], output)
+        return
+    if not workers:
+        echo("No MultiKueueClusters; jobs run on this cluster only.")
+        return
+    print_table(
+        ["WORKER", "CONNECTED", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON"],
+        [_row(worker) for worker in workers],
+    )
+
+
+def _row(worker: WorkerStatus) -> list[str | int]:
+    flavors = worker.flavors
+    return [
+        worker.name,
+        "Connected" if worker.connected else "Disconnected",
+        ", ".join(f"{f.total} {f.flavor}" for f in flavors),
+        ", ".join(str(f.used) for f in flavors),
+        ", ".join(str(f.free) for f in flavors),
+        len(worker.running),
+        worker.waiting,
+        worker.problem or worker.reason,
+    ]

@@ -1,0 +1,225 @@
+"""``multiqueue demo``: a manager and two GPU workers on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.output import echo, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.runtime.demo.once import JobOutcome
+    from multiqueue.runtime.demo.world import World
+
+
+@click.command("demo")
+@click.option("--once", is_flag=True, help="Run twelve jobs, print what became of them, and exit.")
+@click.option("--serve", is_flag=True, help="Only set up the clusters, and keep them running.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory for kubeconfigs, logs and the objects, which then survive a restart; a "
+    "temporary one by default.",
+)
+@click.option(
+    "--jobs/--no-jobs",
+    default=None,
+    help="Submit a stream of jobs; by default with the live screen, not with --serve.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="Simulated seconds in a second.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print the result of --once, or the paths of --serve.",
+)
+def command(
+    *,
+    once: bool,
+    serve: bool,
+    data: Path | None,
+    jobs: bool | None,
+    speed: float,
+    output: str,
+) -> int:
+    """Set up three embedded clusters: a manager, 8 x A100 and 4 x H100, and run jobs on them.
+
+    Three teams submit to the manager's cluster; the manager runs in a process of its own, and each
+    worker has one too. Without options a live screen shows every job's way, until Ctrl-C.
+    """
+    from multiqueue.runtime.process import Stopped, run_process
+
+    if once and serve:
+        raise UsageProblem("choose --once or --serve")
+    if jobs and once:
+        raise UsageProblem("--once has its own jobs")
+    with _data_directory(data) as directory, _logs(directory / "demo.log", to_stderr=serve):
+        world = _make_world(directory, persist=data is not None, speed=speed)
+        try:
+            if once:
+                return run_process(lambda: _once(world, output))
+            if serve:
+                run_process(lambda: _serve(world, output, with_jobs=bool(jobs)))
+            else:
+                run_process(lambda: _live(world, with_jobs=jobs is not False))
+        except Stopped as stopped:
+            return 128 + stopped.signal_number if once else ExitCode.OK
+        except BaseExceptionGroup as group:
+            raise _explain(group, world) from group
+    return ExitCode.OK
+
+
+async def _once(world: World, output: str) -> int:
+    from multiqueue.runtime.demo.once import is_as_planned, run_once
+    from multiqueue.runtime.demo.tracker import Tracker
+    from multiqueue.runtime.demo.world import MANAGER
+
+    _say(f"Setting up in {world.options.data_dir} ...")
+    async with world.running():
+        _say(f"Manager: {world.manager.command_line}")
+        outcomes = await run_once(world, Tracker(world.clients, manager=MANAGER))
+    if output == "table":
+        _print_outcomes(outcomes)
+    else:
+        print_data({"jobs": [outcome.to_dict() for outcome in outcomes]}, output)
+    for outcome in outcomes:
+        if outcome.problem:
+            _say(f"{outcome.name}: {outcome.problem}")
+    return ExitCode.OK if is_as_planned(outcomes) else ExitCode.FAILED
+
+
+async def _serve(world: World, output: str, *, with_jobs: bool) -> None:
+    from multiqueue.runtime.components import open_scope
+    from multiqueue.runtime.demo.stream import JobStream
+    from multiqueue.runtime.demo.tracker import Tracker
+    from multiqueue.runtime.demo.world import MANAGER
+
+    async with world.running(), open_scope() as scope:
+        if with_jobs:
+            tracker = Tracker(world.clients, manager=MANAGER)
+            await tracker.start(scope)
+            scope.start(JobStream(world.clients[MANAGER], tracker))
+        _announce(world, output)
+        await world.manager.exited.wait()
+        echo(
+            f"The manager ended ({world.manager.exit_text}); the clusters keep running. "
+            f"Start it again with:\n  {world.manager.command_line}",
+            err=True,
+        )
+        await asyncio.Event().wait()
+
+
+async def _live(world: World, *, with_jobs: bool) -> None:
+    from multiqueue.cli.demo_screen import DemoScreen
+    from multiqueue.runtime.components import open_scope
+    from multiqueue.runtime.demo.stream import JobStream
+    from multiqueue.runtime.demo.tracker import Tracker
+    from multiqueue.runtime.demo.world import MANAGER
+
+    _say("Setting up three clusters ...")
+    async with world.running(), open_scope() as scope:
+        tracker = Tracker(world.clients, manager=MANAGER)
+        await tracker.start(scope)
+        if with_jobs:
+            scope.start(JobStream(world.clients[MANAGER], tracker))
+        await DemoScreen(world, tracker).run()
+
+
+def _make_world(directory: Path, *, persist: bool, speed: float) -> World:
+    from multiqueue.runtime.demo.world import World, WorldOptions
+
+    return World(WorldOptions(data_dir=directory, persist=persist, speed=speed))
+
+
+@contextlib.contextmanager
+def _data_directory(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        yield data.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="multiqueue-demo-") as temporary:
+        yield Path(temporary)
+
+
+@contextlib.contextmanager
+def _logs(path: Path, *, to_stderr: bool) -> Iterator[None]:
+    """The screen belongs to the demo, so the logs of the clusters go to a file."""
+    from multiqueue.observability.logging import LogFormat, configure_logging
+
+    if to_stderr:
+        configure_logging(level="warning", format=LogFormat.AUTO)
+        yield
+        return
+    with path.open("a") as stream:
+        configure_logging(format=LogFormat.JSON, stream=stream)
+        yield
+
+
+def _announce(world: World, output: str) -> None:
+    if output != "table":
+        print_data(_describe(world), "json" if output == "json" else output)
+        return
+    echo("Three clusters are running:")
+    for name, path in world.kubeconfigs.items():
+        echo(f"  {name:12} export KUBECONFIG={path}")
+    echo(f"The manager (pid {world.manager.pid}, log {world.manager.log}) was started by:")
+    echo(f"  {world.manager.command_line}")
+    echo("Ctrl-C ends everything.")
+
+
+def _describe(world: World) -> dict[str, Any]:
+    return {
+        "kubeconfigs": {name: str(path) for name, path in world.kubeconfigs.items()},
+        "manager": {
+            "command": world.manager.command,
+            "pid": world.manager.pid,
+            "log": str(world.manager.log),
+        },
+    }
+
+
+def _print_outcomes(outcomes: list[JobOutcome]) -> None:
+    print_table(
+        ["JOB", "GPUS", "WORKER", "WAITED", "RAN", "STATE", "REASON"],
+        [
+            [
+                outcome.name,
+                outcome.gpus,
+                outcome.worker,
+                _seconds(outcome.waited_seconds),
+                _seconds(outcome.ran_seconds),
+                outcome.state,
+                outcome.reason,
+            ]
+            for outcome in outcomes
+        ],
+    )
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else f"{seconds:.1f}s"
+
+
+def _say(text: str) -> None:
+    echo(text, err=True)
+
+
+def _explain(group: BaseExceptionGroup[BaseException], world: World) -> CliError:
+    from multiqueue.runtime.components import innermost
+
+    return CliError(f"{innermost(group)}; logs are in {world.options.data_dir}")

@@ -1,0 +1,142 @@
+"""``multiqueue queue``: who waits, in which order and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.output import echo, output_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.cli.mirror import Mirror
+    from multiqueue.cli.views.queues import QueueRow, QueueSummary
+
+
+@click.command("queue")
+@click.argument("localqueue", required=False)
+@click.option("--cluster-queue", metavar="NAME", help="Show a ClusterQueue instead.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Queues of all namespaces.")
+@click.option("--all", "show_all", is_flag=True, help="Also show Workloads that have ended.")
+@namespace_option
+@cluster_options
+@output_option
+def command(
+    localqueue: str | None,
+    cluster_queue: str | None,
+    *,
+    all_namespaces: bool,
+    show_all: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
+    """Show a queue: position, state and reason of each Workload.
+
+    Without a name: all LocalQueues of the namespace.
+    """
+    if localqueue and cluster_queue:
+        raise UsageProblem("name a LocalQueue or --cluster-queue, not both")
+    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    run_async(
+        _show(
+            target,
+            localqueue,
+            cluster_queue,
+            all_namespaces=all_namespaces,
+            show_all=show_all,
+            output=output,
+        )
+    )
+
+
+async def _show(
+    target: Target,
+    local_queue: str | None,
+    cluster_queue: str | None,
+    *,
+    all_namespaces: bool,
+    show_all: bool,
+    output: str,
+) -> None:
+    from multiqueue.cli.mirror import load_mirror
+    from multiqueue.cli.views.queues import list_rows, summarize
+
+    async with connect(target) as (client, namespace):
+        mirror = await load_mirror(client)
+    if cluster_queue is not None:
+        _require(cluster_queue in mirror.cluster_queues, "ClusterQueue", cluster_queue, mirror)
+        rows = list_rows(mirror, cluster_queue=cluster_queue, ended=show_all)
+        _print_rows(rows, mirror, output)
+    elif local_queue is not None:
+        key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
+        _require(key in mirror.local_queues, "LocalQueue", key, mirror)
+        rows = list_rows(mirror, local_queue=key, ended=show_all)
+        _print_rows(rows, mirror, output)
+    else:
+        summaries = summarize(mirror, None if all_namespaces else namespace)
+        _print_summaries(summaries, None if all_namespaces else namespace, output)
+
+
+def _require(found: bool, kind: str, name: str, mirror: Mirror) -> None:
+    if found:
+        return
+    known = sorted(mirror.cluster_queues if kind == "ClusterQueue" else mirror.local_queues)
+    hint = f"there are: {', '.join(known)}" if known else f"there is no {kind} yet"
+    raise CliError(f'no {kind} "{name}"; {hint}')
+
+
+def _print_rows(rows: list[QueueRow], mirror: Mirror, output: str) -> None:
+    from multiqueue.cli.views.ages import format_age
+
+    if output != "human":
+        print_data([row.to_dict() for row in rows], output)
+        return
+    if not rows:
+        echo("Nobody waits or runs here.")
+        return
+    table: list[list[Any]] = [
+        [
+            row.position or "",
+            row.view.key,
+            row.view.job,
+            row.view.priority,
+            row.view.gpus,
+            str(row.view.state),
+            row.view.worker,
+            format_age(row.view.created, mirror.now),
+            row.view.why,
+        ]
+        for row in rows
+    ]
+    headers = ["POSITION", "WORKLOAD", "JOB", "PRIORITY", "GPUS", "STATE", "WORKER", "AGE", "WHY"]
+    print_table(headers, table)
+
+
+def _print_summaries(summaries: list[QueueSummary], namespace: str | None, output: str) -> None:
+    if output != "human":
+        print_data([summary.to_dict() for summary in summaries], output)
+        return
+    if not summaries:
+        where = f' in namespace "{namespace}"' if namespace else ""
+        echo(f"No LocalQueues{where}; -A shows all namespaces.")
+        return
+    print_table(
+        ["NAMESPACE", "LOCALQUEUE", "CLUSTERQUEUE", "PENDING", "RUNNING", "GPUS", "ACTIVE", "WHY"],
+        [
+            [
+                summary.namespace,
+                summary.name,
+                summary.cluster_queue,
+                summary.pending,
+                summary.reserving,
+                summary.gpus,
+                "Active" if summary.is_active else "Inactive",
+                summary.why,
+            ]
+            for summary in summaries
+        ],
+    )

@@ -1,0 +1,113 @@
+"""``multiqueue run``: the manager."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, load_credentials
+from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.logs import log_options, start_logging
+
+if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
+
+
+@click.command("run")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Configuration file (config.kueue.x-k8s.io); defaults without one.",
+)
+@click.option(
+    "--feature-gates",
+    metavar="NAME=true|false,...",
+    help="Feature gates; not together with those of the configuration file.",
+)
+@cluster_options
+@log_options
+def command(
+    *,
+    config_file: Path | None,
+    feature_gates: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    log_level: str,
+    log_format: str,
+) -> int:
+    """Run the manager: admit jobs, and dispatch them to worker clusters, until SIGTERM or Ctrl-C.
+
+    The cluster is that of the kubeconfig, or the one this pod runs in.
+    """
+    from multiqueue.runtime.process import Stopped, run_process
+
+    config = _load_config(config_file, feature_gates)
+    start_logging(log_level, log_format)
+    target = Target(kubeconfig=kubeconfig, context=context)
+    try:
+        run_process(lambda: _run(target, config))
+    except Stopped:
+        return ExitCode.OK
+    except ExceptionGroup as group:
+        raise _explain(group) from group
+    return ExitCode.OK
+
+
+async def _run(target: Target, config: Configuration) -> None:
+    from multiqueue.runtime.components import open_scope
+    from multiqueue.runtime.manager import Manager
+
+    credentials = await load_credentials(target)
+    async with open_scope() as scope:
+        await scope.start(Manager(config, credentials))
+
+
+def _load_config(path: Path | None, feature_gates: str | None) -> Configuration:
+    from multiqueue.api.config import ConfigurationError, load_configuration
+
+    try:
+        text = path.read_text() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f'cannot read the configuration "{path}": {error}') from error
+    try:
+        config = load_configuration(text)
+        if feature_gates is None:
+            return config
+        if config.feature_gates:
+            raise UsageProblem(
+                f'feature gates are set in "{path}" and by --feature-gates; keep one of them'
+            )
+        return _with_gates(text, feature_gates)
+    except ConfigurationError as error:
+        where = f'"{path}": ' if path else ""
+        raise UsageProblem(f"{where}{error}") from error
+
+
+def _with_gates(text: str, feature_gates: str) -> Configuration:
+    import yaml
+
+    from multiqueue.api.config import build_configuration
+
+    gates: dict[str, bool] = {}
+    for pair in feature_gates.split(","):
+        name, equals, value = pair.strip().partition("=")
+        if not (name and equals) or value.lower() not in {"true", "false"}:
+            raise UsageProblem(
+                f'--feature-gates: "{pair}" is no gate; write NAME=true or NAME=false'
+            )
+        gates[name] = value.lower() == "true"
+    return build_configuration({**(yaml.safe_load(text) or {}), "featureGates": gates})
+
+
+def _explain(group: ExceptionGroup[Exception]) -> CliError:
+    from multiqueue.runtime.components import ComponentFailed
+
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, ComponentFailed | CliError):
+        return CliError(str(error))
+    raise group

@@ -1,0 +1,226 @@
+"""``multiqueue submit``: apply manifests and follow what becomes of the jobs in them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.manifests import read_manifests
+from multiqueue.cli.output import echo, output_option, print_data, style_state
+
+if TYPE_CHECKING:
+    from multiqueue.api.v1beta2 import Workload
+    from multiqueue.cli.views.workloads import WorkloadView
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.runtime.apply import ApplyResult
+
+JOB_KINDS = frozenset(
+    {"Job", "JobSet", "RayJob", "RayCluster", "PyTorchJob", "TFJob", "MPIJob", "TrainJob", "Pod"}
+)
+"""Kinds that ``--queue`` labels."""
+WORKLOAD_SECONDS = 5.0
+"""How long to wait for the manager to see a new job."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Submitted:
+    """One manifest and its fate."""
+
+    title: str
+    namespace: str
+    outcome: str
+    message: str = ""
+    uid: str = ""
+    queue: str = ""
+    view: WorkloadView | None = None
+    position: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        data: dict[str, Any] = {
+            "object": self.title,
+            "namespace": self.namespace or None,
+            "outcome": self.outcome,
+        }
+        if self.message:
+            data["message"] = self.message
+        if self.queue:
+            data["queue"] = self.queue
+        if self.view is not None:
+            data.update(self.view.to_dict(), position=self.position)
+        return data
+
+
+@click.command("submit")
+@click.option(
+    "-f", "--filename", required=True, multiple=True, metavar="FILE|-", help="Manifests to apply."
+)
+@click.option("--queue", metavar="LOCALQUEUE", help="Put the jobs into this LocalQueue.")
+@click.option("--wait", is_flag=True, help="Wait until every job has ended; exit 1 if one failed.")
+@namespace_option
+@cluster_options
+@output_option
+def command(
+    filename: tuple[str, ...],
+    queue: str | None,
+    *,
+    wait: bool,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> int:
+    """Apply manifests as they are, and say for each job its Workload, queue and position."""
+    manifests = [manifest for name in filename for manifest in read_manifests(name)]
+    if not manifests:
+        raise UsageProblem("nothing to submit: the files hold no objects")
+    if queue:
+        for manifest in manifests:
+            if manifest["kind"] in JOB_KINDS:
+                labels = manifest.setdefault("metadata", {}).setdefault("labels", {})
+                labels["kueue.x-k8s.io/queue-name"] = queue
+    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    return run_async(_submit(target, manifests, wait=wait, output=output))
+
+
+async def _submit(
+    target: Target, manifests: list[dict[str, Any]], *, wait: bool, output: str
+) -> int:
+    async with connect(target) as (client, namespace):
+        results = [await _apply(client, namespace, manifest) for manifest in manifests]
+        jobs = [result for result in results if result.queue and result.uid]
+        await asyncio.gather(*(_follow(client, result, to_end=False) for result in jobs))
+        await _find_positions(client, jobs)
+        if output == "human":
+            for result in results:
+                _show(result)
+        if wait:
+            await asyncio.gather(*(_wait_for_end(client, result, output) for result in jobs))
+        if output != "human":
+            print_data([result.to_dict() for result in results], output)
+    failed = any(result.outcome == "refused" for result in results) or (
+        wait and any(_has_failed(result) for result in jobs)
+    )
+    return ExitCode.FAILED if failed else ExitCode.OK
+
+
+async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
+    from multiqueue.kube.errors import ApiError, Unauthorized
+    from multiqueue.runtime.apply import Applier, UnknownKind
+
+    metadata = manifest.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    title = f"{manifest['kind'].lower()}/{name}"
+    try:
+        result: ApplyResult = await Applier(client, namespace=namespace).apply(manifest)
+    except Unauthorized:
+        raise
+    except (ApiError, UnknownKind) as error:
+        return _Submitted(
+            title=title,
+            namespace=metadata.get("namespace") or namespace,
+            outcome="refused",
+            message=str(error),
+        )
+    found = result.obj["metadata"]
+    return _Submitted(
+        title=f"{manifest['kind'].lower()}/{found['name']}",
+        namespace=found.get("namespace", ""),
+        outcome=str(result.outcome),
+        uid=found["uid"] if manifest["kind"] in JOB_KINDS else "",
+        queue=(found.get("labels") or {}).get("kueue.x-k8s.io/queue-name", ""),
+    )
+
+
+async def _follow(client: KubeClient, result: _Submitted, *, to_end: bool) -> None:
+    """Watch the job's Workload until it exists and was judged once, or until it has ended."""
+    from multiqueue.cli.find import decode_workload
+    from multiqueue.cli.views.workloads import ENDED, view_workload
+    from multiqueue.kube.resources import WORKLOADS
+
+    def is_enough(workload: Workload) -> bool:
+        result.view = view_workload(workload)
+        return result.view.state in ENDED if to_end else bool(workload.status.conditions)
+
+    try:
+        async with asyncio.timeout(None if to_end else WORKLOAD_SECONDS):
+            while True:
+                listed = await client.list(
+                    WORKLOADS, namespace=result.namespace, decode=decode_workload
+                )
+                owned = next((w for w in listed.items if _is_owned(w, result.uid)), None)
+                if owned is not None and is_enough(owned):
+                    return
+                events = client.watch(
+                    WORKLOADS,
+                    namespace=result.namespace,
+                    resource_version=listed.resource_version,
+                )
+                async with aclosing(events):
+                    async for event in events:
+                        if event.type == "BOOKMARK":
+                            continue
+                        workload = decode_workload(event.raw)
+                        if _is_owned(workload, result.uid) and is_enough(workload):
+                            return
+    except TimeoutError:
+        return
+
+
+def _is_owned(workload: Workload, uid: str) -> bool:
+    return any(owner.uid == uid for owner in workload.metadata.owner_references)
+
+
+async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
+    from multiqueue.cli.mirror import load_mirror
+    from multiqueue.cli.views.workloads import State
+
+    waiting = [job for job in jobs if job.view is not None and job.view.state is State.QUEUED]
+    if not waiting:
+        return
+    mirror = await load_mirror(client)
+    for job in waiting:
+        assert job.view is not None
+        place = mirror.place_of(job.view.key)
+        job.position = place.position_in_local_queue + 1 if place else None
+
+
+async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> None:
+    if result.view is None:
+        raise CliError(
+            f"{result.title}: no Workload appeared within {WORKLOAD_SECONDS:g} s; is a manager "
+            f'running, and is there a LocalQueue "{result.queue}" in "{result.namespace}"?'
+        )
+    await _follow(client, result, to_end=True)
+    if output == "human" and result.view is not None:
+        where = f" on {result.view.worker}" if result.view.worker else ""
+        echo(f"{result.title} {style_state(str(result.view.state))}{where}: {result.view.why}")
+
+
+def _has_failed(result: _Submitted) -> bool:
+    return result.view is None or result.view.state != "Succeeded"
+
+
+def _show(result: _Submitted) -> None:
+    if result.outcome == "refused":
+        echo(f"{result.title} {style_state('refused')}: {result.message}")
+        return
+    echo(f"{result.title} {result.outcome}")
+    if not result.queue or not result.uid:
+        return
+    view = result.view
+    if view is None:
+        echo(f"  LocalQueue {result.queue}: no Workload yet; is a manager running?")
+        return
+    place = f", position {result.position}" if result.position else ""
+    echo(
+        f"  Workload {view.key} in LocalQueue {result.queue}{place}: "
+        f"{style_state(str(view.state))}"
+        + (f" on {view.worker}" if view.worker else "")
+        + (f" ({view.why})" if view.why else "")
+    )

@@ -1,0 +1,104 @@
+"""``multiqueue why``: where a job stands, what it waits for, with the numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.output import echo, output_option, print_data, print_table, style_state
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from multiqueue.cli.views.explanation import Explanation
+
+
+@click.command("why")
+@click.argument("workload", metavar="WORKLOAD|JOB")
+@namespace_option
+@cluster_options
+@output_option
+def command(
+    workload: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
+    """Explain where a job stands: its queue, the quota it needs, its checks and the workers.
+
+    Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
+    """
+    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    run_async(_why(target, workload, output))
+
+
+async def _why(target: Target, name: str, output: str) -> None:
+    from multiqueue.cli.find import find_workload
+    from multiqueue.cli.mirror import load_mirror
+    from multiqueue.cli.views.explanation import explain
+
+    async with connect(target) as (client, namespace):
+        workload = await find_workload(client, namespace, name)
+        mirror = await load_mirror(client)
+    workload = mirror.workloads.get(workload.metadata.key, workload)
+    explanation = explain(mirror, workload)
+    if output != "human":
+        print_data(explanation.to_dict(), output)
+        return
+    _show(explanation, mirror.now)
+    if mirror.hidden:
+        echo(f"\nNot readable for you, so some numbers may lack: {', '.join(mirror.hidden)}")
+
+
+def _show(explanation: Explanation, now: datetime) -> None:
+    from multiqueue.cli.views.ages import format_age
+
+    view = explanation.view
+    echo(f"Workload {view.key} ({view.job}), {view.gpus} GPUs, priority {view.priority}")
+    cohort = f" in cohort {explanation.cohort}" if explanation.cohort else ""
+    behind = explanation.cluster_queue or "no ClusterQueue: the LocalQueue does not exist"
+    echo(f"  Queue:  {view.queue} -> {behind}{cohort}")
+    place = (
+        f", position {explanation.position} of {explanation.waiting}"
+        if explanation.position
+        else ""
+    )
+    where = f" on {view.worker}" if view.worker else ""
+    age = f" for {format_age(view.since, now)}" if view.since else ""
+    echo(f"  State:  {style_state(str(view.state))}{where}{place}{age}")
+    if view.why:
+        echo(f"  Why:    {view.why}")
+    if explanation.numbers:
+        echo()
+        print_table(
+            ["FLAVOR", "RESOURCE", "ASKED", "NOMINAL", "USED", "FREE", "BORROWABLE", "VERDICT"],
+            [
+                [n.flavor, n.resource, n.asked, n.nominal, n.used, n.free, n.borrowable, n.verdict]
+                for n in explanation.numbers
+            ],
+        )
+    if explanation.checks:
+        echo()
+        rows = [[check.name, check.state, check.message] for check in explanation.checks]
+        print_table(["CHECK", "STATE", "MESSAGE"], rows)
+    if explanation.workers:
+        echo()
+        print_table(
+            ["WORKER", "CONNECTED", "ROLE", "REASON"],
+            [
+                [w.name, "Connected" if w.connected else "Disconnected", w.role, w.reason]
+                for w in explanation.workers
+            ],
+        )
+    if explanation.conditions:
+        echo()
+        print_table(
+            ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
+            [
+                [c["type"], c["status"], c["reason"], c["since"], c["message"]]
+                for c in explanation.conditions
+            ],
+        )

@@ -1,0 +1,139 @@
+"""From ``--kubeconfig`` and ``--context`` to a client, with errors in the user's words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from multiqueue.cli.errors import CliError, ExitCode
+
+if TYPE_CHECKING:
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.kube.credentials import Credentials
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+IN_CLUSTER_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which cluster the user means."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespace: str | None = None
+
+
+def cluster_options(function: F) -> F:
+    """Add ``--kubeconfig`` and ``--context``."""
+    function = click.option(
+        "--context", metavar="NAME", help="Context of the kubeconfig; its current one by default."
+    )(function)
+    return click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig; by default $KUBECONFIG, then ~/.kube/config, then the pod's own account.",
+    )(function)
+
+
+def namespace_option(function: F) -> F:
+    """Add ``-n``."""
+    return click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace; that of the context by default."
+    )(function)
+
+
+def find_kubeconfig(target: Target) -> str | None:
+    """Return the kubeconfig to use, or None where there is none or the pod's own account counts."""
+    given = target.kubeconfig or os.environ.get("KUBECONFIG")
+    if given or is_in_cluster():
+        return given
+    default = Path("~/.kube/config").expanduser()
+    return str(default) if default.exists() else None
+
+
+def is_in_cluster() -> bool:
+    """Whether this runs in a pod that has a service account."""
+    return IN_CLUSTER_TOKEN.exists()
+
+
+async def load_credentials(target: Target) -> Credentials:
+    """Return the credentials of the cluster that the user means.
+
+    Raises:
+        CliError: there are none, or they cannot be used.
+    """
+    from multiqueue.kube.credentials import Credentials
+    from multiqueue.kube.errors import CredentialsError
+
+    paths = find_kubeconfig(target)
+    try:
+        if paths is not None:
+            return await Credentials.from_kubeconfig_file(paths, target.context, allow_exec=True)
+        if is_in_cluster():
+            return await Credentials.in_cluster()
+    except CredentialsError as error:
+        raise CliError(str(error), ExitCode.UNREACHABLE) from error
+    raise CliError(
+        "no cluster to talk to: pass --kubeconfig FILE or set KUBECONFIG "
+        '("multiqueue apiserver --simulate" starts an embedded cluster and prints its kubeconfig)',
+        ExitCode.UNREACHABLE,
+    )
+
+
+@asynccontextmanager
+async def connect(target: Target) -> AsyncIterator[tuple[KubeClient, str]]:
+    """Give a client and the namespace that the user means; explain failures of the connection."""
+    from multiqueue.kube.client import KubeClient
+    from multiqueue.kube.errors import Forbidden, KubeError, TransportError, Unauthorized
+
+    credentials = await load_credentials(target)
+    client = KubeClient(
+        credentials,
+        user_agent="multiqueue-cli",
+        default_timeout=TIMEOUT_SECONDS,
+        field_manager="multiqueue-cli",
+        on_warning=lambda text: click.echo(click.style("warning: ", fg="yellow") + text, err=True),
+    )
+    try:
+        async with client:
+            yield client, target.namespace or credentials.namespace or "default"
+    except (TransportError, Unauthorized) as error:
+        raise CliError(
+            f"cannot reach the cluster at {credentials.server}: {error}; is it running, and is "
+            "this the right kubeconfig?",
+            ExitCode.UNREACHABLE,
+        ) from error
+    except Forbidden as error:
+        raise CliError(f"not allowed: {error}") from error
+    except KubeError as error:
+        raise CliError(str(error)) from error
+
+
+def run_async(main: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine; an error inside a task group counts as the error itself."""
+    try:
+        return asyncio.run(main)
+    except BaseExceptionGroup as group:
+        cli_errors, _ = group.split(CliError)
+        if cli_errors is not None:
+            raise _first(cli_errors) from None
+        raise
+
+
+def _first(group: BaseExceptionGroup[CliError]) -> CliError:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, CliError)
+    return error

@@ -1,0 +1,165 @@
+"""The live screen of the demo: queues, clusters, and every job's way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from multiqueue.runtime.demo.objects import TEAMS, WORKERS, Worker
+from multiqueue.runtime.demo.tracker import Stage, Track, Tracker
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from multiqueue.runtime.demo.world import World
+
+REFRESH_SECONDS = 0.25
+COLOURS = {
+    Stage.SUBMITTED: "dim",
+    Stage.QUEUED: "yellow",
+    Stage.DISPATCHED: "cyan",
+    Stage.STARTING: "cyan",
+    Stage.RUNNING: "green",
+    Stage.SUCCEEDED: "dim green",
+    Stage.FAILED: "red",
+    Stage.IMPOSSIBLE: "magenta",
+    Stage.REFUSED: "red",
+}
+_HOLDS_GPUS = frozenset({Stage.STARTING, Stage.RUNNING})
+_ORDER = (Stage.RUNNING, Stage.STARTING, Stage.DISPATCHED, Stage.QUEUED, Stage.SUBMITTED)
+
+
+class DemoScreen:
+    """Redraws four times a second; without a terminal it prints each change of a job instead."""
+
+    def __init__(self, world: World, tracker: Tracker, console: Console | None = None) -> None:
+        self._world = world
+        self._tracker = tracker
+        self._console = console or Console()
+        self._printed: dict[str, Stage] = {}
+
+    async def run(self) -> None:
+        """Show the world until cancelled."""
+        if not self._console.is_terminal:
+            await self._print_changes()
+        with Live(console=self._console, screen=False, auto_refresh=False) as live:
+            while True:
+                live.update(self.render(asyncio.get_running_loop().time()), refresh=True)
+                await asyncio.sleep(REFRESH_SECONDS)
+
+    async def _print_changes(self) -> None:
+        while True:
+            self._tracker.changed.clear()
+            for key, track in list(self._tracker.tracks.items()):
+                if self._printed.get(key) is not track.stage:
+                    self._printed[key] = track.stage
+                    where = f" on {track.worker}" if track.worker else ""
+                    self._console.print(f"{key}: {track.stage}{where} {track.reason}".rstrip())
+            await self._tracker.changed.wait()
+
+    def render(self, now: float) -> RenderableType:
+        """Return the whole screen."""
+        tracks = list(self._tracker.tracks.values())
+        room = max(5, self._console.size.height - 17)
+        return Group(
+            _columns(_render_queues(tracks), _render_clusters(tracks)),
+            _render_jobs(tracks, now, room),
+            self._render_footer(),
+        )
+
+    def _render_footer(self) -> Panel:
+        lines = [Text(f"export KUBECONFIG={path}") for path in self._world.kubeconfigs.values()]
+        manager = self._world.manager
+        if manager.exited.is_set():
+            state = Text(
+                f"The manager ended ({manager.exit_text}). Start it again: {manager.command_line}",
+                style="bold red",
+            )
+        else:
+            state = Text(f"Manager: pid {manager.pid}: {manager.command_line}", style="dim")
+        title = "Point kubectl at a cluster; Ctrl-C ends the demo"
+        return Panel(Group(*lines, state), title=title, title_align="left", border_style="dim")
+
+
+def _columns(left: RenderableType, right: RenderableType) -> Table:
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(ratio=1)
+    grid.add_row(left, right)
+    return grid
+
+
+def _render_queues(tracks: list[Track]) -> Table:
+    table = Table(title="Queues", title_justify="left", expand=True)
+    for name in ("team", "share", "pending", "admitted", "GPUs"):
+        table.add_column(name, justify="left" if name in {"team", "share"} else "right")
+    for team in TEAMS:
+        own = [track for track in tracks if track.job.team == team.name]
+        waiting = sum(1 for track in own if track.stage in {Stage.SUBMITTED, Stage.QUEUED})
+        admitted = [track for track in own if track.stage in {Stage.DISPATCHED, *_HOLDS_GPUS}]
+        share = ", ".join(f"{count} {flavor}" for flavor, count in team.gpus.items())
+        gpus = sum(track.job.gpus for track in admitted)
+        table.add_row(team.name, share, str(waiting), str(len(admitted)), str(gpus))
+    return table
+
+
+def _render_clusters(tracks: list[Track]) -> Table:
+    table = Table(title="Clusters", title_justify="left", expand=True)
+    for name in ("worker", "GPUs in use", "jobs"):
+        table.add_column(name, justify="right" if name == "jobs" else "left")
+    for worker in WORKERS:
+        there = [t for t in tracks if t.worker == worker.name and t.stage in _HOLDS_GPUS]
+        table.add_row(worker.name, _bar(worker, sum(t.job.gpus for t in there)), str(len(there)))
+    return table
+
+
+def _bar(worker: Worker, used: int) -> Text:
+    shown = min(used, worker.gpus)
+    bar = Text("■ " * shown, style="green")
+    bar.append("□ " * (worker.gpus - shown), style="dim")
+    bar.append(f" {used}/{worker.gpus} {worker.flavor.upper()}")
+    return bar
+
+
+def _render_jobs(tracks: list[Track], now: float, room: int) -> Table:
+    table = Table(title="Jobs", title_justify="left", expand=True)
+    for name in ("team", "job", "GPUs", "stage", "worker", "waited", "ran"):
+        right = name in {"GPUs", "waited", "ran"}
+        table.add_column(name, justify="right" if right else "left", no_wrap=True)
+    table.add_column("why", no_wrap=True, overflow="ellipsis", ratio=1)
+    for track in sorted(tracks, key=_job_order)[:room]:
+        waited = track.waited_seconds
+        if waited is None and not track.stage.is_final:
+            waited = now - track.submitted_at
+        ran = track.ran_seconds
+        if ran is None and track.running_at is not None:
+            ran = now - track.running_at
+        kind = f" {track.job.accelerator}" if track.job.accelerator else ""
+        table.add_row(
+            track.job.team,
+            track.job.name,
+            f"{track.job.gpus}{kind}",
+            Text(str(track.stage), style=COLOURS[track.stage]),
+            track.worker or " ".join(track.nominated),
+            _seconds(waited),
+            _seconds(ran),
+            Text(track.reason, style="dim"),
+        )
+    return table
+
+
+def _job_order(track: Track) -> tuple[int, float]:
+    """Those on their way first, the furthest on top; then the ended, the latest on top."""
+    if track.stage.is_final:
+        return (len(_ORDER), -(track.ended_at or 0.0))
+    return (_ORDER.index(track.stage), track.submitted_at)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.0f}s"

@@ -1,0 +1,94 @@
+"""The ``multiqueue`` command: a table of commands, each imported only when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+
+from multiqueue import __version__
+from multiqueue.cli.errors import CliError, ExitCode
+
+COMMANDS = {
+    "run": "Run the manager against a cluster",
+    "apiserver": "Run an embedded cluster for trying things out",
+    "demo": "A manager and two GPU workers on this machine",
+    "submit": "Submit manifests and say where each job stands",
+    "queue": "Show who waits in a queue, in which order and why",
+    "why": "Explain where a job stands and what it waits for",
+    "clusters": "Show the worker clusters and their GPUs",
+    "version": "Print the version",
+}
+
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 refused, or a job ended otherwise than it should; 2 wrong usage or an "
+    "unreadable file; 3 the cluster cannot be reached."
+)
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and help; the module behind one is imported to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"multiqueue.cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table without importing anything."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="multiqueue")
+def cli() -> None:
+    """One queue for every GPU cluster: submit a Kubernetes job once, it runs where it fits."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code."""
+    try:
+        result = cli.main(
+            args=None if arguments is None else list(arguments), standalone_mode=False
+        )
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.Abort:
+        return 128 + signal.SIGINT
+    except click.ClickException as error:
+        error.show()
+        return ExitCode.USAGE
+    except CliError as error:
+        _complain(str(error))
+        return error.code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # The reader (head, less) has enough; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    return result if isinstance(result, int) else ExitCode.OK
+
+
+def _complain(message: str) -> None:
+    text = message.strip()
+    click.echo(click.style("error: ", fg="red") + text, err=True)

@@ -1,0 +1,55 @@
+"""Reading manifests from files and standard input."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from multiqueue.cli.errors import UsageProblem
+
+
+def read_manifests(source: str) -> list[dict[str, Any]]:
+    """Return the objects of a YAML or JSON file (``-``: standard input); Lists are taken apart.
+
+    Raises:
+        UsageProblem: the file cannot be read, or something in it is no object.
+    """
+    name = "standard input" if source == "-" else f'"{source}"'
+    objects: list[dict[str, Any]] = []
+    for position, document in enumerate(_parse(_read(source, name), name), start=1):
+        if document is None:
+            continue
+        where = f"{name}, document {position}"
+        _check(document, where)
+        if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+            for item in document["items"]:
+                _check(item, where)
+            objects.extend(document["items"])
+        else:
+            objects.append(document)
+    return objects
+
+
+def _read(source: str, name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"cannot read {name}: {error.strerror or error}") from error
+
+
+def _parse(text: bytes, name: str) -> list[Any]:
+    import yaml
+
+    try:
+        return list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageProblem(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _check(document: Any, where: str) -> None:
+    if not isinstance(document, dict):
+        raise UsageProblem(f"{where} is no object: expected a mapping with apiVersion and kind")
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str) or not document[field]:
+            raise UsageProblem(f"{where} has no {field}; every manifest needs apiVersion and kind")

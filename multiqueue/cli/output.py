@@ -1,0 +1,140 @@
+"""How results are printed: aligned columns for people, JSON or YAML for programs.
+
+Colours appear on a terminal only (click strips them elsewhere, and `NO_COLOR` is honoured).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_GAP = 3
+COLOURS = {
+    "running": "green",
+    "succeeded": "green",
+    "ready": "green",
+    "connected": "green",
+    "active": "green",
+    "admitted": "green",
+    "pending": "yellow",
+    "queued": "yellow",
+    "dispatching": "cyan",
+    "starting": "cyan",
+    "evicted": "magenta",
+    "failed": "red",
+    "refused": "red",
+    "rejected": "red",
+    "disconnected": "red",
+    "inactive": "red",
+    "deactivated": "red",
+}
+"""First word of a state, in lower case -> its colour."""
+
+
+def output_option(function: F) -> F:
+    """Add ``-o json|yaml``; the command gets ``output``, which is ``human`` by default."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["human", "json", "yaml"]),
+        default="human",
+        show_default=True,
+        help="How to print the result.",
+    )(function)
+
+
+def print_data(data: Any, output: str) -> None:
+    """Print a value for programs."""
+    if output == "json":
+        import orjson
+
+        click.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode())
+        return
+    import yaml
+
+    click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Print aligned columns; the last one is cut to the terminal's width."""
+    click.echo(format_table(headers, rows, width=_terminal_width()), color=_wants_colour())
+
+
+def format_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, width: int | None = None
+) -> str:
+    """Return aligned columns as text.
+
+    Args:
+        headers: Titles.
+        rows: Cells; None prints as ``-``.
+        width: Longest line; None leaves lines as long as they are.
+    """
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [
+        max(len(header), *(_visible(row[i]) for row in texts)) if texts else len(header)
+        for i, header in enumerate(headers)
+    ]
+    lines = [_join(list(headers), widths)]
+    for row in texts:
+        if width is not None:
+            used = sum(w + _GAP for w in widths[:-1])
+            row[-1] = _cut(row[-1], max(20, width - used))
+        lines.append(_join([_coloured(headers[i], cell) for i, cell in enumerate(row)], widths))
+    return "\n".join(lines)
+
+
+def style_state(text: str) -> str:
+    """Colour a state by its first word."""
+    colour = COLOURS.get(text.split(" ", 1)[0].rstrip(",:").lower())
+    return click.style(text, fg=colour) if colour else text
+
+
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line; colours in it vanish where nobody sees them."""
+    click.echo(text, err=err, color=_wants_colour(err=err))
+
+
+def _wants_colour(*, err: bool = False) -> bool:
+    stream = sys.stderr if err else sys.stdout
+    return stream.isatty() and "NO_COLOR" not in os.environ
+
+
+def _terminal_width() -> int | None:
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return None
+
+
+def _coloured(header: str, cell: str) -> str:
+    return style_state(cell) if header in {"STATE", "CONNECTED", "ACTIVE"} else cell
+
+
+def _text(cell: Any) -> str:
+    if cell is None or cell == "":
+        return "-"
+    return " ".join(str(cell).split())
+
+
+def _visible(text: str) -> int:
+    return len(_ESCAPE.sub("", text))
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [cell + " " * (widths[i] - _visible(cell) + _GAP) for i, cell in enumerate(cells[:-1])]
+    return ("".join(padded) + cells[-1]).rstrip()

@@ -1,0 +1,186 @@
+"""Where one Workload stands and what it waits for, with the numbers. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.api import names
+from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
+from multiqueue.lib.amount import Amount
+from multiqueue.model.resources import format_amount
+
+if TYPE_CHECKING:
+    from multiqueue.cli.mirror import Mirror
+
+_NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorNumbers:
+    """Quota of one resource in one flavor, against what the Workload asks. Wire quantities."""
+
+    flavor: str
+    resource: str
+    asked: str
+    nominal: str
+    used: str
+    free: str
+    borrowable: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRow:
+    """One admission check of the Workload."""
+
+    name: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerRow:
+    """One worker that the Workload could run on."""
+
+    name: str
+    connected: bool
+    role: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Everything that ``why`` shows."""
+
+    view: WorkloadView
+    cluster_queue: str
+    cohort: str
+    position: int | None
+    waiting: int
+    numbers: tuple[FlavorNumbers, ...]
+    checks: tuple[CheckRow, ...]
+    workers: tuple[WorkerRow, ...]
+    conditions: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form for ``-o json``."""
+        return {
+            **self.view.to_dict(),
+            "clusterQueue": self.cluster_queue or None,
+            "cohort": self.cohort or None,
+            "position": self.position,
+            "waiting": self.waiting,
+            "flavors": [asdict(row) for row in self.numbers],
+            "checks": [asdict(row) for row in self.checks],
+            "workers": [asdict(row) for row in self.workers],
+            "conditions": list(self.conditions),
+        }
+
+
+def explain(mirror: Mirror, workload: Workload) -> Explanation:
+    """Put together what is known about a Workload."""
+    view = view_workload(workload)
+    queue = mirror.cluster_queue_of(workload)
+    place = mirror.place_of(view.key)
+    spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
+    return Explanation(
+        view=view,
+        cluster_queue=queue,
+        cohort=spec.cohort_name if spec else "",
+        position=place.position_in_cluster_queue + 1 if place else None,
+        waiting=len(mirror.pending(queue)) if spec else 0,
+        numbers=_numbers(mirror, view, queue) if spec and view.state in _NEEDS_NUMBERS else (),
+        checks=tuple(
+            CheckRow(name=check.name, state=check.state, message=check.message)
+            for check in workload.status.admission_checks
+        ),
+        workers=_workers(mirror, workload, queue),
+        conditions=tuple(
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "since": condition.last_transition_time,
+            }
+            for condition in workload.status.conditions
+        ),
+    )
+
+
+def _numbers(mirror: Mirror, view: WorkloadView, queue: str) -> tuple[FlavorNumbers, ...]:
+    state = mirror.engine.cluster_queue_state(names.ClusterQueueName(queue))
+    assert state is not None, "the mirror has fed it"
+    rows = []
+    for flavor, nominal_by_resource in state.nominal.items():
+        for resource, nominal in nominal_by_resource.items():
+            asked = view.requests.get(resource, 0)
+            if not asked:
+                continue
+            used = state.reservation.get(flavor, {}).get(resource)
+            free = state.free.get(flavor, {}).get(resource, 0)
+            borrowable = state.borrowable.get(flavor, {}).get(resource, 0)
+            rows.append(
+                FlavorNumbers(
+                    flavor=flavor,
+                    resource=resource,
+                    asked=format_amount(resource, asked),
+                    nominal=format_amount(resource, nominal),
+                    used=format_amount(resource, used.total if used else 0),
+                    free=format_amount(resource, free),
+                    borrowable=format_amount(resource, borrowable),
+                    verdict=_verdict(resource, asked, free=free, borrowable=borrowable),
+                )
+            )
+    return tuple(rows)
+
+
+def _verdict(resource: str, asked: int, *, free: Amount, borrowable: Amount) -> str:
+    if asked <= free:
+        return "fits"
+    if asked <= free + borrowable:
+        return "fits by borrowing"
+    return f"{format_amount(resource, asked - free - borrowable)} more needed"
+
+
+def _workers(mirror: Mirror, workload: Workload, queue: str) -> tuple[WorkerRow, ...]:
+    status = workload.status
+    rows = []
+    for name in _candidate_clusters(mirror, workload, queue):
+        cluster = mirror.clusters.get(name)
+        active = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
+        connected = active is not None and active.status == "True"
+        reason = ""
+        if cluster is None:
+            reason = "no such MultiKueueCluster"
+        elif active is None:
+            reason = "not connected yet; is a manager running?"
+        elif not connected:
+            reason = f"{active.reason}: {active.message}"
+        role = ""
+        if name == status.cluster_name:
+            role = "runs here"
+        elif name in status.nominated_cluster_names:
+            role = "nominated"
+        rows.append(WorkerRow(name=name, connected=connected, role=role, reason=reason))
+    return tuple(rows)
+
+
+def _candidate_clusters(mirror: Mirror, workload: Workload, queue: str) -> list[str]:
+    """Workers of the MultiKueue checks of the Workload, or of those that its queue will ask."""
+    check_names = [check.name for check in workload.status.admission_checks]
+    if not check_names and queue in mirror.cluster_queues:
+        strategy = mirror.cluster_queues[queue].spec.admission_checks_strategy
+        check_names = [rule.name for rule in strategy.admission_checks] if strategy else []
+    found: dict[str, None] = {}
+    for name in check_names:
+        check = mirror.checks.get(name)
+        if check is None or check.spec.controller_name != names.MULTIKUEUE_CONTROLLER:
+            continue
+        parameters = check.spec.parameters
+        config = mirror.configs.get(parameters.name) if parameters else None
+        found.update(dict.fromkeys(config.spec.clusters if config else ()))
+    return list(found)

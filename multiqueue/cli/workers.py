@@ -1,0 +1,174 @@
+"""Reading the workers: each through its own kubeconfig, side by side, none holding up the
+others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
+from multiqueue.cli.views.workloads import AT_WORK, ENDED, is_accelerator, view_workload
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
+from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from multiqueue.model.build import build_cluster_queue, build_workload
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+WORKER_SECONDS = 5.0
+"""How long one worker may take to answer."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FlavorGpus:
+    """Accelerators of one flavor on a worker."""
+
+    flavor: str
+    total: int = 0
+    used: int = 0
+
+    @property
+    def free(self) -> int:
+        """Not reserved by any Workload."""
+        return max(0, self.total - self.used)
+
+
+@dataclass(slots=True, kw_only=True)
+class WorkerStatus:
+    """One worker.
+
+    Attributes:
+        problem: Why its own figures are missing; empty when they are there.
+    """
+
+    name: str
+    connected: bool
+    reason: str
+    flavors: list[FlavorGpus] = field(default_factory=list)
+    running: list[str] = field(default_factory=list)
+    waiting: int = 0
+    problem: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form for ``-o json``."""
+        return {
+            "name": self.name,
+            "connected": self.connected,
+            "reason": self.reason or None,
+            "gpus": [
+                {"flavor": f.flavor, "total": f.total, "used": f.used, "free": f.free}
+                for f in self.flavors
+            ],
+            "running": self.running,
+            "waiting": self.waiting,
+            "problem": self.problem or None,
+        }
+
+
+async def read_workers(client: KubeClient, *, system_namespace: str) -> list[WorkerStatus]:
+    """Return every MultiKueueCluster with what its cluster says about itself."""
+    listed = await client.list(
+        MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
+    )
+    return list(
+        await asyncio.gather(
+            *(_read_worker(client, cluster, system_namespace) for cluster in listed.items)
+        )
+    )
+
+
+async def _read_worker(
+    client: KubeClient, cluster: MultiKueueCluster, namespace: str
+) -> WorkerStatus:
+    active = find_condition(cluster.status.conditions, ACTIVE)
+    status = WorkerStatus(
+        name=cluster.metadata.name,
+        connected=active is not None and active.status == "True",
+        reason=_reason(active.reason, active.message) if active else "no manager has looked at it",
+    )
+    try:
+        async with asyncio.timeout(WORKER_SECONDS):
+            credentials = await _credentials(client, cluster, namespace)
+            async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
+                await _read_figures(worker, status)
+    except Forbidden as error:
+        status.problem = f"not allowed to look: {error}"
+    except NotFound as error:
+        status.problem = str(error)
+    except TimeoutError:
+        status.problem = f"no answer within {WORKER_SECONDS:g} s"
+    except (KubeError, ValueError) as error:
+        status.problem = str(error)
+    return status
+
+
+async def _credentials(
+    client: KubeClient, cluster: MultiKueueCluster, namespace: str
+) -> Credentials:
+    source = cluster.spec.cluster_source.kube_config
+    if source is None or source.location_type != "Secret":
+        raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
+    secret = await client.get(SECRETS, source.location, namespace=namespace)
+    data = (secret.get("data") or {}).get("kubeconfig")
+    if not data:
+        raise ValueError(f'Secret "{namespace}/{source.location}" has no key "kubeconfig"')
+    from multiqueue.kube.kubeconfig import parse
+
+    kubeconfig = parse(base64.b64decode(data), source=f'Secret "{namespace}/{source.location}"')
+    return await Credentials.from_kubeconfig_dict(kubeconfig)
+
+
+async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:
+    queues = await worker.list(CLUSTER_QUEUES, decode=lambda data: decode(ClusterQueue, data))
+    workloads = await worker.list(WORKLOADS, decode=lambda data: decode(Workload, data))
+    status.flavors = count_gpus(queues.items, workloads.items)
+    for workload in workloads.items:
+        view = view_workload(workload)
+        if view.state in AT_WORK:
+            status.running.append(view.key)
+        elif view.state not in ENDED:
+            status.waiting += 1
+    status.running.sort()
+
+
+def count_gpus(queues: Sequence[ClusterQueue], workloads: Sequence[Workload]) -> list[FlavorGpus]:
+    """Return accelerators by flavor: nominal quota of all queues, and what Workloads hold of it."""
+    by_flavor: dict[str, FlavorGpus] = {}
+
+    def flavor_of(name: str) -> FlavorGpus:
+        return by_flavor.setdefault(name, FlavorGpus(flavor=name))
+
+    for flavor, amount in _nominal(queues):
+        flavor_of(flavor).total += amount
+    for flavor, amount in _reserved(workloads):
+        flavor_of(flavor).used += amount
+    return [by_flavor[name] for name in sorted(by_flavor)]
+
+
+def _nominal(queues: Sequence[ClusterQueue]) -> Iterator[tuple[str, int]]:
+    for queue in queues:
+        for group in build_cluster_queue(queue).resource_groups:
+            for flavor in group.flavors:
+                for resource, quota in flavor.quotas.items():
+                    if is_accelerator(resource):
+                        yield flavor.name, quota.nominal
+
+
+def _reserved(workloads: Sequence[Workload]) -> Iterator[tuple[str, int]]:
+    for workload in map(build_workload, workloads):
+        if workload.finished or workload.reservation is None:
+            continue
+        for (flavor, resource), amount in workload.reservation.admission.usage().items():
+            if is_accelerator(resource):
+                yield flavor, amount
+
+
+def _reason(reason: str, message: str) -> str:
+    return reason if not message or message == reason else f"{reason}: {message}"

@@ -1,0 +1,21 @@
+"""Addresses as configurations write them: ``:8443``, ``127.0.0.1:0``, ``[::]:8081``, ``0`` for
+off.
+"""
+
+from __future__ import annotations
+
+
+def parse_bind_address(text: str) -> tuple[str, int] | None:
+    """Return host and port; None where the address turns the server off (empty or ``0``).
+
+    Raises:
+        ValueError: the text is no address.
+    """
+    if text in ("", "0"):
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(
+            f'"{text}" is no address; write host:port, such as ":8443", or "0" for none'
+        )
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what an empty host means

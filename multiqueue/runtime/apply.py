@@ -1,0 +1,141 @@
+"""Plain apply of manifests: create what is missing, merge what differs, whatever its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import AlreadyExists, NotFound
+from multiqueue.kube.resources import Resource
+
+Object = dict[str, Any]
+
+_KNOWN = {
+    (resource.api_version, resource.kind): resource
+    for resource in vars(resources).values()
+    if isinstance(resource, Resource)
+}
+
+
+class Applied(StrEnum):
+    """What became of one manifest, in kubectl's words."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyResult:
+    """One manifest that was applied."""
+
+    outcome: Applied
+    resource: Resource
+    obj: Object
+
+
+class UnknownKind(Exception):  # noqa: N818 - a fact about a manifest
+    """The cluster does not serve the kind of a manifest."""
+
+
+class Applier:
+    """Applies manifests to one cluster; kinds that we do not know are looked up there once.
+
+    Args:
+        client: Of the cluster.
+        namespace: For namespaced objects that name none.
+    """
+
+    def __init__(self, client: KubeClient, *, namespace: str = "default") -> None:
+        self._client = client
+        self._namespace = namespace
+        self._found: dict[tuple[str, str], Resource] = {}
+
+    async def apply(self, manifest: Mapping[str, Any]) -> ApplyResult:
+        """Create an object, or merge the manifest into the one that is there.
+
+        Raises:
+            UnknownKind: the cluster does not know the kind.
+            KubeError: the cluster refused.
+        """
+        resource = await self.find_resource(manifest["apiVersion"], manifest["kind"])
+        metadata = manifest.get("metadata") or {}
+        namespace = (metadata.get("namespace") or self._namespace) if resource.namespaced else None
+        name = metadata.get("name")
+        if name is None:
+            return await self._create(resource, manifest, namespace)
+        try:
+            current: Object = await self._client.get(resource, name, namespace=namespace)
+        except NotFound:
+            try:
+                return await self._create(resource, manifest, namespace)
+            except AlreadyExists:
+                current = await self._client.get(resource, name, namespace=namespace)
+        if _contains(current, manifest):
+            return ApplyResult(outcome=Applied.UNCHANGED, resource=resource, obj=current)
+        patched: Object = await self._client.patch(resource, name, manifest, namespace=namespace)
+        same = patched["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
+        outcome = Applied.UNCHANGED if same else Applied.CONFIGURED
+        return ApplyResult(outcome=outcome, resource=resource, obj=patched)
+
+    async def find_resource(self, api_version: str, kind: str) -> Resource:
+        """Return the collection of a kind.
+
+        Raises:
+            UnknownKind: the cluster does not serve it.
+        """
+        key = (api_version, kind)
+        found = _KNOWN.get(key) or self._found.get(key)
+        if found is None:
+            found = self._found[key] = await self._discover(api_version, kind)
+        return found
+
+    async def _create(
+        self, resource: Resource, manifest: Mapping[str, Any], namespace: str | None
+    ) -> ApplyResult:
+        obj: Object = await self._client.create(resource, manifest, namespace=namespace)
+        return ApplyResult(outcome=Applied.CREATED, resource=resource, obj=obj)
+
+    async def _discover(self, api_version: str, kind: str) -> Resource:
+        root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
+        unknown = UnknownKind(
+            f'the cluster serves no kind "{kind}" in "{api_version}"; check apiVersion and kind, '
+            "or install its CustomResourceDefinition"
+        )
+        try:
+            response = await self._client.request("GET", root)
+        except NotFound:
+            raise unknown from None
+        for row in orjson.loads(response.body).get("resources") or ():
+            if row["kind"] == kind and "/" not in row["name"]:
+                group, _, version = api_version.rpartition("/")
+                return Resource(
+                    group=group,
+                    version=version,
+                    plural=row["name"],
+                    kind=kind,
+                    namespaced=row["namespaced"],
+                )
+        raise unknown
+
+
+async def apply_all(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Apply manifests in order."""
+    applier = Applier(client)
+    for manifest in manifests:
+        await applier.apply(manifest)
+
+
+def _contains(current: Any, wanted: Any) -> bool:
+    """Whether everything that a manifest says is so already; lists must be equal."""
+    if isinstance(wanted, Mapping):
+        return isinstance(current, Mapping) and all(
+            _contains(current.get(key), value) for key, value in wanted.items()
+        )
+    return bool(current == wanted)

@@ -1,0 +1,63 @@
+"""An endless stream of jobs from three teams, for the live screen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+
+import structlog
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.resources import JOBS
+from multiqueue.runtime.demo.jobs import endless_jobs
+from multiqueue.runtime.demo.once import submit
+from multiqueue.runtime.demo.tracker import Tracker
+
+MAX_UNFINISHED = 14
+"""New jobs wait while this many are on their way, so that the screen shows a queue, not a flood."""
+KEEP_SECONDS = 30.0
+"""How long an ended job stays to be looked at."""
+
+log = structlog.get_logger("multiqueue.demo")
+
+
+class JobStream:
+    """Submits jobs as long as the demo runs, and tidies up ended ones."""
+
+    name = "job-stream"
+
+    def __init__(self, client: KubeClient, tracker: Tracker, *, pace_seconds: float = 1.5) -> None:
+        self._client = client
+        self._tracker = tracker
+        self._pace_seconds = pace_seconds
+
+    async def run(self) -> None:
+        """Submit until cancelled."""
+        chance = random.Random(11)  # noqa: S311 - no secret
+        for job in endless_jobs():
+            await self._tracker.wait_for(self._has_room)
+            try:
+                await submit(self._client, self._tracker, job)
+                await self._tidy_up()
+            except KubeError as error:
+                log.warning("job not submitted", job=job.key, error=str(error))
+            await asyncio.sleep(chance.uniform(0.2, 2.0) * self._pace_seconds)
+
+    def _has_room(self) -> bool:
+        unfinished = sum(1 for track in self._tracker.tracks.values() if not track.stage.is_final)
+        return unfinished < MAX_UNFINISHED
+
+    async def _tidy_up(self) -> None:
+        now = asyncio.get_running_loop().time()
+        ended = [
+            key
+            for key, track in self._tracker.tracks.items()
+            if track.stage.is_final and now - (track.ended_at or now) > KEEP_SECONDS
+        ]
+        for key in ended:
+            namespace, _, name = key.partition("/")
+            with contextlib.suppress(NotFound):
+                await self._client.delete(JOBS, name, namespace=namespace, propagation="Background")
+            self._tracker.forget(key)

@@ -1,0 +1,229 @@
+"""Follows every job of the demo on its way: submitted, queued, dispatched, running, ended.
+
+What the manager says decides about a job's state; when pods really ran, and where, is read from the
+workers themselves, so that a job on two workers would be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api import workload_state
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
+from multiqueue.runtime.components import Scope
+from multiqueue.runtime.demo.jobs import DemoJob
+
+HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
+"""Reasons that say: waiting will not help."""
+
+
+class Stage(StrEnum):
+    """The way of a job."""
+
+    SUBMITTED = "Submitted"
+    QUEUED = "Queued"
+    DISPATCHED = "Dispatched"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    IMPOSSIBLE = "Impossible"
+    REFUSED = "Refused"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is expected."""
+        return self in _FINAL
+
+
+_FINAL = frozenset({Stage.SUCCEEDED, Stage.FAILED, Stage.IMPOSSIBLE, Stage.REFUSED})
+
+
+@dataclass(slots=True, kw_only=True)
+class Track:
+    """One job. Times are those of the event loop's clock, in seconds.
+
+    Attributes:
+        worker: Where it runs or ran; empty while nobody has it.
+        ran_on: Every cluster on which a pod of it was seen running.
+        remote_at: When its job appeared on the worker.
+    """
+
+    job: DemoJob
+    submitted_at: float
+    stage: Stage = Stage.SUBMITTED
+    reason: str = ""
+    worker: str = ""
+    nominated: tuple[str, ...] = ()
+    ran_on: set[str] = field(default_factory=set)
+    queued_at: float | None = None
+    reserved_at: float | None = None
+    remote_at: float | None = None
+    running_at: float | None = None
+    stopped_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def waited_seconds(self) -> float | None:
+        """From submission to running."""
+        return None if self.running_at is None else self.running_at - self.submitted_at
+
+    @property
+    def ran_seconds(self) -> float | None:
+        """From running to the end on the worker."""
+        if self.running_at is None:
+            return None
+        end = self.stopped_at or self.ended_at
+        return None if end is None else max(0.0, end - self.running_at)
+
+
+class Tracker:
+    """Keeps a `Track` of every job that was announced to it.
+
+    Args:
+        clients: Cluster name -> client; ``manager`` names the manager's cluster.
+        manager: Name of the manager's cluster.
+        on_change: Called after each change of a track.
+    """
+
+    def __init__(
+        self,
+        clients: Mapping[str, KubeClient],
+        *,
+        manager: str,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.tracks: dict[str, Track] = {}
+        self.changed = asyncio.Event()
+        self._on_change = on_change
+        self.workloads = Informer(
+            clients[manager], WORKLOADS, decode=lambda data: decode(Workload, data)
+        )
+        self.workloads.add_handler(self._on_workload)
+        self._informers: list[Informer[Any]] = [self.workloads]
+        self.pods: dict[str, Informer[dict[str, Any]]] = {}
+        for name, client in clients.items():
+            jobs: Informer[dict[str, Any]] = Informer(client, JOBS)
+            jobs.add_handler(self._job_handler(name, is_manager=name == manager))
+            self.pods[name] = Informer(client, PODS)
+            self._informers += [jobs, self.pods[name]]
+
+    async def start(self, scope: Scope) -> None:
+        """Begin to watch; returns when everything is seen."""
+        for informer in self._informers:
+            scope.create_task(informer.run())
+        for informer in self._informers:
+            await informer.synced.wait()
+
+    def announce(self, job: DemoJob) -> Track:
+        """Follow a job that is about to be submitted."""
+        track = Track(job=job, submitted_at=_now())
+        self.tracks[job.key] = track
+        self._note()
+        return track
+
+    def refuse(self, job: DemoJob, reason: str) -> None:
+        """The API server did not take the job."""
+        track = self.tracks[job.key]
+        track.stage, track.reason, track.ended_at = Stage.REFUSED, reason, _now()
+        self._note()
+
+    def forget(self, key: str) -> None:
+        """Stop following a job."""
+        self.tracks.pop(key, None)
+
+    async def wait_for(self, is_done: Callable[[], bool]) -> None:
+        """Return when something holds; it is looked at after every change."""
+        while not is_done():
+            self.changed.clear()
+            await self.changed.wait()
+
+    def _on_workload(self, _old: Workload | None, new: Workload | None) -> None:
+        if new is None:
+            return
+        for owner in new.metadata.owner_references:
+            track = self.tracks.get(f"{new.metadata.namespace}/{owner.name}")
+            if track is not None and not track.stage.is_final:
+                observe_workload(track, new, _now())
+                self._note()
+
+    def _job_handler(
+        self, cluster: str, *, is_manager: bool
+    ) -> Callable[[dict[str, Any] | None, dict[str, Any] | None], None]:
+        def handle(_old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+            if new is None or (is_manager and new["spec"].get("managedBy")):
+                return
+            track = self.tracks.get(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
+            if track is not None:
+                observe_remote_job(track, new, cluster, _now())
+                self._note()
+
+        return handle
+
+    def _note(self) -> None:
+        self.changed.set()
+        self._on_change()
+
+
+def observe_workload(track: Track, workload: Workload, at: float) -> None:
+    """Bring a track to what the manager says about its Workload."""
+    status = workload.status
+    track.queued_at = track.queued_at or at
+    track.nominated = status.nominated_cluster_names
+    track.worker = status.cluster_name or ""
+    finished = workload_state.find(status, WorkloadCondition.FINISHED)
+    reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
+    if finished is not None and finished.status == "True":
+        succeeded = finished.reason == Reason.SUCCEEDED
+        track.stage = Stage.SUCCEEDED if succeeded else Stage.FAILED
+        track.reason, track.ended_at = finished.message, at
+    elif reserved is None or reserved.status != "True":
+        hopeless = reserved is not None and reserved.reason in HOPELESS
+        track.stage = Stage.IMPOSSIBLE if hopeless else Stage.QUEUED
+        track.reason = f"{reserved.reason}: {reserved.message}" if reserved else ""
+        track.reserved_at = None
+    else:
+        track.reserved_at = track.reserved_at or at
+        track.stage, track.reason = _stage_with_quota(track, workload)
+
+
+def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: float) -> None:
+    """Bring a track to what a worker says about the job's copy there."""
+    status = job.get("status") or {}
+    track.remote_at = track.remote_at or at
+    if status.get("ready"):
+        track.ran_on.add(cluster)
+        if status["ready"] >= track.job.pods:
+            track.running_at = track.running_at or at
+            if track.stage in {Stage.DISPATCHED, Stage.STARTING}:
+                track.stage = Stage.RUNNING
+    ended = any(
+        condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    if ended:
+        track.ran_on.add(cluster)
+        track.stopped_at = track.stopped_at or at
+
+
+def _stage_with_quota(track: Track, workload: Workload) -> tuple[Stage, str]:
+    status = workload.status
+    if workload_state.is_admitted(status) and track.running_at is not None:
+        return Stage.RUNNING, ""
+    if workload_state.is_admitted(status):
+        return Stage.STARTING, ""
+    waiting = "; ".join(check.message for check in status.admission_checks if check.message)
+    return (Stage.DISPATCHED if track.worker or track.nominated else Stage.QUEUED), waiting
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,208 @@
+"""The demo's world: three embedded clusters in this process, and the manager in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.config import build_configuration
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
+from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.demo import objects
+from multiqueue.runtime.demo.manager_process import ManagerProcess
+from multiqueue.runtime.demo.objects import WORKERS, Worker
+from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
+from multiqueue.runtime.files import write_yaml
+from multiqueue.simcluster.cluster import SimOptions
+from multiqueue.simcluster.nodes import parse_node_pool
+
+MANAGER = "manager"
+START_SECONDS = 30.0
+"""Longest time until everything is connected; it takes about two seconds."""
+WORKER_CONFIGURATION = {
+    "metrics": {"bindAddress": "0"},
+    "health": {"healthProbeBindAddress": "0"},
+    "leaderElection": {"leaderElect": False},
+    "webhook": {"host": "127.0.0.1", "port": 0},
+}
+"""The managers of the workers share this process: nobody else can lead, nobody scrapes them."""
+
+Activatable = MultiKueueCluster | ClusterQueue
+
+log = structlog.get_logger("multiqueue.demo")
+
+
+class WorldFailed(Exception):  # noqa: N818 - a fact about the demo
+    """The demo could not be set up; the message says which part and where its log is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldOptions:
+    """How the demo is set up.
+
+    Attributes:
+        data_dir: Kubeconfigs, the manager's configuration and log; objects too, if `persist`.
+        persist: Keep the objects of the clusters over restarts.
+        speed: Simulated seconds in a second.
+    """
+
+    data_dir: Path
+    persist: bool = False
+    speed: float = 1.0
+
+
+class World:
+    """What is up and running.
+
+    Attributes:
+        clients: Cluster name -> administrator's client, for this process.
+        manager: The process of the manager.
+    """
+
+    def __init__(self, options: WorldOptions) -> None:
+        self.options = options
+        self.clients: dict[str, KubeClient] = {}
+        self.manager = ManagerProcess(
+            _manager_command(options), log=options.data_dir / "manager.log"
+        )
+
+    @property
+    def kubeconfigs(self) -> dict[str, Path]:
+        """Cluster name -> path of its kubeconfig."""
+        return {name: self._kubeconfig(name) for name in (MANAGER, *(w.name for w in WORKERS))}
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Everything is up inside of this; a part that fails ends it with an error."""
+        async with open_scope() as scope, contextlib.AsyncExitStack() as stack:
+            clusters = await self._start_workers(scope)
+            kubeconfigs = {name: cluster.kubeconfig for name, cluster in clusters.items()}
+            clusters[MANAGER] = self._manager_cluster(kubeconfigs)
+            scope.start(clusters[MANAGER])
+            await clusters[MANAGER].ready.wait()
+            for name, cluster in clusters.items():
+                credentials = await Credentials.from_kubeconfig_dict(cluster.kubeconfig)
+                client = KubeClient(credentials, user_agent="multiqueue-demo")
+                self.clients[name] = await stack.enter_async_context(client)
+            configuration = objects.manager_configuration()
+            await asyncio.to_thread(write_yaml, self._configuration, configuration)
+            await stack.enter_async_context(self.manager.running())
+            await self._wait_until_connected()
+            yield
+
+    async def _start_workers(self, scope: Scope) -> dict[str, EmbeddedCluster]:
+        clusters = {worker.name: self._worker_cluster(worker) for worker in WORKERS}
+        for cluster in clusters.values():
+            scope.start(cluster)
+        for cluster in clusters.values():
+            await cluster.ready.wait()
+        return clusters
+
+    def _worker_cluster(self, worker: Worker) -> EmbeddedCluster:
+        pool = parse_node_pool(f"{worker.flavor}/{worker.gpus}")
+        return EmbeddedCluster(
+            EmbeddedOptions(
+                name=worker.name,
+                data_dir=self._data_dir(worker.name),
+                kubeconfig=self._kubeconfig(worker.name),
+                objects=objects.worker_objects(worker),
+                simulation=SimOptions(pools=[pool], speed=self.options.speed),
+                manager=build_configuration(WORKER_CONFIGURATION),
+            )
+        )
+
+    def _manager_cluster(self, kubeconfigs: Mapping[str, Mapping[str, Any]]) -> EmbeddedCluster:
+        pool = parse_node_pool("l4/8")
+        return EmbeddedCluster(
+            EmbeddedOptions(
+                name=MANAGER,
+                data_dir=self._data_dir(MANAGER),
+                kubeconfig=self._kubeconfig(MANAGER),
+                objects=objects.manager_objects(kubeconfigs),
+                simulation=SimOptions(pools=[pool], speed=self.options.speed),
+            )
+        )
+
+    async def _wait_until_connected(self) -> None:
+        """Return when every worker is connected and every ClusterQueue of the manager is active."""
+        client = self.clients[MANAGER]
+        clusters = Informer(
+            client, MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
+        )
+        queues = Informer(client, CLUSTER_QUEUES, decode=lambda data: decode(ClusterQueue, data))
+        done = asyncio.Event()
+
+        def look(_old: Any, _new: Any) -> None:
+            seen: list[Activatable] = [*clusters.store.list(), *queues.store.list()]
+            if clusters.synced.is_set() and queues.synced.is_set() and all(map(_is_active, seen)):
+                done.set()
+
+        async with open_scope() as scope:
+            for informer in (clusters, queues):
+                scope.create_task(informer.run())
+            died = scope.create_task(self.manager.exited.wait())
+            for informer in (clusters, queues):
+                await informer.synced.wait()
+                informer.add_handler(look)
+            waiting = scope.create_task(done.wait())
+            await asyncio.wait(
+                {waiting, died}, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        if not done.is_set():
+            raise WorldFailed(self._explain(clusters.store.list(), queues.store.list()))
+
+    def _explain(self, clusters: list[MultiKueueCluster], queues: list[ClusterQueue]) -> str:
+        seen: list[Activatable] = [*clusters, *queues]
+        missing = ", ".join(
+            f'{type(each).__name__} "{each.metadata.name}"' for each in seen if not _is_active(each)
+        )
+        end = (
+            f" (the manager ended with {self.manager.exit_text})"
+            if self.manager.exited.is_set()
+            else ""
+        )
+        return (
+            f"after {START_SECONDS:g} s not everything is active: {missing}{end}; "
+            f"see {self.manager.log}"
+        )
+
+    def _data_dir(self, name: str) -> Path | None:
+        return self.options.data_dir / name if self.options.persist else None
+
+    def _kubeconfig(self, name: str) -> Path:
+        return self.options.data_dir / f"{name}.kubeconfig"
+
+    @property
+    def _configuration(self) -> Path:
+        return self.options.data_dir / "manager-config.yaml"
+
+
+def _manager_command(options: WorldOptions) -> list[str]:
+    script = Path(sys.executable).with_name("multiqueue")
+    program = [str(script)] if script.exists() else [sys.executable, "-m", "multiqueue"]
+    return [
+        *program,
+        "run",
+        "--config",
+        str(options.data_dir / "manager-config.yaml"),
+        "--kubeconfig",
+        str(options.data_dir / f"{MANAGER}.kubeconfig"),
+    ]
+
+
+def _is_active(obj: Activatable) -> bool:
+    condition = find_condition(obj.status.conditions, ACTIVE)
+    return condition is not None and condition.status == "True"

@@ -1,0 +1,110 @@
+"""An embedded cluster in this process: API server with our CRDs, and on request simulated nodes
+and a manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.conversion.convert import converters
+from multiqueue.api.crd import load_crds
+from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.events import EventRecorder
+from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.files import write_yaml
+from multiqueue.runtime.manager import Manager
+from multiqueue.simcluster.cluster import SimCluster, SimOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedOptions:
+    """What an embedded cluster is made of.
+
+    Attributes:
+        name: Names the cluster in its kubeconfig and in logs.
+        data_dir: Where the API server keeps its objects; None: in memory.
+        port: Of the API server; 0 takes a free one.
+        kubeconfig: Where to write the administrator's kubeconfig; None: nowhere.
+        crds: Definitions beside our own.
+        objects: Applied before simulation and manager start.
+        simulation: Nodes and their pace; None: no nodes, nothing runs.
+        manager: Configuration of a manager in this process; None: no manager.
+    """
+
+    name: str = "multiqueue"
+    data_dir: Path | None = None
+    port: int = 0
+    kubeconfig: Path | None = None
+    crds: Sequence[Mapping[str, Any]] = ()
+    objects: Sequence[Mapping[str, Any]] = ()
+    simulation: SimOptions | None = None
+    manager: Configuration | None = None
+
+
+class EmbeddedCluster:
+    """A cluster that lives as long as `run` does.
+
+    Attributes:
+        kubeconfig: The administrator's, once `started` is set.
+        started: The API server answers and holds the initial objects.
+        ready: Simulated nodes are Ready, and the manager is at work.
+    """
+
+    def __init__(self, options: EmbeddedOptions) -> None:
+        self.name = f"cluster {options.name}"
+        self.options = options
+        self.kubeconfig: dict[str, Any] = {}
+        self.url = ""
+        self.started = asyncio.Event()
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve, simulate and manage until cancelled."""
+        structlog.contextvars.bind_contextvars(cluster=self.options.name)
+        async with self._serve() as credentials, KubeClient(credentials) as client:
+            if self.options.objects:
+                await apply_all(client, self.options.objects)
+            self.started.set()
+            async with open_scope() as scope:
+                if self.options.simulation is not None:
+                    await self._simulate(scope, client, self.options.simulation)
+                if self.options.manager is not None:
+                    manager = Manager(self.options.manager, credentials)
+                    scope.start(manager)
+                    await manager.leading.wait()
+                self.ready.set()
+                await asyncio.Event().wait()
+
+    @contextlib.asynccontextmanager
+    async def _serve(self) -> AsyncIterator[Credentials]:
+        options = self.options
+        server_options = ServerOptions(
+            port=options.port,
+            data_dir=options.data_dir,
+            crds=[*load_crds(), *options.crds],
+            converters=converters(),
+        )
+        async with ApiServer(server_options) as server:
+            self.url = server.url
+            self.kubeconfig = server.kubeconfig(name=options.name)
+            if options.kubeconfig is not None:
+                await asyncio.to_thread(write_yaml, options.kubeconfig, self.kubeconfig)
+            yield await Credentials.from_kubeconfig_dict(self.kubeconfig)
+
+    async def _simulate(self, scope: Scope, client: KubeClient, options: SimOptions) -> None:
+        recorder = EventRecorder(client, "multiqueue-simcluster")
+        simulation = SimCluster(client, options, recorder=recorder)
+        scope.create_task(recorder.run(), name="sim-events")
+        scope.start(simulation)
+        await simulation.wait_until_ready()

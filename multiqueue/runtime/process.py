@@ -1,0 +1,70 @@
+"""The life of a process: event loop, signals and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
+
+T = TypeVar("T")
+
+log = structlog.get_logger("multiqueue.runtime")
+
+
+class Stopped(Exception):  # noqa: N818 - a request, not an error
+    """The process was asked to end, and did so in good order."""
+
+    def __init__(self, signal_number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(signal_number).name}")
+        self.signal_number = signal_number
+
+
+def run_process(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a coroutine until it ends or SIGINT or SIGTERM comes; uvloop is used where it is
+    installed.
+
+    The first signal cancels the coroutine, which tidies up; a second one ends the process at once.
+
+    Raises:
+        Stopped: a signal came, and everything was tidied up.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_until_signal(main))
+
+
+async def _until_signal(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(main())
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        if received:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        received.append(number)
+        log.info("stopping", signal=signal.Signals(number).name)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if received:
+            raise Stopped(received[0]) from None
+        raise
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
