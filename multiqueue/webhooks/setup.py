@@ -94,7 +94,7 @@ class WebhookService:
     async def run(self) -> None:
         """Serve until cancelled."""
         await self._lookup.wait_until_known()
-        self.server.show(await self._load())
+        self.server.show(await self._load_first())
         await self.server.start()
         log.info("webhooks listen", host=self._host, port=self.server.port)
         try:
@@ -102,29 +102,47 @@ class WebhookService:
         finally:
             await self.server.stop()
 
-    async def _load(self) -> Serving:
-        """The first certificate; nothing can be served without it."""
+    async def load_certificate(self) -> Serving:
+        """Return the certificate to serve with now; renew it where that is due.
+
+        Raises:
+            KubeError: the Secret cannot be read or written.
+            OSError: the files cannot be read.
+        """
+        return await self._source.load()
+
+    async def _load_first(self) -> Serving:
+        """Nothing can be served without a certificate: wait for one."""
         while True:
             try:
-                return await self._source.load()
+                return await self.load_certificate()
             except (KubeError, OSError) as error:
                 log.warning("webhook certificate not available, retrying", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _look_after(self) -> None:
-        registrar = Registrar(self._context.client, self._context.config, self._address())
         while True:
             try:
-                serving = await self._source.load()
-                # Clients learn to trust an authority before they are shown a certificate of it.
-                await registrar.ensure(serving.authority)
-                self.server.show(serving)
-                self.registered.set()
+                await self.look_after_once()
             except (KubeError, OSError) as error:
                 log.warning("webhooks not registered, retrying", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def look_after_once(self) -> None:
+        """Renew what is due and register what differs.
+
+        Raises:
+            KubeError: the API server refuses, or cannot be asked.
+            OSError: the certificate files cannot be read.
+        """
+        registrar = Registrar(self._context.client, self._context.config, self._address())
+        serving = await self.load_certificate()
+        # Clients learn to trust an authority before they are shown a certificate of it.
+        await registrar.ensure(serving.authority)
+        self.server.show(serving)
+        self.registered.set()
 
     def _address(self) -> Address:
         config = self._context.config

@@ -37,7 +37,9 @@ def without_empty(value: Any) -> Any:
 
 def add_finalizer(obj: Object, finalizer: str) -> None:
     """Append a finalizer unless it is there."""
-    metadata = obj.setdefault("metadata", {})
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = obj["metadata"] = {}
     finalizers = metadata.get("finalizers") or []
     if isinstance(finalizers, list) and finalizer not in finalizers:
         metadata["finalizers"] = [*finalizers, finalizer]

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multiqueue.api.config import Configuration
+from multiqueue.webhooks.endpoints import (
+    MUTATE_JOB,
+    VALIDATE_JOB,
+    Endpoints,
+    mutate_path,
+    validate_path,
+)
+from multiqueue.webhooks.review import Request, Verdict
+from tests.unit.webhooks.lookups import Queues
+
+ENDPOINTS = Endpoints(Queues(local=frozenset({"n/q"})), Configuration()).table()
+JOB = {
+    "metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}},
+    "spec": {"template": {}},
+}
+
+
+def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) -> Verdict:
+    request = {
+        "uid": "u",
+        "group": "batch" if kind == "Job" else "kueue.x-k8s.io",
+        "kind": kind,
+        "subresource": "",
+        "operation": operation,
+        "namespace": "n",
+        "name": "j",
+        "obj": {},
+        "old": {},
+        **fields,
+    }
+    return ENDPOINTS[path](Request(**request))
+
+
+def test_the_paths_are_those_of_upstream() -> None:
+    assert mutate_path("ClusterQueue") == "/mutate-kueue-x-k8s-io-v1beta2-clusterqueue"
+    assert validate_path("Workload") == "/validate-kueue-x-k8s-io-v1beta2-workload"
+    assert {MUTATE_JOB, VALIDATE_JOB} <= set(ENDPOINTS)
+
+
+def test_a_new_job_is_suspended_and_its_implied_namespace_not_written() -> None:
+    got = ask(MUTATE_JOB, obj=JOB).changed
+    assert got == {**JOB, "spec": {"template": {}, "suspend": True}}
+
+
+def test_only_new_jobs_are_defaulted() -> None:
+    assert ask(MUTATE_JOB, operation="UPDATE", obj=JOB, old=JOB).changed is None
+    assert ask(MUTATE_JOB, obj=JOB, subresource="status").changed is None
+
+
+def test_jobs_are_checked_on_create_and_update() -> None:
+    bad = {"metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "A b"}}, "spec": {}}
+    assert ask(VALIDATE_JOB, obj=bad).errors
+    assert not ask(VALIDATE_JOB, obj=JOB).errors
+    moved = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "x"}}, "spec": {"suspend": False}}
+    running = {**JOB, "spec": {"suspend": False}}
+    assert ask(VALIDATE_JOB, operation="UPDATE", obj=moved, old=running).errors
+
+
+def test_nothing_keeps_a_deleted_object_from_leaving() -> None:
+    bad = {
+        "metadata": {
+            "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "labels": {"kueue.x-k8s.io/queue-name": "A"},
+        },
+        "spec": {"fairSharing": {"weight": "-1"}},
+    }
+    for path, kind in ((VALIDATE_JOB, "Job"), (validate_path("ClusterQueue"), "ClusterQueue")):
+        assert not ask(path, kind, operation="UPDATE", obj=bad, old=bad).errors
+    assert ask(mutate_path("ClusterQueue"), "ClusterQueue", obj=bad).changed is None
+    assert not ask(
+        validate_path("ClusterQueue"), "ClusterQueue", operation="DELETE", old=bad
+    ).errors
+
+
+def test_our_kinds_are_defaulted_and_checked() -> None:
+    obj = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "q"},
+    }
+    changed = ask(mutate_path("ClusterQueue"), "ClusterQueue", obj=obj).changed
+    assert changed is not None
+    assert changed["spec"]["queueingStrategy"] == "BestEffortFIFO"
+    bad = {**obj, "spec": {"fairSharing": {"weight": "-1"}}}
+    assert ask(validate_path("ClusterQueue"), "ClusterQueue", obj=bad).errors
+    assert ask(
+        validate_path("ClusterQueue"), "ClusterQueue", operation="UPDATE", obj=bad, old=obj
+    ).errors
+
+
+def test_objects_of_v1beta1_are_answered_in_v1beta1() -> None:
+    obj = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "ClusterQueue",
+        "metadata": {"name": "q"},
+        "spec": {"cohort": "c", "flavorFungibility": {"whenCanBorrow": "Borrow"}},
+    }
+    changed = ask(mutate_path("ClusterQueue"), "ClusterQueue", obj=obj).changed
+    assert changed is not None
+    assert changed["apiVersion"] == "kueue.x-k8s.io/v1beta1"
+    assert changed["spec"]["cohort"] == "c"
+    assert changed["spec"]["flavorFungibility"]["whenCanBorrow"] == "MayStopSearch"
+
+
+def test_warnings_come_with_the_validation() -> None:
+    obj = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "AdmissionCheck",
+        "metadata": {"name": "c"},
+        "spec": {"controllerName": "kueue.x-k8s.io/multikueue"},
+    }
+    assert ask(validate_path("AdmissionCheck"), "AdmissionCheck", obj=obj).warnings
+
+
+@pytest.mark.parametrize("path", sorted(ENDPOINTS))
+@pytest.mark.parametrize(
+    "obj", [{}, {"metadata": None, "spec": None}, {"metadata": {}, "spec": "x"}]
+)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+def test_no_endpoint_trips_over_odd_objects(path: str, obj: dict, operation: str) -> None:
+    kinds = {path_of(kind): kind for kind in KINDS for path_of in (mutate_path, validate_path)}
+    ask(path, kinds.get(path, "Job"), operation=operation, obj=obj, old=obj)
+
+
+KINDS = (
+    "AdmissionCheck",
+    "ClusterQueue",
+    "Cohort",
+    "LocalQueue",
+    "MultiKueueCluster",
+    "MultiKueueConfig",
+    "ResourceFlavor",
+    "Topology",
+    "Workload",
+)

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import base64
+
+from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.webhooks.registration import Address, build_configurations
+
+URL = Address(url="https://127.0.0.1:9443")
+SERVICE = Address(service_name="svc", service_namespace="ns")
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def hooks(
+    config: Configuration | None = None, address: Address = URL, authority: bytes = b"ca"
+) -> dict[str, dict]:
+    configurations = build_configurations(config or Configuration(), address, authority)
+    return {hook["name"]: hook for each in configurations for hook in each["webhooks"]}
+
+
+def test_jobs_without_a_queue_are_never_blocked() -> None:
+    for name, hook in hooks().items():
+        if hook["rules"][0]["apiGroups"] != ["batch"]:
+            continue
+        (selector,) = hook["objectSelector"]["matchExpressions"]
+        assert selector["key"] == QUEUE
+        assert selector["operator"] == "Exists" or hook["failurePolicy"] == "Ignore", name
+
+
+def test_system_namespaces_are_never_blocked() -> None:
+    (expression,) = hooks()["vjob.kb.io"]["namespaceSelector"]["matchExpressions"]
+    assert expression["operator"] == "NotIn"
+    assert expression["values"] == ["kube-system", "kueue-system"]
+
+
+def test_all_jobs_are_seen_where_all_are_managed() -> None:
+    got = hooks(load_configuration("manageJobsWithoutQueueName: true"))
+    assert "objectSelector" not in got["mjob.kb.io"]
+    assert "objectSelector" not in got["vjob.kb.io"]
+    assert "mjobdefault.kb.io" not in got
+
+
+def test_what_the_crds_check_well_enough_is_ignored_in_an_outage() -> None:
+    policies = {name: hook["failurePolicy"] for name, hook in hooks().items()}
+    assert policies["vclusterqueue.kb.io"] == "Fail"
+    assert policies["vworkload.kb.io"] == "Fail"
+    assert policies["vlocalqueue.kb.io"] == "Ignore"
+    assert policies["mjobdefault.kb.io"] == "Ignore"
+
+
+def test_the_status_of_workloads_is_checked() -> None:
+    rule = hooks()["vworkload.kb.io"]["rules"][0]
+    assert rule["resources"] == ["workloads", "workloads/status"]
+    assert hooks()["vtopology.kb.io"]["rules"][0]["resources"] == ["topologies"]
+
+
+def test_addresses() -> None:
+    by_url = hooks()["mjob.kb.io"]["clientConfig"]
+    assert by_url == {
+        "url": "https://127.0.0.1:9443/mutate-batch-v1-job",
+        "caBundle": base64.b64encode(b"ca").decode(),
+    }
+    by_service = hooks(address=SERVICE, authority=b"")["mjob.kb.io"]["clientConfig"]
+    assert by_service == {
+        "service": {"name": "svc", "namespace": "ns", "path": "/mutate-batch-v1-job", "port": 443}
+    }
+
+
+def test_every_hook_is_free_of_side_effects() -> None:
+    assert {hook["sideEffects"] for hook in hooks().values()} == {"None"}

@@ -1,0 +1,221 @@
+"""The whole service in front of the embedded API server: TLS, registration, outages, renewal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from cryptography import x509
+
+from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.api.conversion import converters
+from multiqueue.api.crd import load_crds
+from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import ApiError
+from multiqueue.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    JOBS,
+    LOCAL_QUEUES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    SECRETS,
+)
+from multiqueue.webhooks.setup import (
+    WebhookService,
+    build_webhooks,
+    is_reached_by_url,
+    serving_hosts,
+)
+from tests.waiting import Changes
+
+CONFIG = load_configuration("webhook: {host: 127.0.0.1, port: 0}")
+
+
+@dataclass
+class World:
+    """A manager's control plane with its webhooks running."""
+
+    client: KubeClient
+    context: ManagerContext
+    service: WebhookService
+    task: asyncio.Task[None]
+
+    async def stop(self) -> None:
+        """Take the webhooks away, as a crash of the manager would."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def running(config: Configuration = CONFIG) -> AsyncIterator[World]:
+    options = ServerOptions(crds=load_crds(), converters=converters(), tls=False)
+    async with ApiServer(options) as server:
+        credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
+        client = KubeClient(credentials, user_agent="test")
+        for name in ("kueue-system", "team"):
+            await client.create(
+                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        informers = build_informers(client, config, IntegrationRegistry())
+        context = cast(
+            "ManagerContext",
+            SimpleNamespace(client=client, informers=informers, config=config, clock=SystemClock()),
+        )
+        service = build_webhooks(context, environment={})
+        tasks = [
+            asyncio.create_task(each.run())
+            for each in (
+                informers.local_queues,
+                informers.cluster_queues,
+                informers.admission_checks,
+                informers.namespaces,
+            )
+        ]
+        webhooks = asyncio.create_task(service.run())
+        try:
+            async with asyncio.timeout(20):
+                await service.registered.wait()
+                yield World(client, context, service, webhooks)
+        finally:
+            for task in (*tasks, webhooks):
+                task.cancel()
+            await asyncio.gather(*tasks, webhooks, return_exceptions=True)
+            await client.close()
+
+
+def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+
+def job(name: str, queue: str = "", **resources: Any) -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+    container = {"name": "c", "image": "i", "resources": resources}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "team", "labels": labels},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }
+
+
+async def with_queue(world: World, *, multikueue: bool = False) -> None:
+    spec: dict[str, Any] = {"namespaceSelector": {}}
+    if multikueue:
+        check = kueue("AdmissionCheck", "mk", {"controllerName": "kueue.x-k8s.io/multikueue"})
+        await world.client.create(ADMISSION_CHECKS, check)
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": "mk"}]}
+    await world.client.create(CLUSTER_QUEUES, kueue("ClusterQueue", "cq", spec))
+    queue = kueue("LocalQueue", "q", {"clusterQueue": "cq"}, "team")
+    informer = world.context.informers.local_queues
+    changes = Changes(informer)
+    await world.client.create(LOCAL_QUEUES, queue, namespace="team")
+    await changes.until(lambda: informer.store.get("team/q"), "LocalQueue team/q")
+
+
+async def test_objects_are_defaulted_and_refused_through_the_api_server() -> None:
+    async with running() as world:
+        flavor = await world.client.create(RESOURCE_FLAVORS, kueue("ResourceFlavor", "f", {}))
+        assert flavor["metadata"]["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
+        bad = kueue("ClusterQueue", "cq", {"fairSharing": {"weight": "-1"}})
+        with pytest.raises(
+            ApiError, match=r"spec\.fairSharing\.weight.*greater than or equal"
+        ) as refusal:
+            await world.client.create(CLUSTER_QUEUES, bad)
+        assert refusal.value.status == 422
+
+
+async def test_a_job_is_suspended_and_delegated() -> None:
+    async with running() as world:
+        await with_queue(world, multikueue=True)
+        gpu = {"requests": {"nvidia.com/gpu": "1"}}
+        created = await world.client.create(JOBS, job("j", "q", **gpu), namespace="team")
+        spec = created["spec"]
+        assert spec["suspend"] is True
+        assert spec["managedBy"] == "kueue.x-k8s.io/multikueue"
+        container = spec["template"]["spec"]["containers"][0]
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+
+
+async def test_an_outage_blocks_only_who_asked_for_a_queue() -> None:
+    async with running() as world:
+        await with_queue(world)
+        await world.stop()
+        created = await world.client.create(JOBS, job("free"), namespace="team")
+        assert "suspend" not in created["spec"] or created["spec"]["suspend"] is False
+        with pytest.raises(ApiError, match="failed calling webhook"):
+            await world.client.create(JOBS, job("queued", "q"), namespace="team")
+
+
+async def served_certificate(port: int) -> x509.Certificate:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return x509.load_der_x509_certificate(der)
+
+
+async def test_a_new_certificate_is_shown_without_a_restart() -> None:
+    async with running() as world:
+        before = await served_certificate(world.service.server.port)
+        await world.client.delete(SECRETS, "kueue-webhook-server-cert", namespace="kueue-system")
+        await world.service.look_after_once()
+        after = await served_certificate(world.service.server.port)
+        assert after != before
+        created = await world.client.create(RESOURCE_FLAVORS, kueue("ResourceFlavor", "f", {}))
+        assert created["metadata"]["finalizers"]
+
+
+async def test_replicas_share_one_authority() -> None:
+    async with running() as world:
+        other = build_webhooks(world.context, environment={})
+        secret = await world.client.get(
+            SECRETS, "kueue-webhook-server-cert", namespace="kueue-system"
+        )
+        serving = await other.load_certificate()
+        assert serving.authority == (await world.service.load_certificate()).authority
+        again = await world.client.get(
+            SECRETS, "kueue-webhook-server-cert", namespace="kueue-system"
+        )
+        assert again["metadata"]["resourceVersion"] == secret["metadata"]["resourceVersion"]
+
+
+async def test_a_changed_registration_is_put_right_and_a_good_one_left_alone() -> None:
+    async with running() as world:
+        name = "kueue-mutating-webhook-configuration"
+        before = await world.client.get(MUTATING_WEBHOOKS, name)
+        await world.service.look_after_once()
+        same = await world.client.get(MUTATING_WEBHOOKS, name)
+        assert same["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        await world.client.patch(MUTATING_WEBHOOKS, name, {"webhooks": before["webhooks"][:1]})
+        await world.service.look_after_once()
+        assert len((await world.client.get(MUTATING_WEBHOOKS, name))["webhooks"]) == 5
+
+
+def test_in_a_cluster_the_service_is_named() -> None:
+    in_cluster = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert not is_reached_by_url(Configuration(), in_cluster)
+    assert is_reached_by_url(Configuration(), {})
+    assert is_reached_by_url(CONFIG, in_cluster)
+    assert serving_hosts(Configuration(), "")[0] == "kueue-webhook-service.kueue-system.svc"
