@@ -93,7 +93,7 @@ def pod_set(
         min_count=min_count,
         placement=placement,
         topology_request=topology_request,
-        requests={resource: parse_request(resource, raw) for resource, raw in named.items()},
+        requests={name: parse_request(name, raw) for name, raw in sorted(named.items())},
     )
 
 

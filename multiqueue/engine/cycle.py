@@ -61,7 +61,6 @@ class Head:
     pending: PendingQueue
     verdict: Verdict
     is_new: bool
-    resume: ResumeState | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,15 +97,14 @@ def run_cycle(world: World, tree: Tree, agenda: TreeAgenda, now: datetime) -> Cy
 def take_heads(
     world: World, tree: Tree, agenda: TreeAgenda
 ) -> Iterable[tuple[Entry, CachedQueue, PendingQueue]]:
-    """Pop one workload per active ClusterQueue that has any, in the order of their names."""
+    """Find one workload per active ClusterQueue that has any, in the order of their names."""
     taken = []
     for name in sorted(agenda.heads):
         queue, pending = tree.queues.get(name), world.pending.get(name)
         if queue is None or pending is None or not queue.is_active or not pending.has_head:
             agenda.heads.discard(name)
             continue
-        entry = pending.pop()
-        assert entry is not None, "a queue with a head has one to pop"
+        entry = pending.head()
         taken.append((entry, queue, pending))
     return taken
 
@@ -234,6 +232,7 @@ def _requeue(
     head: Head, requeue_reason: RequeueReason, *, reason: Reason, note: str = ""
 ) -> Requeue:
     explanation = _explain(head, reason, note)
+    head.entry.resume = resume_state(head)
     return Requeue(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
@@ -244,6 +243,7 @@ def _requeue(
 
 
 def _skip(head: Head) -> Skip:
+    head.entry.resume = resume_state(head)
     return Skip(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
@@ -275,13 +275,12 @@ def requeue(
         return
     entry, pending = head.entry, head.pending
     entry.explanation = decision.explanation
-    entry.resume = resume_state(head)
     if isinstance(decision, Skip) or not decision.parked:
-        pending.requeue(entry, now, at_once=True)
+        pending.keep(entry, now)
     elif decision.requeue_reason in _PARKING:
         pending.park_equals(entry, now, decision.explanation)
     else:
-        pending.requeue(entry, now, at_once=False)
+        pending.park(entry, now)
     if entry.place is Place.HELD:
         world.agenda.hold(entry)
     if entry.is_parked:
@@ -304,7 +303,7 @@ def _returns_at_once(head: Head, requeue_reason: RequeueReason) -> bool:
     """Whether a head that was refused stays in the heap (E-23, E-24)."""
     if head.queue.spec.strategy is QueueingStrategy.STRICT_FIFO:
         return requeue_reason is not RequeueReason.NAMESPACE_MISMATCH
-    state = resume_state(head)
+    state = head.entry.resume
     return state is not None and state.has_pending_flavors
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2.meta import Taint
@@ -23,11 +24,15 @@ SEVERITY = {
 """How hopeless a refusal is (E-58): from "when others make room" to "not in this queue"."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
+class Shortfall(NamedTuple):
     """A flavor has too little of a resource.
 
+    A tuple, not a dataclass, like the two classes that hold it: several are made for every head
+    that waits, and few are ever read.
+
     Args:
+        flavor: the flavor.
+        resource: the resource.
         asked: what the pod set asks for.
         previous: what earlier pod sets of the same workload took from this flavor.
         free: unused quota of the ClusterQueue itself.
@@ -176,8 +181,7 @@ Refusal = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorAttempt:
+class FlavorAttempt(NamedTuple):
     """One flavor that was looked at, and what it refused. ``flavor`` is "" where none was."""
 
     flavor: str
@@ -189,12 +193,11 @@ class FlavorAttempt:
         return _most_severe(refusal.reason for refusal in self.refusals)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSetExplanation:
+class PodSetExplanation(NamedTuple):
     """Why a pod set got no flavors: one tuple of attempts per resource group that failed."""
 
     name: str
-    count: int
+    pods: int
     groups: tuple[tuple[FlavorAttempt, ...], ...]
 
     @property

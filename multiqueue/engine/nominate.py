@@ -31,12 +31,13 @@ def judge(
     rejected = reject(workload, queue, cache)
     if rejected is not None:
         return rejected
+    version = cache.tree_by_queue[queue.name].version
     search = FlavorSearch(
         queue=queue,
         workload=workload,
         flavors=cache.flavors,
+        available=queue.available_memo(version),
         oracle=oracle,
-        has_only_topologies=queue.has_only_topologies,
     )
 
     def assign(counts: Sequence[int] | None = None) -> Assignment:

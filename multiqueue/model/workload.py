@@ -23,7 +23,7 @@ Shape: TypeAlias = tuple[Any, ...]
 class PodSet:
     """A number of equal pods.
 
-    Units: ``requests`` is per pod, after transformations (E-4).
+    Units: ``requests`` is per pod, after transformations (E-4), sorted by resource.
     Shape: ``count`` is what still needs quota: the pods asked for less the reclaimable ones (E-5).
     """
 

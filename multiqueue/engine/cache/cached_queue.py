@@ -16,12 +16,14 @@ class CachedQueue:
     """Mutable; written by the cache only.
 
     Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
-    ``has_only_topologies`` is true where every flavor has a topology (E-39).
-    ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the admitted part of the
-    node's usage.
+    ``has_only_topologies`` is true where every flavor has a topology (E-39). ``slots_by_flavor``
+    has the slots of the spec's pairs, by flavor and resource. ``reserving`` and ``admitted`` count
+    workloads; ``admitted_usage`` is the admitted part of the node's usage.
     """
 
     __slots__ = (
+        "_available",
+        "_available_version",
         "activity",
         "admitted",
         "admitted_usage",
@@ -31,6 +33,7 @@ class CachedQueue:
         "node",
         "reserving",
         "selector",
+        "slots_by_flavor",
         "spec",
     )
 
@@ -41,6 +44,9 @@ class CachedQueue:
         self.reserving = 0
         self.admitted = 0
         self.has_only_topologies = False
+        self._available: dict[int, Amount] = {}
+        self._available_version = -1
+        self.slots_by_flavor: dict[str, dict[str, int]] = {}
         self.admitted_usage: dict[FlavorResource, Amount] = {}
         self.set_spec(spec)
 
@@ -66,6 +72,26 @@ class CachedQueue:
             for group in spec.resource_groups
             for resource in group.covered_resources
         }
+
+    def set_node(self, node: QuotaNode) -> None:
+        """Take a place in a new tree; the usage is carried over by whoever builds it."""
+        node.declare(self.spec.resource_groups)
+        self.node = node
+        self._available_version = -1
+        self.generation += 1
+        self.slots_by_flavor = {}
+        for (flavor, resource), slot in node.slot_by_flavor_resource.items():
+            self.slots_by_flavor.setdefault(flavor, {})[resource] = slot
+
+    def available_memo(self, version: int) -> dict[int, Amount]:
+        """Return a memo of what is available by slot, empty after each change of the tree.
+
+        Many heads are judged between two changes of usage.
+        """
+        if self._available_version != version:
+            self._available_version = version
+            self._available = {}
+        return self._available
 
     def flavors(self) -> Iterator[str]:
         """Iterate over the flavors of all resource groups, in the order of the spec."""

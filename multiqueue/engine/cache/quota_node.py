@@ -145,16 +145,24 @@ class QuotaNode:
             node = node.parent
 
     def available(self, slot: int) -> Amount:
-        """Return how much more can be used now, own and borrowed; negative if overused (E-34)."""
-        quota, usage = self.subtree_quota[slot], self.usage[slot]
-        if self.parent is None:
-            return subtract(quota, usage)
-        local, limit = self.local_quota[slot], self.borrowing_limit[slot]
-        borrowable = self.parent.available(self.up[slot])
-        if limit is not None:
-            unused = subtract(subtract(quota, local), max(0, usage - local))
-            borrowable = min(borrowable, add(unused, limit))
-        return add(self.local_available(slot), borrowable)
+        """Return how much more can be used now, own and borrowed; negative if overused (E-34).
+
+        The hottest function of the engine: saturating arithmetic is written out, because almost
+        every quota is bounded.
+        """
+        parent, quota, usage = self.parent, self.subtree_quota[slot], self.usage[slot]
+        if parent is None:
+            return UNLIMITED if quota >= UNLIMITED else quota - usage
+        borrowable = parent.available(self.up[slot])
+        local = self.local_quota[slot]
+        limit = self.borrowing_limit[slot]
+        if limit is not None and limit < UNLIMITED:
+            borrowed = usage - local if usage > local else 0
+            ceiling = add(subtract(subtract(quota, local), borrowed), limit)
+            borrowable = min(borrowable, ceiling)
+        if local <= usage:
+            return borrowable
+        return add(borrowable, subtract(local, usage))
 
     def local_available(self, slot: int) -> Amount:
         """Return the unused part of what is never lent."""
@@ -162,9 +170,8 @@ class QuotaNode:
 
     def is_borrowing_with(self, slot: int, amount: Amount) -> bool:
         """Whether using that much more would exceed the quota of this subtree (E-36)."""
-        return self.subtree_quota[slot] < UNLIMITED and (
-            self.subtree_quota[slot] < self.usage[slot] + amount
-        )
+        quota = self.subtree_quota[slot]
+        return quota < UNLIMITED and quota < self.usage[slot] + amount
 
     def borrow_height(self, slot: int, amount: Amount) -> tuple[int, bool]:
         """Return (height of the subtree that can lend it, whether there is anything above) (E-37).
@@ -172,16 +179,15 @@ class QuotaNode:
         Nothing is borrowed at height 0. Of two flavors, the one with the lower height disturbs
         fewer other queues.
         """
-        parent = self.parent
-        if parent is None or not self.is_borrowing_with(slot, amount):
+        node, parent = self, self.parent
+        if parent is None or not node.is_borrowing_with(slot, amount):
             return 0, parent is not None
-        remaining = amount - self.local_available(slot)
-        slot = self.up[slot]
-        while True:
-            if not parent.is_borrowing_with(slot, remaining):
-                return parent.height, parent.parent is not None
-            if parent.parent is None:
-                return parent.height, False
-            remaining -= parent.local_available(slot)
-            slot = parent.up[slot]
-            parent = parent.parent
+        while parent is not None:
+            unused = node.local_quota[slot] - node.usage[slot]
+            if unused > 0:
+                amount -= unused
+            slot = node.up[slot]
+            node, parent = parent, parent.parent
+            if not node.is_borrowing_with(slot, amount):
+                break
+        return node.height, parent is not None

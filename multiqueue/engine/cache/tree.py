@@ -75,9 +75,7 @@ def build_tree(
     used = {}
     for queue in queues:
         used[queue.name] = queue.usage()
-        queue.node = QuotaNode(queue.name, tree.cohorts.get(queue.spec.cohort))
-        queue.node.declare(queue.spec.resource_groups)
-        queue.generation += 1
+        queue.set_node(QuotaNode(queue.name, tree.cohorts.get(queue.spec.cohort)))
         tree.queues[queue.name] = queue
     nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
     for node in reversed(nodes):

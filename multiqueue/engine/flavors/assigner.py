@@ -16,8 +16,8 @@ from multiqueue.engine.flavors.assignment import (
     PodSetResult,
     ResumeState,
 )
-from multiqueue.engine.flavors.flavor_search import FlavorSearch, find_flavor
-from multiqueue.lib.amount import Amount, multiply
+from multiqueue.engine.flavors.flavor_search import Attempts, FlavorSearch, find_flavor
+from multiqueue.lib.amount import LARGEST, Amount
 from multiqueue.model.resources import PODS
 from multiqueue.model.workload import PodSet
 
@@ -41,29 +41,31 @@ def assign_flavors(
     charges_pods = PODS in search.queue.group_by_resource
     results: list[PodSetResult] = []
     assumed: dict[int, Amount] = {}
+    mode, borrowing = Mode.FIT if pod_sets else Mode.NO_FIT, 0
     for indexes in _placed_together(pod_sets):
+        members = [pod_sets[i] for i in indexes]
+        sizes = [counts[i] if counts else pod_sets[i].count for i in indexes]
         requests = [
-            _requests(pod_sets[i], counts[i] if counts else pod_sets[i].count, charges_pods)
-            for i in indexes
+            _requests(pod_set, size, charges_pods)
+            for pod_set, size in zip(members, sizes, strict=True)
         ]
         tried = resume.tried[indexes[0]] if resume and indexes[0] < len(resume.tried) else {}
-        members = [pod_sets[i] for i in indexes]
-        choices, failures = _assign_together(
+        choices, refused = _assign_together(
             search, members, requests, assumed, tried=tried, ignore_undeclared=ignore_undeclared
         )
-        for i, asked in zip(indexes, requests, strict=True):
-            count = counts[i] if counts else pod_sets[i].count
-            results.append(_result(pod_sets[i], count, asked, choices, failures))
+        for pod_set, size, asked in zip(members, sizes, requests, strict=True):
+            result = _result(pod_set, size, asked, choices, refused)
+            results.append(result)
+            mode = min(mode, result.mode)
         if choices is None:
             break
+        for choice in choices.values():
+            borrowing = max(borrowing, choice.borrowing)
         _count_usage(assumed, choices, requests)
     return Assignment(
         pod_sets=tuple(results),
-        mode=min((result.mode for result in results), default=Mode.NO_FIT),
-        borrowing=max(
-            (c.borrowing for result in results for c in (result.flavors or {}).values()),
-            default=0,
-        ),
+        mode=mode,
+        borrowing=borrowing,
         usage={slot: amount for slot, amount in assumed.items() if amount},
     )
 
@@ -80,8 +82,10 @@ def _placed_together(pod_sets: Sequence[PodSet]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> dict[str, Amount]:  # noqa: FBT001
-    requests = {name: multiply(value, count) for name, value in pod_set.requests.items()}
+def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, Amount]:  # noqa: FBT001
+    if count == 1 and not charges_pods:
+        return pod_set.requests
+    requests = {name: min(value * count, LARGEST) for name, value in pod_set.requests.items()}
     if charges_pods:
         requests[PODS] = count
     return requests
@@ -95,36 +99,35 @@ def _assign_together(
     *,
     tried: Mapping[str, int],
     ignore_undeclared: bool,
-) -> tuple[dict[str, FlavorChoice] | None, list[tuple[FlavorAttempt, ...]]]:
+) -> tuple[dict[str, FlavorChoice] | None, list[Attempts]]:
     """Return (choices by resource, None where one fails; what was refused per resource group)."""
     total = _sum(requests)
+    group_by_resource = search.queue.group_by_resource
     choices: dict[str, FlavorChoice] = {}
-    refused: list[tuple[FlavorAttempt, ...]] = []
-    failed = False
-    for resource in sorted(total):
+    refused: list[Attempts] = []
+    for resource, amount in total.items():
         if resource in choices:
             continue
-        group = search.queue.group_by_resource.get(resource)
+        group = group_by_resource.get(resource)
         if group is None:
-            if total[resource] == 0 or ignore_undeclared:
+            if amount == 0 or ignore_undeclared:
                 continue
-            refusal = ResourceNotCovered(resource=resource)
-            return None, [*refused, (FlavorAttempt(flavor="", refusals=(refusal,)),)]
-        found = find_flavor(
+            refused.append((FlavorAttempt("", (ResourceNotCovered(resource=resource),)),))
+            return None, refused
+        found, attempts = find_flavor(
             search,
             group,
             pod_sets,
-            requests={r: total[r] for r in group.covered_resources if r in total},
+            requests={r: v for r, v in total.items() if group_by_resource.get(r) is group},
             assumed=assumed,
             start=tried.get(resource, -1) + 1,
         )
-        if found.attempts:
-            refused.append(found.attempts)
-        if found.choices is None:
-            failed = True
-            break
-        choices.update(found.choices)
-    return (None if failed else choices), refused
+        if attempts:
+            refused.append(attempts)
+        if found is None:
+            return None, refused
+        choices.update(found)
+    return choices, refused
 
 
 def _result(
@@ -132,17 +135,15 @@ def _result(
     count: int,
     requests: Mapping[str, Amount],
     choices: Mapping[str, FlavorChoice] | None,
-    refused: Sequence[tuple[FlavorAttempt, ...]],
+    refused: Sequence[Attempts],
 ) -> PodSetResult:
     explanation = None
     if refused or choices is None:
-        explanation = PodSetExplanation(name=pod_set.name, count=count, groups=tuple(refused))
+        explanation = PodSetExplanation(pod_set.name, count, tuple(refused))
     flavors = None
     if choices is not None:
         flavors = {name: choices[name] for name in requests if name in choices}
-    return PodSetResult(
-        pod_set=pod_set, count=count, requests=requests, flavors=flavors, explanation=explanation
-    )
+    return PodSetResult(pod_set, count, requests, flavors, explanation)
 
 
 def _count_usage(

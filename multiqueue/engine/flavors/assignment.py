@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.explain import PodSetExplanation
 from multiqueue.lib.amount import Amount
@@ -49,9 +49,8 @@ def preference_key(
     return (quality, -borrowing, mode)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorChoice:
-    """The flavor of one resource of a pod set.
+class FlavorChoice(NamedTuple):
+    """The flavor of one resource of a pod set. A tuple, because the hot path makes many.
 
     Shape: ``tried_index`` is the position at which the search stopped, -1 after the last (E-53);
     ``slot`` belongs to the ClusterQueue's quota node.
@@ -64,16 +63,15 @@ class FlavorChoice:
     slot: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodSetResult:
-    """What a pod set would get.
+class PodSetResult(NamedTuple):
+    """What a pod set would get. A tuple, because the hot path makes many.
 
-    Shape: ``requests`` are totals of all ``count`` pods; ``flavors`` is None where none was found.
+    Shape: ``requests`` are totals of all ``pods``; ``flavors`` is None where none was found.
     ``explanation`` is None where everything fits.
     """
 
     pod_set: PodSet
-    count: int
+    pods: int
     requests: Mapping[str, Amount]
     flavors: Mapping[str, FlavorChoice] | None
     explanation: PodSetExplanation | None = None
@@ -106,7 +104,11 @@ class ResumeState:
     @property
     def has_pending_flavors(self) -> bool:
         """Whether a later flavor has not been looked at yet (E-24)."""
-        return any(index != -1 for indexes in self.tried for index in indexes.values())
+        for indexes in self.tried:
+            for index in indexes.values():
+                if index != -1:
+                    return True
+        return False
 
     @property
     def point(self) -> ResumePoint:
@@ -143,7 +145,7 @@ class Assignment:
                     name=ps.pod_set.name,
                     flavors={name: choice.flavor for name, choice in (ps.flavors or {}).items()},
                     usage=ps.requests,
-                    count=ps.count,
+                    count=ps.pods,
                 )
                 for ps in self.pod_sets
             ),

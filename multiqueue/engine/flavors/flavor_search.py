@@ -6,7 +6,7 @@ The first flavor that does is taken, unless fungibility says to look on; then th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.explain import (
@@ -25,44 +25,44 @@ from multiqueue.engine.flavors.assignment import (
 from multiqueue.engine.flavors.eligibility import refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.lib.amount import Amount
-from multiqueue.model.cluster_queue import (
-    FlavorQuotas,
-    FungibilityPolicy,
-    PreemptionPolicy,
-    ResourceGroup,
-)
+from multiqueue.model.cluster_queue import FungibilityPolicy, PreemptionPolicy, ResourceGroup
+from multiqueue.model.placement import ANYWHERE
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
+
+_PERFECT: PreferenceKey = (3, 0, 0)
+"""Better than every outcome: at first no resource is the worst."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorSearch:
-    """What stays the same during the search for one workload."""
+    """What stays the same during the search for one workload.
+
+    Shape: ``available`` is the memo of the queue for the current usage, by slot.
+    """
 
     queue: CachedQueue
     workload: Workload
     flavors: Mapping[str, ResourceFlavor]
+    available: dict[int, Amount]
     oracle: Oracle
-    has_only_topologies: bool = False
 
 
-@dataclass(slots=True)
 class _Outcome:
-    """One flavor that was looked at: the outcome per resource and of the worst one."""
+    """One flavor that was looked at: what it means for each resource, and the worst of that."""
 
-    mode: FlavorMode = FlavorMode.FIT
-    borrowing: int = 0
-    key: PreferenceKey | None = None
-    choices: dict[str, tuple[FlavorMode, int, int]] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
+    __slots__ = ("borrowing", "choices", "key", "mode", "refusals")
+
+    def __init__(self) -> None:
+        self.mode = FlavorMode.FIT
+        self.borrowing = 0
+        self.key = _PERFECT
+        self.choices: list[tuple[str, FlavorMode, int, int]] = []
+        self.refusals: list[Refusal] = []
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupResult:
-    """Choices by resource, None where no flavor does; and every refusal on the way."""
-
-    choices: Mapping[str, FlavorChoice] | None
-    attempts: tuple[FlavorAttempt, ...] = ()
+Choices = dict[str, FlavorChoice]
+Attempts = tuple[FlavorAttempt, ...]
 
 
 def find_flavor(
@@ -73,7 +73,7 @@ def find_flavor(
     requests: Mapping[str, Amount],
     assumed: Mapping[int, Amount],
     start: int,
-) -> GroupResult:
+) -> tuple[Choices | None, Attempts]:
     """Choose one flavor of the resource group for all the requests.
 
     Args:
@@ -83,54 +83,56 @@ def find_flavor(
         requests: the resources of this group, in total.
         assumed: usage by slot of pod sets assigned before.
         start: the index of the first flavor to look at.
+
+    Returns:
+        Choices by resource, None where no flavor does; and what was refused on the way, which is
+        nothing where the chosen flavor fits.
     """
     best: _Outcome | None = None
     best_flavor = ""
     attempts: list[FlavorAttempt] = []
-    last = len(group.flavors) - 1
     index = start - 1
     for index in range(start, len(group.flavors)):
-        quotas = group.flavors[index]
-        refusal = _refuse_flavor(search, quotas, group, pod_sets)
+        name = group.flavors[index].name
+        refusal = _refuse_flavor(search, name, group, pod_sets)
         if refusal is not None:
-            attempts.append(FlavorAttempt(flavor=quotas.name, refusals=(refusal,)))
+            attempts.append(FlavorAttempt(name, (refusal,)))
             if isinstance(refusal, InvalidPlacement):
-                return GroupResult(choices=None, attempts=tuple(attempts))
+                return None, tuple(attempts)
             continue
-        outcome = _check_resources(search, quotas.name, requests, assumed)
+        outcome = _check_resources(search, name, requests, assumed)
         if outcome.refusals:
-            attempts.append(FlavorAttempt(flavor=quotas.name, refusals=tuple(outcome.refusals)))
-        if not _looks_on(search.queue, outcome):
-            best, best_flavor = outcome, quotas.name
+            attempts.append(FlavorAttempt(name, tuple(outcome.refusals)))
+        looks_on = _looks_on(search.queue, outcome)
+        if outcome.mode is not FlavorMode.NO_FIT and (
+            not looks_on or best is None or outcome.key > best.key
+        ):
+            best, best_flavor = outcome, name
+        if not looks_on:
             break
-        if outcome.mode is not FlavorMode.NO_FIT and _is_better(outcome, best):
-            best, best_flavor = outcome, quotas.name
     if best is None:
-        return GroupResult(choices=None, attempts=tuple(attempts))
-    tried = -1 if index >= last else index
-    return GroupResult(
-        choices={
-            resource: FlavorChoice(
-                flavor=best_flavor, mode=mode, borrowing=borrowing, tried_index=tried, slot=slot
-            )
-            for resource, (mode, borrowing, slot) in best.choices.items()
-        },
-        attempts=() if best.mode is FlavorMode.FIT else tuple(attempts),
-    )
+        return None, tuple(attempts)
+    tried = -1 if index >= len(group.flavors) - 1 else index
+    choices = {
+        resource: FlavorChoice(best_flavor, mode, borrowing, tried, slot)
+        for resource, mode, borrowing, slot in best.choices
+    }
+    return choices, () if best.mode is FlavorMode.FIT else tuple(attempts)
 
 
 def _refuse_flavor(
-    search: FlavorSearch, quotas: FlavorQuotas, group: ResourceGroup, pod_sets: Sequence[PodSet]
+    search: FlavorSearch, name: str, group: ResourceGroup, pod_sets: Sequence[PodSet]
 ) -> Refusal | None:
-    flavor = search.flavors.get(quotas.name)
+    flavor = search.flavors.get(name)
     if flavor is None:
-        return FlavorNotFound(flavor=quotas.name)
+        return FlavorNotFound(flavor=name)
+    only_topologies = search.queue.has_only_topologies
     for pod_set in pod_sets:
-        if not search.has_only_topologies:
+        if not only_topologies and (flavor.topology_name or pod_set.topology_request):
             refusal = refuse_topology(flavor, pod_set, group.covered_resources)
             if refusal is not None:
                 return refusal
-        if flavor.node_labels or flavor.node_taints:
+        if flavor.node_taints or pod_set.placement is not ANYWHERE:
             refusal = refuse_placement(flavor, pod_set.placement)
             if refusal is not None:
                 return refusal
@@ -143,56 +145,47 @@ def _check_resources(
     requests: Mapping[str, Amount],
     assumed: Mapping[int, Amount],
 ) -> _Outcome:
-    """Check every resource; the flavor is as good as its worst one."""
+    """Check the quota of every resource; the flavor is as good as its worst one (E-48)."""
     outcome = _Outcome()
-    preference = search.queue.spec.fungibility.preference
-    slots = search.queue.node.slot_by_flavor_resource
+    queue, known = search.queue, search.available
+    node, slots = queue.node, queue.slots_by_flavor[flavor]
     for resource, asked in requests.items():
-        slot = slots[flavor, resource]
+        slot = slots[resource]
         previous = assumed.get(slot, 0)
-        mode, borrowing = _check_quota(search, slot, asked + previous)
-        if mode is not FlavorMode.FIT:
-            outcome.refusals.append(
-                explain_shortfall(search.queue, (flavor, resource), asked=asked, previous=previous)
-            )
-        outcome.choices[resource] = (mode, borrowing, slot)
-        key = preference_key(mode, borrowing, preference)
-        if outcome.key is None or key < outcome.key:
+        amount = asked + previous
+        available = known.get(slot)
+        if available is None:
+            available = known[slot] = max(0, node.available(slot))
+        if amount <= available:
+            mode, borrowing = FlavorMode.FIT, node.borrow_height(slot, amount)[0]
+        else:
+            mode, borrowing = _check_beyond(search, slot, amount)
+            free = min(max(0, node.nominal[slot] - node.usage[slot]), available)
+            numbers = (asked, previous, free, available - free, node.potential[slot])
+            outcome.refusals.append(Shortfall(flavor, resource, *numbers))
+        outcome.choices.append((resource, mode, borrowing, slot))
+        if mode is outcome.mode and borrowing == outcome.borrowing and outcome.key is not _PERFECT:
+            continue
+        key = preference_key(mode, borrowing, queue.spec.fungibility.preference)
+        if key < outcome.key:
             outcome.key, outcome.mode, outcome.borrowing = key, mode, borrowing
     return outcome
 
 
-def _check_quota(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:
-    """Return the mode and the borrow height of one flavor-resource (E-48)."""
-    queue, node = search.queue, search.queue.node
+def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:
+    """Return the mode and the borrow height of what is more than available."""
+    node = search.queue.node
     if amount > node.potential[slot]:
         return FlavorMode.NO_FIT, 0
     borrowing, may_reclaim = node.borrow_height(slot, amount)
-    if amount <= max(0, node.available(slot)):
-        return FlavorMode.FIT, borrowing
-    preempts_to_borrow = queue.spec.preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
-    if node.nominal[slot] >= amount or may_reclaim or preempts_to_borrow:
-        return search.oracle(queue, search.workload, slot, amount)
+    preemption = search.queue.spec.preemption
+    if (
+        may_reclaim
+        or node.nominal[slot] >= amount
+        or preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
+    ):
+        return search.oracle(search.queue, search.workload, slot, amount, borrowing)
     return FlavorMode.NO_FIT, borrowing
-
-
-def explain_shortfall(
-    queue: CachedQueue, flavor_resource: tuple[str, str], *, asked: Amount, previous: Amount
-) -> Shortfall:
-    """Return the numbers behind a refusal."""
-    node = queue.node
-    slot = node.slot_by_flavor_resource[flavor_resource]
-    available = max(0, node.available(slot))
-    free = min(max(0, node.nominal[slot] - node.usage[slot]), available)
-    return Shortfall(
-        flavor=flavor_resource[0],
-        resource=flavor_resource[1],
-        asked=asked,
-        previous=previous,
-        free=free,
-        borrowable=available - free,
-        maximum=node.potential[slot],
-    )
 
 
 def _looks_on(queue: CachedQueue, outcome: _Outcome) -> bool:
@@ -204,9 +197,3 @@ def _looks_on(queue: CachedQueue, outcome: _Outcome) -> bool:
     if preempts and policy.when_can_preempt is FungibilityPolicy.TRY_NEXT_FLAVOR:
         return True
     return outcome.borrowing > 0 and policy.when_can_borrow is FungibilityPolicy.TRY_NEXT_FLAVOR
-
-
-def _is_better(outcome: _Outcome, best: _Outcome | None) -> bool:
-    if best is None or best.key is None:
-        return True
-    return outcome.key is not None and outcome.key > best.key

@@ -10,18 +10,19 @@ from multiqueue.engine.flavors.assignment import FlavorMode
 from multiqueue.lib.amount import Amount
 from multiqueue.model.workload import Workload
 
-Oracle: TypeAlias = Callable[[CachedQueue, Workload, int, Amount], tuple[FlavorMode, int]]
-"""(queue, workload, slot, amount) -> (mode, borrow height after the targets left).
+Oracle: TypeAlias = Callable[[CachedQueue, Workload, int, Amount, int], tuple[FlavorMode, int]]
+"""(queue, workload, slot, amount, borrow height now) -> (mode, borrow height after targets left).
 
 Pure, and leaves the quota tree as it found it.
 """
 
 
 def no_candidates(
-    queue: CachedQueue,
+    queue: CachedQueue,  # noqa: ARG001
     workload: Workload,  # noqa: ARG001
-    slot: int,
-    amount: Amount,
+    slot: int,  # noqa: ARG001
+    amount: Amount,  # noqa: ARG001
+    borrowing: int,
 ) -> tuple[FlavorMode, int]:
     """Answer that nobody can be preempted; right for every queue whose policies are Never."""
-    return FlavorMode.NO_CANDIDATES, queue.node.borrow_height(slot, amount)[0]
+    return FlavorMode.NO_CANDIDATES, borrowing

@@ -30,7 +30,6 @@ class Place(Enum):
 
     NOWHERE = "no queue takes it"
     QUEUED = "with its equals, in the heap or waiting for a wake"
-    INFLIGHT = "popped, in this cycle"
     PARKED = "waiting for a wake, alone"
     HELD = "waiting for its backoff"
     HOLDING = "holds quota"

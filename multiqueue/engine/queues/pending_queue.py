@@ -1,8 +1,9 @@
 """Waiting workloads of one ClusterQueue: heap, parking, waking (E-14 to E-18, E-23 to E-27, E-30).
 
-A heap of equivalence classes, each a heap of workloads: taking the head, parking all its equals and
-waking them cost O(log n) whatever the depth of the queue. Written by the engine facade and by the
-requeue phase of a cycle; knows nothing of quotas.
+A heap of equivalence classes, each a heap of workloads: finding the head, parking all its equals
+and waking them cost O(log n) whatever the depth of the queue. A head stays in the heap while it is
+looked at: a cycle is one step, and most heads stay. Written by the intake and by the requeue phase
+of a cycle; knows nothing of quotas.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ NamespaceMatches = Callable[[str], bool]
 class PendingQueue:
     """Mutable.
 
-    Shape: ``members`` are all workloads that wait here, also the one in flight, by key. ``cycle``
-    counts the heads taken; `ResumeState` refers to it.
+    Shape: ``members`` are all workloads that wait here, by key. ``cycle`` counts the heads looked
+    at; `ResumeState` refers to it.
     """
 
     __slots__ = (
@@ -74,26 +75,29 @@ class PendingQueue:
             shape = (*shape, entry.key)
         self._activate(entry, self._class_of(shape))
 
-    def requeue(self, entry: Entry, now: datetime, *, at_once: bool) -> None:
-        """Give a head back after its cycle: to the heap, or to wait for a wake (E-24)."""
+    def keep(self, entry: Entry, now: datetime) -> None:
+        """Leave a head where it is after its cycle, unless its backoff says otherwise (E-24)."""
         if not is_backoff_over(entry.workload, now):
-            entry.place = Place.HELD
-        elif at_once:
-            self._activate(entry, self._class_of(entry.workload.shape))
-        else:
+            self._hold(entry)
+
+    def park(self, entry: Entry, now: datetime) -> None:
+        """Let a head wait for a wake, alone."""
+        self._hold(entry)
+        if is_backoff_over(entry.workload, now):
             entry.place = Place.PARKED
             self._parked_alone.setdefault(entry.workload.namespace, {})[entry.key] = entry
 
     def park_equals(self, entry: Entry, now: datetime, verdict: Explanation) -> None:
         """Park a head together with all its equals, which would fare the same (E-25)."""
         if not is_backoff_over(entry.workload, now):
-            entry.place = Place.HELD
+            self._hold(entry)
             return
-        equals = self._class_of(entry.workload.shape)
+        equals = entry.equals
+        assert equals is not None, "a head is in a class"
         equals.verdict = verdict
         equals.parked.absorb(equals.active)
         self._classes.remove(equals)
-        self._park_with_equals(entry, equals)
+        self._parked_classes[equals.shape] = equals
 
     def _enter(self, entry: Entry) -> None:
         entry.queue = self.name
@@ -105,6 +109,10 @@ class PendingQueue:
         equals.active.push(entry, entry.rank)
         self._rank_class(equals)
 
+    def _hold(self, entry: Entry) -> None:
+        self._leave_class(entry)
+        entry.place = Place.HELD
+
     def _park_with_equals(self, entry: Entry, equals: EquivalenceClass) -> None:
         entry.place = Place.QUEUED
         entry.equals = equals
@@ -113,36 +121,33 @@ class PendingQueue:
 
     # ---------------------------------------------------------------- leaving
 
-    def pop(self) -> Entry | None:
-        """Take the head for a cycle; it stays a member."""
+    def head(self) -> Entry:
+        """Return the workload to try in this cycle; it stays where it is until decided on."""
         self.cycle += 1
         equals = self._classes.peek()
-        if equals is None:
-            return None
-        entry = equals.active.pop()
-        assert entry is not None, "a class in the heap has a head"
-        self._left(entry, equals)
-        entry.place = Place.INFLIGHT
+        entry = equals.active.peek() if equals is not None else None
+        assert entry is not None, "asked only where there is a head"
         return entry
 
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
-        equals = entry.equals
-        if equals is not None:
-            _ = equals.active.remove(entry) or equals.parked.remove(entry)
-            self._left(entry, equals)
-        elif entry.place is Place.PARKED:
+        if entry.place is Place.PARKED:
             namespace = entry.workload.namespace
             neighbours = self._parked_alone[namespace]
             del neighbours[entry.key]
             if not neighbours:
                 del self._parked_alone[namespace]
+        self._leave_class(entry)
         del self.members[entry.key]
         entry.queue = ""
         entry.place = Place.NOWHERE
 
-    def _left(self, entry: Entry, equals: EquivalenceClass) -> None:
+    def _leave_class(self, entry: Entry) -> None:
+        equals = entry.equals
+        if equals is None:
+            return
         entry.equals = None
+        _ = equals.active.remove(entry) or equals.parked.remove(entry)
         self._rank_class(equals)
         if not equals and equals.verdict is None:
             del self._class_by_shape[equals.shape]
