@@ -21,6 +21,9 @@ from multiqueue.api.v1beta2 import (
 from multiqueue.api.v1beta2.meta import format_time, parse_time
 
 
+_MERGED = (("labels", "labels"), ("annotations", "annotations"), ("node_selector", "nodeSelector"))
+
+
 def applicable_checks(spec: ClusterQueueSpec, admission: Admission | None) -> tuple[str, ...]:
     """Names of the checks that a Workload of this ClusterQueue needs, sorted (E-111).
 
@@ -169,12 +172,12 @@ def merge_pod_set_updates(status: WorkloadStatus) -> Mapping[str, PodSetUpdate] 
 
 def _join(first: PodSetUpdate, second: PodSetUpdate) -> PodSetUpdate | str:
     joined: dict[str, dict[str, str]] = {}
-    for field in ("labels", "annotations", "node_selector"):
+    for field, wire in _MERGED:
         ours: dict[str, str] = getattr(first, field)
         theirs: dict[str, str] = getattr(second, field)
         for key in sorted(ours.keys() & theirs.keys()):
             if ours[key] != theirs[key]:
-                return f'conflict for {field} "{key}": "{ours[key]}" and "{theirs[key]}"'
+                return f'conflict for {wire} "{key}": "{ours[key]}" and "{theirs[key]}"'
         joined[field] = {**ours, **theirs}
     tolerations = (
         *first.tolerations,

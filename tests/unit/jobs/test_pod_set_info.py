@@ -1,0 +1,118 @@
+"""What admission injects into pods, and how it is taken out again."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from multiqueue.api import names
+from multiqueue.api.v1beta2 import (
+    AdmissionCheckState,
+    ObjectMeta,
+    PodSetUpdate,
+    ResourceFlavor,
+    ResourceFlavorSpec,
+    Toleration,
+)
+from multiqueue.jobs.framework.integration import PodSetInfo
+from multiqueue.jobs.framework.pod_set_info import (
+    FlavorNotFoundError,
+    StartConflictError,
+    apply_info,
+    build_infos,
+    injection_patch,
+    restore_patch,
+)
+from multiqueue.lib.merge_patch import apply_merge_patch
+from tests.workloads import admitted, make_template, make_workload, with_status
+
+TOLERATION = Toleration(key="gpu", operator="Exists", effect="NoSchedule")
+FLAVORS = {
+    "default": ResourceFlavor(
+        metadata=ObjectMeta(name="default"),
+        spec=ResourceFlavorSpec(node_labels={"gpu": "a100"}, tolerations=(TOLERATION,)),
+    )
+}
+
+
+def test_an_assignment_brings_labels_tolerations_and_count() -> None:
+    (info,) = build_infos(admitted(make_workload(count=3)), FLAVORS.get)
+    assert info == PodSetInfo(
+        name="main",
+        count=3,
+        labels={
+            names.PODSET: "main",
+            names.LOCAL_QUEUE_NAME: "lq",
+            names.CLUSTER_QUEUE_NAME: "cq",
+        },
+        node_selector={"gpu": "a100"},
+        tolerations=(TOLERATION,),
+    )
+
+
+def test_a_queue_name_that_is_no_label_is_left_out() -> None:
+    (info,) = build_infos(admitted(make_workload(queue="q" * 64), on="Team.A"), FLAVORS.get)
+    assert info.labels == {names.PODSET: "main"}
+
+
+def test_a_missing_flavor_is_named() -> None:
+    with pytest.raises(FlavorNotFoundError, match='ResourceFlavor "default" of pod set "main"'):
+        build_infos(admitted(make_workload()), lambda _: None)
+
+
+def test_updates_of_checks_are_added() -> None:
+    workload = admitted(make_workload())
+    update = PodSetUpdate(name="main", annotations={"a": "1"}, node_selector={"zone": "z"})
+    check = AdmissionCheckState(name="c", state="Ready", pod_set_updates=(update,))
+    workload = with_status(
+        workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
+    )
+    (info,) = build_infos(workload, FLAVORS.get)
+    assert info.annotations == {"a": "1"}
+    assert info.node_selector == {"gpu": "a100", "zone": "z"}
+
+
+def test_a_check_that_contradicts_the_flavor_prevents_the_start() -> None:
+    workload = admitted(make_workload())
+    update = PodSetUpdate(name="main", node_selector={"gpu": "h100"})
+    check = AdmissionCheckState(name="c", state="Ready", pod_set_updates=(update,))
+    workload = with_status(
+        workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
+    )
+    with pytest.raises(StartConflictError, match='node selector "gpu": "a100" and "h100"'):
+        build_infos(workload, FLAVORS.get)
+
+
+def test_a_template_that_says_otherwise_prevents_the_start() -> None:
+    info = PodSetInfo(name="main", count=1, node_selector={"gpu": "a100"})
+    with pytest.raises(StartConflictError, match='"h100" and "a100"'):
+        apply_info(make_template(nodeSelector={"gpu": "h100"}), info)
+
+
+def test_what_is_there_already_is_not_written_again() -> None:
+    info = PodSetInfo(
+        name="main", count=1, node_selector={"a": "b"}, tolerations=(TOLERATION,), labels={"l": "1"}
+    )
+    template = make_template()
+    once = apply_info(template, info)
+    assert injection_patch(once, info) == {}
+    assert apply_info(once, info) == once
+    assert template == make_template()
+
+
+def test_restoring_undoes_an_injection() -> None:
+    original = make_template(tolerations=[{"key": "mine"}], nodeSelector={"x": "y"})
+    info = PodSetInfo(
+        name="main",
+        count=1,
+        node_selector={"a": "b"},
+        tolerations=(TOLERATION,),
+        labels={"l": "1"},
+        scheduling_gates=("g",),
+    )
+    injected = apply_info(original, info)
+    restored = apply_merge_patch(injected, restore_patch(injected, original))
+    assert injection_patch(restored, info) == injection_patch(original, info)
+    assert restored["spec"]["nodeSelector"] == {"x": "y"}
+    assert restored["spec"]["tolerations"] == [{"key": "mine"}]
+    assert restore_patch(original, original) == {}
