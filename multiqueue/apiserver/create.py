@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.apiserver import crds
+from multiqueue.apiserver.causes import Cause, required
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
 from multiqueue.apiserver.metadata import check_identity, generated_name, stamp_new
@@ -66,16 +67,15 @@ async def _create_once(
     kind, version, store = target.kind, target.version, call.plane.store
     obj, admitted = _prepared(call, target, body, raw)
     name = obj["metadata"].get("name") or ""
-    if isinstance(name, str) and store.get(kind.storage_key, target.namespace, name) is not None:
+    if store.get(kind.storage_key, target.namespace, name) is not None:
         return None
     review = Review(operation="CREATE", target=target, obj=obj, old=None, options=_options(call))
     judged = call.plane.admission.concerns(review)
     if judged and (changed := await call.plane.admission.mutate(call, review)) is not None:
         admitted = admit(kind, version, check_identity(changed, target))
         obj = admitted.obj
-    causes = [*admitted.causes, *validate_create(kind, version, obj, call)]
-    if causes:
-        raise invalid(kind, str(obj["metadata"].get("name", "")), causes)
+    if causes := _causes(call, target, obj, admitted):
+        raise invalid(kind, name, causes)
     if judged:
         review = Review(
             operation="CREATE", target=target, obj=obj, old=None, options=_options(call)
@@ -97,6 +97,12 @@ async def _create_once(
     return entry
 
 
+def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> list[Cause]:
+    if not obj["metadata"].get("name"):
+        return [required("metadata.name", "name or generateName is required"), *admitted.causes]
+    return [*admitted.causes, *validate_create(target.kind, target.version, obj, call)]
+
+
 def _prepared(
     call: Call, target: Target, body: JsonObject, raw: bytes | None
 ) -> tuple[JsonObject, Admitted]:
@@ -113,7 +119,7 @@ def _prepared(
             cause for cause in admitted.causes if not cause.field.startswith("status")
         ]
     stamp_new(obj["metadata"], call.now, has_generation=kind.has_generation)
-    if not admitted.causes:
+    if not admitted.causes and obj["metadata"].get("name"):
         try:
             kind.hooks.prepare_create(obj, call)
         except AdmissionRefused as refusal:

@@ -1,5 +1,6 @@
 """Delete: at once, gracefully (pods), or after finalizers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -35,6 +36,7 @@ class DeleteOptions:
     propagation: str | None = None
     uid: str | None = None
     resource_version: str | None = None
+    dry_run: bool = False
 
     def as_dict(self, *, dry_run: bool) -> JsonObject:
         """The shape that webhooks see."""
@@ -55,6 +57,43 @@ class Deleted:
     entry: Entry
     gone: bool
     """False: the object waits, with a deletionTimestamp."""
+
+
+def parse_delete_options(body: Any, query: Mapping[str, str]) -> DeleteOptions:
+    """The options of a request: its body, else its query.
+
+    Raises:
+        StatusError: 400.
+    """
+    given = body if isinstance(body, dict) else {}
+    preconditions = given.get("preconditions") or {}
+    grace = given.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    dry_run = given.get("dryRun") or []
+    orphan = given.get("orphanDependents")
+    propagation = given.get("propagationPolicy") or query.get("propagationPolicy")
+    try:
+        grace_seconds = None if grace is None else int(grace)
+    except (TypeError, ValueError, OverflowError):
+        raise bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}") from None
+    if not (isinstance(body, dict) and isinstance(preconditions, dict)) or dry_run not in (
+        [],
+        ["All"],
+    ):
+        raise bad_request("the body is not valid DeleteOptions")
+    if not propagation and isinstance(orphan, bool):
+        propagation = "Orphan" if orphan else "Background"
+    if propagation and propagation not in tuple(POLICY_FINALIZER):
+        raise bad_request(
+            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
+            f'"{propagation}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        )
+    return DeleteOptions(
+        grace_seconds=grace_seconds,
+        propagation=propagation or None,
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        dry_run=bool(dry_run),
+    )
 
 
 def is_finished(obj: JsonObject) -> bool:
@@ -153,12 +192,6 @@ def _finalizers(
             policy = "Orphan"
         else:
             return _with_cleanup(target, finalizers)
-    if policy not in POLICY_FINALIZER:
-        raise bad_request(
-            'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: '
-            f'"{policy}": '
-            'supported values: "Foreground", "Background", "Orphan", "nil"'
-        )
     wanted = POLICY_FINALIZER[policy]
     kept = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
     if wanted == ORPHAN and not call.plane.store.has_dependents(metadata["uid"]):

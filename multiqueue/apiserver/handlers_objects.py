@@ -9,7 +9,7 @@ from aiohttp import web
 from multiqueue.apiserver import status
 from multiqueue.apiserver.body import decode_object
 from multiqueue.apiserver.create import create
-from multiqueue.apiserver.delete import DeleteOptions, delete
+from multiqueue.apiserver.delete import DeleteOptions, delete, parse_delete_options
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.handlers_watch import watch
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject, Scale, Subresource
@@ -143,7 +143,7 @@ async def change_subresource(
 async def _evict(
     request: Request, target: Target, body: Mapping[str, Any], call: Call
 ) -> web.StreamResponse:
-    options = _options_from(body.get("deleteOptions") or {}, {})
+    options = parse_delete_options(body.get("deleteOptions") or {}, {})
     await delete(call, target, options)
     return request.answer_object(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
@@ -187,27 +187,7 @@ def _may_repeat_fields(request: Request) -> bool:
 async def _delete_options(request: Request) -> DeleteOptions:
     raw = await request.body()
     body = decode_object(raw, request.content_type) if raw.strip() else {}
-    if not isinstance(body, dict):
-        raise status.bad_request("DeleteOptions must be an object")
-    if body.get("dryRun") and "dryRun" not in request.query:
-        request.query = {**request.query, "dryRun": str(body["dryRun"][0])}
-    return _options_from(body, request.query)
-
-
-def _options_from(body: Mapping[str, Any], query: Mapping[str, str]) -> DeleteOptions:
-    preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or None
-    orphan = body.get("orphanDependents")
-    if orphan is not None and propagation is None:
-        propagation = "Orphan" if orphan else "Background"
-    try:
-        grace_seconds = int(grace) if grace is not None else None
-    except (TypeError, ValueError) as error:
-        raise status.bad_request(f"gracePeriodSeconds: Invalid value: {grace!r}") from error
-    return DeleteOptions(
-        grace_seconds=grace_seconds,
-        propagation=propagation,
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-    )
+    options = parse_delete_options(body, request.query)
+    if options.dry_run:
+        request.query = {**request.query, "dryRun": "All"}
+    return options

@@ -95,14 +95,15 @@ def _merge_list(target: Any, patch: Sequence[Any], schema: Schema) -> list[Any]:
     merged: list[Any] = list(current)
     deleted: set[int] = set()
     for element in patch:
-        if not isinstance(element, dict) or merge_key not in element:
+        identity = element.get(merge_key) if isinstance(element, dict) else None
+        if type(identity) not in {str, int}:
             raise ValueError(f"map: {element!r} does not contain declared merge key: {merge_key}")
-        position = positions.get(element[merge_key])
+        position = positions.get(identity)
         if element.get(PATCH) == "delete":
             if position is not None:
                 deleted.add(position)
         elif position is None:
-            positions[element[merge_key]] = len(merged)
+            positions[identity] = len(merged)
             merged.append(apply_strategic_merge_patch({}, element, item_schema))
         else:
             deleted.discard(position)

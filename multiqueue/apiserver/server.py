@@ -80,7 +80,11 @@ class ApiServer:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()  # the writer thread of the storage must not outlive a failed start
+            raise
         return self
 
     async def __aexit__(

@@ -7,12 +7,14 @@ failure may lose the last commits, never corrupt the file.
 """
 
 import asyncio
+import fcntl
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import IO
 
 from multiqueue.apiserver.kinds import GroupPlural
 from multiqueue.apiserver.storage import Saved, Write
@@ -32,6 +34,10 @@ BATCH = 512
 """Writes per commit: enough to share the cost, few enough that nobody waits for a long commit."""
 
 
+class StorageInUse(Exception):  # noqa: N818 - says what happened
+    """Another server has the same data directory."""
+
+
 class SqliteStorage:
     """Objects and settings in ``path``."""
 
@@ -39,10 +45,13 @@ class SqliteStorage:
         self._path = path
         self._queue: SimpleQueue[Write | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._lock_file: IO[str] | None = None
 
     def open(self) -> Saved:
         """Read the file, or create it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock()
+        self._path.touch(mode=0o600)  # it holds tokens and keys; its companions take the mode over
         with closing(self._connect()) as connection:
             connection.executescript(SCHEMA)
             settings = dict(connection.execute("SELECT name, value FROM settings"))
@@ -82,6 +91,21 @@ class SqliteStorage:
             self._queue.put(None)
             self._thread.join()
             self._thread = None
+        if self._lock_file is not None:
+            self._lock_file.close()
+            self._lock_file = None
+
+    def _lock(self) -> None:
+        """Make sure that one server at a time uses the file; the system unlocks when we end."""
+        lock = self._path.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            lock.close()
+            raise StorageInUse(
+                f"{self._path} is in use by another server; stop it first"
+            ) from error
+        self._lock_file = lock
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=10)

@@ -113,12 +113,17 @@ class Store:
         """Called in commit order, on the loop, with every durable change. Must be quick and not
         raise.
         """
+        self._first_revision = FIRST_REVISION
+        """The past before it is not known."""
+        self._floors: dict[GroupPlural, int] = {}
+        """The same for collections that were dropped and may come again."""
         self.revision = FIRST_REVISION
         self.durable_revision = FIRST_REVISION
 
     def load(self, revision: int, objects: Sequence[tuple[GroupPlural, bytes]]) -> None:
         """Take over what a storage held."""
         self.revision = self.durable_revision = max(revision, FIRST_REVISION)
+        self._first_revision = self.revision
         for key, raw in objects:
             obj = orjson.loads(raw)
             self._index(self._entry(key, obj, raw, int(obj["metadata"]["resourceVersion"])))
@@ -137,9 +142,8 @@ class Store:
         """The collection of a kind, made when first asked for."""
         collection = self._collections.get(key)
         if collection is None:
-            collection = Collection(
-                key, floor=self.durable_revision, history_length=self._history_length
-            )
+            floor = self._floors.get(key, self._first_revision)
+            collection = Collection(key, floor=floor, history_length=self._history_length)
             self._collections[key] = collection
         return collection
 
@@ -207,6 +211,7 @@ class Store:
         """Drop an empty collection whose kind is no longer served, and end its watches."""
         collection = self._collections.pop(key, None)
         if collection is not None:
+            self._floors[key] = self.revision
             collection.history.close()
 
     def rewrite(self, key: GroupPlural, change: Callable[[bytes], bytes]) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.apiserver.storage_sqlite import StorageInUse
 from multiqueue.apiserver.store import StorageFailed
 from tests.contract.client import Api, Cluster, config_map, owner
 from tests.contract.test_crds import CRDS, definition, version, widget
@@ -119,6 +121,19 @@ async def test_what_was_answered_is_in_the_file(tmp_path: Path) -> None:
         query = "SELECT count(*) FROM objects WHERE plural = 'configmaps'"
         assert connection.execute(query).fetchone() == (50,)
         connection.close()
+
+
+async def test_a_folder_serves_one_server_at_a_time(tmp_path: Path) -> None:
+    async with Running(tmp_path):
+        with pytest.raises(StorageInUse, match="in use by another server"):
+            await ApiServer(ServerOptions(data_dir=tmp_path)).start()
+
+
+async def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:
+    async with Running(tmp_path / "data"):
+        files = list((tmp_path / "data").glob("objects.sqlite3*"))
+        assert files
+        assert {each.stat().st_mode & 0o077 for each in files} == {0}
 
 
 async def test_a_broken_storage_ends_all_writes(tmp_path: Path) -> None:

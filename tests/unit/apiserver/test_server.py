@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+import io
+import json
 import ssl
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from multiqueue.apiserver import watch
 from multiqueue.apiserver.auth import User
 from multiqueue.apiserver.server import ApiServer, ServerOptions
-from tests.contract.client import Api, Cluster, config_map
+from tests.contract.client import Answer, Api, Cluster, config_map
 from tests.contract.test_crds import definition, version, widget
 from tests.contract.webhook_server import json_patch, serve_webhook
 
@@ -171,6 +173,34 @@ async def test_a_continue_token_from_the_forgotten_past_can_go_on() -> None:
         assert (answer.status, answer.body["reason"]) == (410, "Expired")
         token = answer.body["metadata"]["continue"]
         assert await api.names(CONFIG_MAPS, **{"limit": 9, "continue": token}) == list("cdefg")
+
+
+async def test_large_bodies_are_refused() -> None:
+    async with (
+        ApiServer(ServerOptions(tls=False)) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        api = client(server, session)
+        body = io.BytesIO(json.dumps(config_map("a", {"x": "y" * 3_500_000})).encode())
+        url = server.url + CONFIG_MAPS
+        async with session.post(url, data=body, headers=api.cluster.headers) as response:
+            answer = Answer(response.status, await response.text(), response.headers)
+        assert (answer.status, answer.body["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_a_revision_of_another_kind_is_a_start_too() -> None:
+    async with (
+        ApiServer(ServerOptions(tls=False)) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        api = client(server, session)
+        start = (await api.get("/api/v1/namespaces"))["metadata"]["resourceVersion"]
+        for name in "ab":
+            await api.create(CONFIG_MAPS, config_map(name))
+        secrets = "/api/v1/namespaces/default/secrets"
+        async with api.watch(secrets, resourceVersion=start) as stream:
+            await api.create(secrets, {"metadata": {"name": "s"}})
+            assert await stream.next_names(1) == [("ADDED", "s")]
 
 
 async def test_stopping_ends_watches_in_time() -> None:
