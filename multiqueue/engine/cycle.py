@@ -20,7 +20,7 @@ from multiqueue.engine.agenda import Agenda, Fingerprint, TreeAgenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.explain import Explanation, reason_of
+from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.assignment import Assignment, Mode, ResumeState
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.ledger import Ledger
@@ -30,7 +30,8 @@ from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, Decision, Requeue, RequeueReason, Skip, SkipReason
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.lib.amount import Amount, add, subtract
+from multiqueue.engine.reservations import Reservations
+from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy, QueueingStrategy
 
 _PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES})
@@ -76,16 +77,16 @@ def run_cycle(world: World, tree: Tree, agenda: TreeAgenda, now: datetime) -> Cy
     """Run one cycle of one tree."""
     result = CycleResult()
     heads = [nominate(world, tree, *taken) for taken in take_heads(world, tree, agenda)]
-    reserved: list[tuple[CachedQueue, int, Amount]] = []
+    reservations = Reservations()
     for head in sort_heads(heads):
-        decision = process(world, head, reserved)
+        decision = process(world, head, reservations)
         requeue(world, head, decision, agenda, now)
-        if isinstance(decision, Admit) or head.entry.is_parked:
+        admitted = isinstance(decision, Admit)
+        if admitted or head.entry.is_parked:
             result.has_moved = True
-        if head.is_new or isinstance(decision, Admit):
+        if admitted or head.is_new:
             result.decisions.append(decision)
-    for queue, slot, amount in reversed(reserved):
-        queue.node.remove_usage(slot, amount)
+    reservations.undo()
     if not result.has_moved:
         result.fingerprint = tuple((head.entry.key, _resume_point(head.entry)) for head in heads)
     return result
@@ -101,11 +102,12 @@ def take_heads(
     taken = []
     for name in sorted(agenda.heads):
         queue, pending = tree.queues.get(name), world.pending.get(name)
-        if queue is None or pending is None or not queue.is_active or not pending.has_head:
-            agenda.heads.discard(name)
-            continue
-        entry = pending.head()
-        taken.append((entry, queue, pending))
+        if queue is not None and pending is not None and queue.is_active:
+            entry = pending.head()
+            if entry is not None:
+                taken.append((entry, queue, pending))
+                continue
+        agenda.heads.discard(name)
     return taken
 
 
@@ -162,20 +164,20 @@ def _borrowing(head: Head) -> int:
 # -------------------------------------------------------------------- 4. decisions
 
 
-def process(world: World, head: Head, reserved: list[tuple[CachedQueue, int, Amount]]) -> Decision:
+def process(world: World, head: Head, reservations: Reservations) -> Decision:
     """Decide on one head at the usage that the heads before it left."""
     verdict = head.verdict
     if isinstance(verdict, Rejected):
-        return _requeue(head, verdict.requeue_reason, reason=verdict.reason, note=verdict.note)
+        return _requeue(head, verdict.requeue_reason, cause=verdict.reason, note=verdict.note)
     assignment = verdict.assignment
     if assignment.mode is Mode.NO_FIT:
-        return _requeue(head, RequeueReason.NO_FIT, reason=reason_of(assignment.explanations()))
+        return _requeue(head, RequeueReason.NO_FIT, cause=None)
     if assignment.mode is Mode.PREEMPT:
         if head.queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
-            reserve(head.queue, assignment, reserved)
-        return _requeue(
-            head, RequeueReason.PREEMPTION_NO_CANDIDATES, reason=Reason.WAITING_FOR_QUOTA
-        )
+            reservations.ask(head.queue, assignment)
+        cause = Reason.WAITING_FOR_QUOTA
+        return _requeue(head, RequeueReason.PREEMPTION_NO_CANDIDATES, cause=cause)
+    reservations.make()
     if not fits(head.queue, assignment.usage):
         return _skip(head)
     return admit(world, head, assignment)
@@ -184,26 +186,6 @@ def process(world: World, head: Head, reserved: list[tuple[CachedQueue, int, Amo
 def fits(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:
     """Whether the usage is still free, own quota and borrowed (E-69)."""
     return all(amount <= max(0, queue.node.available(slot)) for slot, amount in usage.items())
-
-
-def reserve(
-    queue: CachedQueue,
-    assignment: Assignment,
-    reserved: list[tuple[CachedQueue, int, Amount]],
-) -> None:
-    """Keep capacity from lower-ranked heads of other queues, for this cycle only (E-73)."""
-    node = queue.node
-    for slot, amount in assignment.usage.items():
-        limit = node.borrowing_limit[slot]
-        if assignment.borrowing == 0:
-            ceiling = node.nominal[slot]
-        elif limit is not None:
-            ceiling = add(node.nominal[slot], limit)
-        else:
-            ceiling = add(node.usage[slot], amount)
-        kept = max(0, min(amount, subtract(ceiling, node.usage[slot])))
-        node.add_usage(slot, kept)
-        reserved.append((queue, slot, kept))
 
 
 def admit(world: World, head: Head, assignment: Assignment) -> Admit:
@@ -229,9 +211,9 @@ def admit(world: World, head: Head, assignment: Assignment) -> Admit:
 
 
 def _requeue(
-    head: Head, requeue_reason: RequeueReason, *, reason: Reason, note: str = ""
+    head: Head, requeue_reason: RequeueReason, *, cause: Reason | None, note: str = ""
 ) -> Requeue:
-    explanation = _explain(head, reason, note)
+    explanation = _explain(head, cause, note)
     head.entry.resume = resume_state(head)
     return Requeue(
         workload=head.entry.key,
@@ -252,13 +234,13 @@ def _skip(head: Head) -> Skip:
     )
 
 
-def _explain(head: Head, reason: Reason, note: str) -> Explanation:
+def _explain(head: Head, cause: Reason | None, note: str) -> Explanation:
     verdict = head.verdict
     pod_sets = verdict.assignment.explanations() if isinstance(verdict, Nominated) else ()
     return Explanation(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
-        reason=reason,
+        cause=cause,
         note=note,
         pod_sets=pod_sets,
     )
@@ -288,23 +270,28 @@ def requeue(
 
 
 def resume_state(head: Head) -> ResumeState | None:
-    """Return where the next search for flavors goes on (E-53)."""
+    """Return where the next search for flavors goes on; None where it begins anew (E-53)."""
     if isinstance(head.verdict, Rejected):
         return head.entry.resume
+    tried = head.verdict.assignment.tried()
+    if tried is None:
+        return None
     return ResumeState(
         shape=head.entry.workload.shape,
         cycle=head.pending.cycle,
         generation=head.queue.generation,
-        tried=head.verdict.assignment.tried(),
+        tried=tried,
     )
 
 
 def _returns_at_once(head: Head, requeue_reason: RequeueReason) -> bool:
-    """Whether a head that was refused stays in the heap (E-23, E-24)."""
+    """Whether a head that was refused stays in the heap (E-23, E-24).
+
+    A state to resume from means that some flavor has not been looked at yet.
+    """
     if head.queue.spec.strategy is QueueingStrategy.STRICT_FIFO:
         return requeue_reason is not RequeueReason.NAMESPACE_MISMATCH
-    state = head.entry.resume
-    return state is not None and state.has_pending_flavors
+    return head.entry.resume is not None
 
 
 def _resume_point(entry: Entry) -> object:

@@ -227,14 +227,20 @@ class Explanation:
     """Why a workload is pending.
 
     Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
-    that did not fit; ``note`` stands before their words, or alone.
+    that did not fit; ``note`` stands before their words, or alone. ``cause`` is None where the pod
+    sets say the reason.
     """
 
     workload: str
     cluster_queue: str
-    reason: Reason
+    cause: Reason | None = None
     note: str = ""
     pod_sets: tuple[PodSetExplanation, ...] = ()
+
+    @cached_property
+    def reason(self) -> Reason:
+        """The reason of the QuotaReserved=False condition."""
+        return reason_of(self.pod_sets) if self.cause is None else self.cause
 
     @cached_property
     def message(self) -> str:

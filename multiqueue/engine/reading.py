@@ -118,7 +118,7 @@ def workload_reason(world: World, entry: Entry) -> Explanation | None:
 
     def blocked(reason: Reason, note: str) -> Explanation:
         name = record.cluster_queue
-        return Explanation(workload=entry.key, cluster_queue=name, reason=reason, note=note)
+        return Explanation(workload=entry.key, cluster_queue=name, cause=reason, note=note)
 
     if not workload.active:
         return blocked(Reason.DEACTIVATED, "The workload is deactivated")
@@ -138,7 +138,7 @@ def workload_reason(world: World, entry: Entry) -> Explanation | None:
 
 def _own_reason(world: World, entry: Entry, queue: CachedQueue, workload: Workload) -> Explanation:
     def blocked(reason: Reason, note: str) -> Explanation:
-        return Explanation(workload=entry.key, cluster_queue=queue.name, reason=reason, note=note)
+        return Explanation(workload=entry.key, cluster_queue=queue.name, cause=reason, note=note)
 
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
@@ -152,7 +152,7 @@ def _own_reason(world: World, entry: Entry, queue: CachedQueue, workload: Worklo
         return Explanation(
             workload=entry.key,
             cluster_queue=queue.name,
-            reason=verdict.reason,
+            cause=verdict.reason,
             note=BYPASSED,
             pod_sets=verdict.pod_sets,
         )

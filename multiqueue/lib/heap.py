@@ -84,13 +84,14 @@ class KeyedHeap(Generic[K]):
 
         Cost: O(1) where this heap is empty, else per key of the smaller one.
         """
-        if len(self) < len(other):
+        if len(self._rank_by_key) < len(other._rank_by_key):
             self._heap, other._heap = other._heap, self._heap
             self._rank_by_key, other._rank_by_key = other._rank_by_key, self._rank_by_key
             self._pushed, other._pushed = other._pushed, self._pushed
-        for key, rank in other._rank_by_key.items():
-            self.push(key, rank)
-        other.clear()
+        if other._rank_by_key:
+            for key, rank in other._rank_by_key.items():
+                self.push(key, rank)
+            other.clear()
 
     def clear(self) -> None:
         """Forget every key."""

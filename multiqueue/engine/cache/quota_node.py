@@ -164,23 +164,16 @@ class QuotaNode:
             return borrowable
         return add(borrowable, subtract(local, usage))
 
-    def local_available(self, slot: int) -> Amount:
-        """Return the unused part of what is never lent."""
-        return max(0, subtract(self.local_quota[slot], self.usage[slot]))
-
-    def is_borrowing_with(self, slot: int, amount: Amount) -> bool:
-        """Whether using that much more would exceed the quota of this subtree (E-36)."""
-        quota = self.subtree_quota[slot]
-        return quota < UNLIMITED and quota < self.usage[slot] + amount
-
     def borrow_height(self, slot: int, amount: Amount) -> tuple[int, bool]:
         """Return (height of the subtree that can lend it, whether there is anything above) (E-37).
 
-        Nothing is borrowed at height 0. Of two flavors, the one with the lower height disturbs
+        A subtree borrows when its quota is less than its usage with that much more (E-36). Nothing
+        is borrowed at height 0. Of two flavors, the one with the lower height disturbs
         fewer other queues.
         """
         node, parent = self, self.parent
-        if parent is None or not node.is_borrowing_with(slot, amount):
+        quota = node.subtree_quota[slot]
+        if parent is None or quota >= UNLIMITED or quota >= node.usage[slot] + amount:
             return 0, parent is not None
         while parent is not None:
             unused = node.local_quota[slot] - node.usage[slot]
@@ -188,6 +181,7 @@ class QuotaNode:
                 amount -= unused
             slot = node.up[slot]
             node, parent = parent, parent.parent
-            if not node.is_borrowing_with(slot, amount):
+            quota = node.subtree_quota[slot]
+            if quota >= UNLIMITED or quota >= node.usage[slot] + amount:
                 break
         return node.height, parent is not None

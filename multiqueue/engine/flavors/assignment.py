@@ -89,26 +89,21 @@ ResumePoint: TypeAlias = tuple[tuple[tuple[str, int], ...], ...]
 """Per pod set, sorted pairs of resource and index."""
 
 
+Tried: TypeAlias = tuple[Mapping[str, int], ...]
+"""Per pod set, in their order, the index at which the search for each resource stopped."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeState:
     """Where the search for flavors goes on (the LastAssignment of E-41, E-53).
 
-    Shape: ``tried`` has one mapping of resource to index per pod set, in their order.
+    Kept only while some flavor has not been looked at: without one the search begins anew anyway.
     """
 
     shape: Shape
     cycle: int
     generation: int
-    tried: tuple[Mapping[str, int], ...] = ()
-
-    @property
-    def has_pending_flavors(self) -> bool:
-        """Whether a later flavor has not been looked at yet (E-24)."""
-        for indexes in self.tried:
-            for index in indexes.values():
-                if index != -1:
-                    return True
-        return False
+    tried: Tried
 
     @property
     def point(self) -> ResumePoint:
@@ -129,12 +124,19 @@ class Assignment:
         """Return what keeps pod sets from fitting."""
         return tuple(ps.explanation for ps in self.pod_sets if ps.explanation is not None)
 
-    def tried(self) -> tuple[dict[str, int], ...]:
-        """Return where each search stopped; nothing for pod sets without flavors."""
-        return tuple(
-            {name: choice.tried_index for name, choice in (ps.flavors or {}).items()}
-            for ps in self.pod_sets
-        )
+    def tried(self) -> Tried | None:
+        """Return where each search stopped; None where each saw its last flavor (E-24, E-53).
+
+        A pod set without flavors begins anew.
+        """
+        for ps in self.pod_sets:
+            for choice in (ps.flavors or {}).values():
+                if choice.tried_index != -1:
+                    return tuple(
+                        {name: c.tried_index for name, c in (ps.flavors or {}).items()}
+                        for ps in self.pod_sets
+                    )
+        return None
 
     def admission(self, cluster_queue: str) -> Admission:
         """Return the admission that this assignment stands for."""

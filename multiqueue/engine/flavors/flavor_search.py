@@ -30,8 +30,8 @@ from multiqueue.model.placement import ANYWHERE
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
 
-_PERFECT: PreferenceKey = (3, 0, 0)
-"""Better than every outcome: at first no resource is the worst."""
+_FITS: PreferenceKey = (2, FlavorMode.FIT, 0)
+"""What a flavor is at first, by either preference: nothing borrowed, nobody preempted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class _Outcome:
     def __init__(self) -> None:
         self.mode = FlavorMode.FIT
         self.borrowing = 0
-        self.key = _PERFECT
+        self.key: PreferenceKey = _FITS
         self.choices: list[tuple[str, FlavorMode, int, int]] = []
         self.refusals: list[Refusal] = []
 
@@ -160,11 +160,15 @@ def _check_resources(
             mode, borrowing = FlavorMode.FIT, node.borrow_height(slot, amount)[0]
         else:
             mode, borrowing = _check_beyond(search, slot, amount)
-            free = min(max(0, node.nominal[slot] - node.usage[slot]), available)
+            free = node.nominal[slot] - node.usage[slot]
+            if free > available:
+                free = available
+            elif free < 0:
+                free = 0
             numbers = (asked, previous, free, available - free, node.potential[slot])
             outcome.refusals.append(Shortfall(flavor, resource, *numbers))
         outcome.choices.append((resource, mode, borrowing, slot))
-        if mode is outcome.mode and borrowing == outcome.borrowing and outcome.key is not _PERFECT:
+        if mode is outcome.mode and borrowing == outcome.borrowing:
             continue
         key = preference_key(mode, borrowing, queue.spec.fungibility.preference)
         if key < outcome.key:
@@ -174,17 +178,17 @@ def _check_resources(
 
 def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:
     """Return the mode and the borrow height of what is more than available."""
-    node = search.queue.node
+    queue = search.queue
+    node = queue.node
     if amount > node.potential[slot]:
         return FlavorMode.NO_FIT, 0
     borrowing, may_reclaim = node.borrow_height(slot, amount)
-    preemption = search.queue.spec.preemption
     if (
         may_reclaim
         or node.nominal[slot] >= amount
-        or preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
+        or queue.spec.preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
     ):
-        return search.oracle(search.queue, search.workload, slot, amount, borrowing)
+        return search.oracle(queue, search.workload, slot, amount, borrowing)
     return FlavorMode.NO_FIT, borrowing
 
 

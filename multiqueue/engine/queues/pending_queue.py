@@ -121,13 +121,11 @@ class PendingQueue:
 
     # ---------------------------------------------------------------- leaving
 
-    def head(self) -> Entry:
+    def head(self) -> Entry | None:
         """Return the workload to try in this cycle; it stays where it is until decided on."""
         self.cycle += 1
         equals = self._classes.peek()
-        entry = equals.active.peek() if equals is not None else None
-        assert entry is not None, "asked only where there is a head"
-        return entry
+        return None if equals is None else equals.active.peek()
 
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
@@ -172,11 +170,6 @@ class PendingQueue:
         self._activate(entry, self._class_of(entry.workload.shape))
 
     # ---------------------------------------------------------------- reading
-
-    @property
-    def has_head(self) -> bool:
-        """Whether there is a workload to try."""
-        return len(self._classes) > 0
 
     @property
     def has_parked(self) -> bool:

@@ -1,0 +1,45 @@
+"""Capacity that a blocked head keeps from lower-ranked heads, for one cycle only (E-73)."""
+
+from __future__ import annotations
+
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.flavors.assignment import Assignment
+from multiqueue.lib.amount import Amount, add, subtract
+
+
+class Reservations:
+    """Asked for in the order of the heads, made only when a later head could take something.
+
+    Most cycles in a full tree end without one, and cost nothing here. Whatever was made is undone
+    when the cycle ends; usage of admissions stays.
+    """
+
+    __slots__ = ("_asked", "_made")
+
+    def __init__(self) -> None:
+        self._asked: list[tuple[CachedQueue, Assignment]] = []
+        self._made: list[tuple[CachedQueue, int, Amount]] = []
+
+    def ask(self, queue: CachedQueue, assignment: Assignment) -> None:
+        """Keep what the assignment needs, as far as the queue may use it at all."""
+        self._asked.append((queue, assignment))
+
+    def make(self) -> None:
+        """Count everything asked for as used."""
+        for queue, assignment in self._asked:
+            node = queue.node
+            for slot, amount in assignment.usage.items():
+                limit = node.borrowing_limit[slot]
+                ceiling = node.nominal[slot]
+                if assignment.borrowing > 0:
+                    ceiling = node.usage[slot] + amount if limit is None else add(ceiling, limit)
+                kept = max(0, min(amount, subtract(ceiling, node.usage[slot])))
+                node.add_usage(slot, kept)
+                self._made.append((queue, slot, kept))
+        self._asked.clear()
+
+    def undo(self) -> None:
+        """Give everything back."""
+        for queue, slot, amount in reversed(self._made):
+            queue.node.remove_usage(slot, amount)
+        self._made.clear()
