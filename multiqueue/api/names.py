@@ -59,6 +59,10 @@ PODSET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology
 PODSET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
 PODSET_SLICE_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 PODSET_GROUP_NAME: Final = f"{GROUP}/podset-group-name"
+DISPATCH_EPOCH: Final = "multiqueue.dev/dispatch-epoch"
+"""On remote objects: the reservation that they were made for. Ours."""
+DISPATCH_DIGEST: Final = "multiqueue.dev/dispatch-digest"
+"""On remote Workloads: digest of the spec that they were made from. Ours."""
 
 # Finalizers, gates, controllers
 RESOURCE_IN_USE: Final = f"{GROUP}/resource-in-use"

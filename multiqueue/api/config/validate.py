@@ -9,15 +9,10 @@ from datetime import timedelta
 from itertools import chain
 
 from multiqueue.api import names
+from multiqueue.api.config.checks import not_negative, unique
 from multiqueue.api.config.gates import find_gate_errors
-from multiqueue.api.config.types import (
-    FINAL_SHARE,
-    INITIAL_SHARE,
-    Configuration,
-    DeviceClassMapping,
-    MetricLabel,
-)
-from multiqueue.lib.quantity import QuantityError, parse_quantity
+from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE, Configuration
+from multiqueue.api.config.validate_resources import metric_labels, resources
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 
 SUPPORTED_FRAMEWORKS = frozenset({"batch/job"})
@@ -45,7 +40,6 @@ _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _GVK = re.compile(r"[A-Z][A-Za-z0-9]*\.v[a-z0-9]+\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-_METRIC_LABEL = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _TLS_VERSIONS = ("", "VersionTLS12", "VersionTLS13")
 
 
@@ -136,8 +130,8 @@ def _pods_ready(config: Configuration) -> Iterator[str]:
     if section is None:
         return
     path = "waitForPodsReady"
-    yield from _not_negative(f"{path}.timeout", section.timeout)
-    yield from _not_negative(f"{path}.recoveryTimeout", section.recovery_timeout)
+    yield from not_negative(f"{path}.timeout", section.timeout)
+    yield from not_negative(f"{path}.recoveryTimeout", section.recovery_timeout)
     strategy = section.requeuing_strategy
     if strategy.timestamp not in {"Eviction", "Creation"}:
         yield (
@@ -166,7 +160,7 @@ def _connection(config: Configuration) -> Iterator[str]:
 def _integrations(config: Configuration) -> Iterator[str]:
     section = config.integrations
     path = "integrations.frameworks"
-    yield from _unique(path, section.frameworks)
+    yield from unique(path, section.frameworks)
     for i, name in enumerate(section.frameworks):
         if name not in KNOWN_FRAMEWORKS:
             supported = ", ".join(sorted(SUPPORTED_FRAMEWORKS))
@@ -177,7 +171,7 @@ def _integrations(config: Configuration) -> Iterator[str]:
                 "queued"
             )
     path = "integrations.externalFrameworks"
-    yield from _unique(path, section.external_frameworks)
+    yield from unique(path, section.external_frameworks)
     yield from _kinds(path, section.external_frameworks)
 
 
@@ -193,15 +187,15 @@ def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:
 def _multikueue(config: Configuration) -> Iterator[str]:
     section = config.multi_kueue
     path = "multiKueue"
-    yield from _not_negative(f"{path}.gcInterval", section.gc_interval)
-    yield from _not_negative(f"{path}.workerLostTimeout", section.worker_lost_timeout)
+    yield from not_negative(f"{path}.gcInterval", section.gc_interval)
+    yield from not_negative(f"{path}.workerLostTimeout", section.worker_lost_timeout)
     if not _LABEL_VALUE.fullmatch(section.origin):
         yield (
             f'{path}.origin: "{section.origin}" is not a label value (at most 63 of A-Z a-z 0-9 - '
             "_ .)"
         )
     kinds = [framework.name for framework in section.external_frameworks]
-    yield from _unique(f"{path}.externalFrameworks", kinds)
+    yield from unique(f"{path}.externalFrameworks", kinds)
     yield from _kinds(f"{path}.externalFrameworks", kinds)
     if "Job.v1.batch" in kinds:
         yield f'{path}.externalFrameworks: "Job.v1.batch" is built in; remove it'
@@ -237,93 +231,12 @@ def _fair_sharing(config: Configuration) -> Iterator[str]:
     section = config.admission_fair_sharing
     if section is None:
         return
-    yield from _not_negative("admissionFairSharing.usageHalfLifeTime", section.usage_half_life_time)
+    yield from not_negative("admissionFairSharing.usageHalfLifeTime", section.usage_half_life_time)
     if section.usage_sampling_interval <= timedelta(0):
         yield "admissionFairSharing.usageSamplingInterval: must be greater than 0"
     for resource, weight in section.resource_weights.items():
         if weight < 0:
             yield f"admissionFairSharing.resourceWeights[{resource}]: {weight} must not be negative"
-
-
-def _resources(config: Configuration) -> Iterator[str]:
-    section = config.resources
-    if section.quota_check_strategy not in {"BlockUndeclared", "IgnoreUndeclared"}:
-        yield (
-            f'resources.quotaCheckStrategy: "{section.quota_check_strategy}": '
-            "use BlockUndeclared or IgnoreUndeclared"
-        )
-    if section.quota_check_strategy == "IgnoreUndeclared" and section.exclude_resource_prefixes:
-        yield (
-            "resources.excludeResourcePrefixes: has no meaning with IgnoreUndeclared; remove one "
-            "of them"
-        )
-    path = "resources.transformations"
-    yield from _unique(path, [t.input for t in section.transformations])
-    for i, transformation in enumerate(section.transformations):
-        if transformation.strategy not in {"Retain", "Replace"}:
-            yield f'{path}[{i}].strategy: "{transformation.strategy}": use Retain or Replace'
-        for resource, amount in transformation.outputs.items():
-            try:
-                parse_quantity(amount)
-            except QuantityError as error:
-                yield f"{path}[{i}].outputs[{resource}]: {error}"
-    yield from _device_mappings(section.device_class_mappings)
-
-
-def _device_mappings(mappings: tuple[DeviceClassMapping, ...]) -> Iterator[str]:
-    path = "resources.deviceClassMappings"
-    if len(mappings) > 16:
-        yield f"{path}: {len(mappings)} mappings; at most 16 are allowed"
-    yield from _unique(path, [mapping.name for mapping in mappings])
-    owners: dict[str, str] = {}
-    for i, mapping in enumerate(mappings):
-        if not 1 <= len(mapping.device_class_names) <= 8:
-            yield (
-                f"{path}[{i}].deviceClassNames: {len(mapping.device_class_names)} classes; use 1 "
-                "to 8"
-            )
-        if {source.counter is None for source in mapping.sources} == {True, False}:
-            yield f"{path}[{i}].sources: counters and capacities cannot be mixed"
-        for j, source in enumerate(mapping.sources):
-            if (source.counter is None) == (source.capacity is None):
-                yield f"{path}[{i}].sources[{j}]: exactly one of counter and capacity is required"
-        for name in mapping.device_class_names:
-            if name in owners and not mapping.sources:
-                yield (
-                    f'{path}[{i}].deviceClassNames: "{name}" is in mapping "{owners[name]}" already'
-                )
-            owners.setdefault(name, mapping.name)
-
-
-def _metric_labels(config: Configuration) -> Iterator[str]:
-    labels = config.metrics.custom_labels
-    path = "metrics.customLabels"
-    if len(labels) > 20:
-        yield f"{path}: {len(labels)} labels; at most 20 are allowed"
-    yield from _unique(path, [label.name for label in labels])
-    for kind, limit in _LABELS_PER_KIND.items():
-        count = sum(label.source_kind == kind for label in labels)
-        if count > limit:
-            yield f"{path}: {count} labels of kind {kind}; at most {limit} are allowed"
-    for i, label in enumerate(labels):
-        yield from _metric_label(f"{path}[{i}]", label)
-
-
-_LABELS_PER_KIND = {"ClusterQueue": 6, "LocalQueue": 6, "Cohort": 6, "Workload": 2}
-
-
-def _metric_label(path: str, label: MetricLabel) -> Iterator[str]:
-    if not _METRIC_LABEL.fullmatch(label.name):
-        yield f'{path}.name: "{label.name}" must be a letter, then letters, digits and "_"'
-    if label.source_label_key and label.source_annotation_key:
-        yield f"{path}: sourceLabelKey and sourceAnnotationKey exclude each other"
-    if label.source_kind not in _LABELS_PER_KIND:
-        yield f'{path}.sourceKind: "{label.source_kind}": use {", ".join(_LABELS_PER_KIND)}'
-    count = len(label.tracked_values)
-    if label.source_kind == "Workload" and not 1 <= count <= 12:
-        yield f"{path}.trackedValues: {count} values; a Workload label needs 1 to 12"
-    elif count > 16:
-        yield f"{path}.trackedValues: {count} values; at most 16 are allowed"
 
 
 def _gates(config: Configuration) -> Iterator[str]:
@@ -336,21 +249,8 @@ def _retention(config: Configuration) -> Iterator[str]:
     if policy is None:
         return
     path = "objectRetentionPolicies.workloads"
-    yield from _not_negative(f"{path}.afterFinished", policy.after_finished)
-    yield from _not_negative(f"{path}.afterDeactivatedByKueue", policy.after_deactivated_by_kueue)
-
-
-def _not_negative(path: str, value: timedelta | None) -> Iterator[str]:
-    if value is not None and value < timedelta(0):
-        yield f"{path}: {value.total_seconds():g}s must not be negative"
-
-
-def _unique(path: str, values: Iterable[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for i, value in enumerate(values):
-        if value in seen:
-            yield f'{path}[{i}]: "{value}" is listed twice; remove one'
-        seen.add(value)
+    yield from not_negative(f"{path}.afterFinished", policy.after_finished)
+    yield from not_negative(f"{path}.afterDeactivatedByKueue", policy.after_deactivated_by_kueue)
 
 
 _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
@@ -365,8 +265,8 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     _integrations,
     _multikueue,
     _fair_sharing,
-    _resources,
-    _metric_labels,
+    resources,
+    metric_labels,
     _gates,
     _retention,
 )

@@ -418,13 +418,14 @@ class Workload(Struct, frozen=True, kw_only=True):
     rules: ClassVar = (
         Rule(
             f"({_RESERVED.format('self')}) && has(self.status.admission) ? "
-            "has(self.spec.podSets) && "
+            "has(self.spec) && has(self.spec.podSets) && "
             "size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
             "podSetAssignments must have the same number of podSets as the spec",
         ),
         Rule(
             f"({_RESERVED.format('oldSelf')}) && ({_RESERVED.format('self')}) && "
-            "has(oldSelf.spec.queueName) && has(self.spec.queueName) ? "
+            "has(oldSelf.spec) && has(oldSelf.spec.queueName) && "
+            "has(self.spec) && has(self.spec.queueName) ? "
             "oldSelf.spec.queueName == self.spec.queueName : true",
             "queueName is immutable while quota is reserved",
         ),
