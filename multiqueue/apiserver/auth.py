@@ -34,6 +34,7 @@ GARBAGE_COLLECTOR = User(
 NAMESPACE_CONTROLLER = User(
     "system:serviceaccount:kube-system:namespace-controller", ("system:serviceaccounts",)
 )
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 API_SERVER = User("system:apiserver", ("system:masters",))
 
 

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from multiqueue.apiserver import handlers_objects as objects
 from multiqueue.apiserver import status
-from multiqueue.apiserver.auth import API_SERVER, is_public
+from multiqueue.apiserver.auth import ANONYMOUS, is_public
 from multiqueue.apiserver.handlers_meta import MetaHandlers
 from multiqueue.apiserver.kinds import Kind, KindVersion
 from multiqueue.apiserver.plane import ControlPlane, Target
@@ -63,7 +63,7 @@ class Handlers:
         if user is None:
             if not is_public(path):
                 raise status.unauthorized()
-            user = API_SERVER
+            user = ANONYMOUS
         query = first_values(http.query.items()) if http.query_string else {}
         route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
         if route is None:

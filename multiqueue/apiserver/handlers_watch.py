@@ -14,14 +14,14 @@ from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.representation import show_in_watch
 from multiqueue.apiserver.request import Request
 from multiqueue.apiserver.status import StatusError, bad_request, expired
-from multiqueue.apiserver.watch import ADDED, BOOKMARK, ERROR, Notice, Watcher
+from multiqueue.apiserver.watch import ADDED, BOOKMARK, ERROR, MAX_PENDING, Notice, Watcher
 
 BOOKMARK_SECONDS = 60.0
 """As in Kubernetes: idle watchers learn about once a minute how far they are."""
 MIN_TIMEOUT_SECONDS = 1800
 """Watches without timeoutSeconds end after 30 to 60 minutes, so that reconnects spread."""
 CHUNK = 256
-"""Initial objects per write."""
+"""Objects per write: enough to share its cost, few enough to let others run."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -172,7 +172,7 @@ class _Stream:
                 await self._pump(watcher)
         except TimeoutError:
             if self.options.bookmarks and not watcher.closed:
-                last = watcher.take()
+                last = watcher.take(MAX_PENDING)
                 await self.response.write(
                     b"".join(self._frames(iter(last)))
                     + self._bookmark(self.store.durable_revision, {})
@@ -183,7 +183,7 @@ class _Stream:
 
     async def _pump(self, watcher: Watcher) -> None:
         while not watcher.closed:
-            notices = watcher.take()
+            notices = watcher.take(CHUNK)
             if notices:
                 await self.response.write(b"".join(self._frames(iter(notices))))
             elif self.bookmark_due:

@@ -105,11 +105,10 @@ class Watcher:
         self._pending.clear()
         self.nudge()
 
-    def take(self) -> list[Notice]:
-        """All queued notices."""
-        notices = list(self._pending)
-        self._pending.clear()
-        return notices
+    def take(self, limit: int) -> list[Notice]:
+        """The oldest queued notices."""
+        count = min(limit, len(self._pending))
+        return [self._pending.popleft() for _ in range(count)]
 
     async def wait(self) -> None:
         """Wait until something is queued, the watcher closed or somebody nudges."""
