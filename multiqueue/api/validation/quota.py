@@ -110,16 +110,17 @@ def _flavor(
 ) -> Iterator[FieldError]:
     resources = list(items(flavor.get("resources")))
     names = [text(resource.get("name")) for _, resource in resources]
-    if len(names) != len(covered):
+    same_number = len(names) == len(covered)
+    if not same_number:
         yield invalid(
-            f"{path}.resources",
-            len(names),
+            path.rpartition(".")[0],
+            names,
             "flavors must have the same number of resources as the coveredResources",
         )
     in_any_order = sorted(names) == sorted(covered)
-    for k, resource in resources:
+    for k, (_, resource) in enumerate(resources):
         at = f"{path}.resources[{k}]"
-        if not in_any_order and (k >= len(covered) or names[k] != covered[k]):
+        if same_number and not in_any_order and names[k] != covered[k]:
             yield invalid(f"{at}.name", names[k], "must match the name in coveredResources")
         yield from _quota(resource, spec, rules, at)
 

@@ -93,9 +93,8 @@ FLAVOR = f"{GROUPS}.flavors[0]"
         (
             cluster_queue(group(("a", [quota()]), covered=["cpu", "memory"])),
             (
-                f"{FLAVOR}.resources: Invalid value: 1: flavors must have the same number of "
-                "resources "
-                "as the coveredResources"
+                f'{GROUPS}: Invalid value: ["cpu"]: '
+                "flavors must have the same number of resources as the coveredResources"
             ),
         ),
         (
