@@ -1,0 +1,60 @@
+"""What a dispatcher author imports. Everything named here is public and keeps its shape.
+
+See ``dispatchers/README.md`` for how to write, test, install and choose a dispatcher.
+"""
+
+from __future__ import annotations
+
+from multiqueue.plugins.capacity import (
+    Fit,
+    Limit,
+    Outlook,
+    find_refusal,
+    judge,
+    place,
+    scarce_resource,
+)
+from multiqueue.plugins.dispatcher import Dispatcher
+from multiqueue.plugins.hardware import Grade, grade_flavor
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination
+from multiqueue.plugins.view import (
+    ClusterView,
+    CopyState,
+    DispatchView,
+    FlavorView,
+    PodSetView,
+    QueueView,
+    QuotaView,
+    ReservedFlavor,
+    ResourceGroupView,
+    Round,
+    WeightedTerm,
+    WorkloadView,
+)
+
+__all__ = [
+    "ClusterVerdict",
+    "ClusterView",
+    "CopyState",
+    "DispatchView",
+    "Dispatcher",
+    "Fit",
+    "FlavorView",
+    "Grade",
+    "Limit",
+    "Nomination",
+    "Outlook",
+    "PodSetView",
+    "QueueView",
+    "QuotaView",
+    "ReservedFlavor",
+    "ResourceGroupView",
+    "Round",
+    "WeightedTerm",
+    "WorkloadView",
+    "find_refusal",
+    "grade_flavor",
+    "judge",
+    "place",
+    "scarce_resource",
+]

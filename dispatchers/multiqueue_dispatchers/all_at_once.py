@@ -1,0 +1,26 @@
+"""Offer the Workload to every usable cluster at once; the first to admit it runs it.
+
+Upstream's default: the shortest way to a start, paid with one copy per cluster. What no worker can
+ever hold never gets here: the core refuses it whichever dispatcher is chosen.
+
+Parity: spec M-110.
+"""
+
+from __future__ import annotations
+
+from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
+
+
+class AllAtOnce:
+    """Nominates every cluster that can take the Workload, by name."""
+
+    name = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        """Return all usable clusters."""
+        usable = sorted(cluster.name for cluster in view.clusters if not cluster.unusable)
+        verdicts = (
+            ClusterVerdict(cluster=c.name, nominated=not c.unusable, reason=c.unusable)
+            for c in sorted(view.clusters, key=lambda cluster: cluster.name)
+        )
+        return Nomination(clusters=tuple(usable), verdicts=tuple(verdicts))

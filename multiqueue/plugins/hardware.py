@@ -1,0 +1,161 @@
+"""Whether a kind of hardware is what a pod set asked for.
+
+Two things ask: the job itself (node selector, affinity) and the flavor that the manager reserved.
+Only labels that a resource group's flavors declare are compared, as the admission engine does: a
+selector on a label that no flavor mentions says nothing about flavors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
+from multiqueue.model.placement import NodeSelectorTerm
+from multiqueue.plugins.view import FlavorView, PodSetView, QueueView, ResourceGroupView
+
+
+class Grade(IntEnum):
+    """How well a flavor suits; larger is better."""
+
+    MISMATCH = 0
+    """It is something else than what was asked for."""
+    SILENT = 1
+    """Nothing was asked for, or the flavor does not say what it is."""
+    MATCH = 2
+    """It says that it is what was asked for."""
+
+
+def grade_flavor(
+    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, flavor: FlavorView
+) -> Grade:
+    """Compare one flavor of a resource group with what a pod set asks for."""
+    declared = _declared_labels(queue, group)
+    if _is_untolerated(pod_set, flavor):
+        return Grade.MISMATCH
+    own = _grade_own_wish(pod_set, declared, flavor.node_labels)
+    reserved = _grade_reserved(pod_set, group, declared, flavor)
+    if Grade.MISMATCH in {own, reserved}:
+        return Grade.MISMATCH
+    return max(own, reserved)
+
+
+def preference_of(pod_set: PodSetView, flavor: FlavorView) -> int:
+    """Sum of the weights of the preferred affinity terms that a flavor meets."""
+    return sum(
+        wish.weight
+        for wish in pod_set.preferred
+        if any(requirement.key in flavor.node_labels for requirement in wish.term)
+        and _term_holds(wish.term, frozenset(flavor.node_labels), flavor.node_labels)
+    )
+
+
+def describe_wish(pod_set: PodSetView) -> str:
+    """What the pod set asks of the hardware, as ``accelerator=a100``; empty where nothing."""
+    wishes = [f"{key}={value}" for key, value in pod_set.placement.node_selector]
+    for term in pod_set.placement.affinity_terms or ():
+        wishes += [_describe(requirement) for requirement in term]
+    for flavor in pod_set.reserved.values():
+        wishes += [f"{key}={value}" for key, value in sorted(flavor.node_labels.items())]
+    return ", ".join(dict.fromkeys(wishes))
+
+
+def _declared_labels(queue: QueueView, group: ResourceGroupView) -> frozenset[str]:
+    return frozenset(
+        label
+        for name in group.flavors
+        if (flavor := queue.flavors.get(name)) is not None
+        for label in flavor.node_labels
+    )
+
+
+def _is_untolerated(pod_set: PodSetView, flavor: FlavorView) -> bool:
+    return any(
+        taint.effect in {"NoSchedule", "NoExecute"}
+        and not any(
+            (not wish.key or wish.key == taint.key)
+            and (wish.operator == "Exists" or wish.value == taint.value)
+            and wish.effect in {"", taint.effect}
+            for wish in (*pod_set.placement.tolerations, *flavor.tolerations)
+        )
+        for taint in flavor.node_taints
+    )
+
+
+def _grade_own_wish(
+    pod_set: PodSetView, declared: frozenset[str], labels: Mapping[str, str]
+) -> Grade:
+    asked = False
+    for key, value in pod_set.placement.node_selector:
+        if key in declared:
+            asked = True
+            if labels.get(key) != value:
+                return Grade.MISMATCH
+    terms = pod_set.placement.affinity_terms
+    if terms is not None:
+        relevant = any(requirement.key in declared for term in terms for requirement in term)
+        if relevant and not any(_term_holds(term, declared, labels) for term in terms):
+            return Grade.MISMATCH
+        asked = asked or relevant
+    return Grade.MATCH if asked else Grade.SILENT
+
+
+def _grade_reserved(
+    pod_set: PodSetView,
+    group: ResourceGroupView,
+    declared: frozenset[str],
+    flavor: FlavorView,
+) -> Grade:
+    grade = Grade.SILENT
+    for resource in group.resources:
+        reserved = pod_set.reserved.get(resource)
+        if reserved is None or not pod_set.requests.get(resource):
+            continue
+        common = sorted(reserved.node_labels.keys() & declared)
+        if any(flavor.node_labels.get(key) != reserved.node_labels[key] for key in common):
+            return Grade.MISMATCH
+        # Names on both sides are unrelated; where labels say nothing, an equal name is a hint.
+        if common or flavor.name == reserved.name:
+            grade = Grade.MATCH
+    return grade
+
+
+def _term_holds(
+    term: NodeSelectorTerm, declared: frozenset[str], labels: Mapping[str, str]
+) -> bool:
+    return all(
+        _requirement_holds(requirement, labels)
+        for requirement in term
+        if requirement.key in declared
+    )
+
+
+def _requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    return _compare(requirement, value)
+
+
+def _compare(requirement: LabelSelectorRequirement, value: str | None) -> bool:
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
+
+
+def _describe(requirement: LabelSelectorRequirement) -> str:
+    values = ",".join(requirement.values)
+    if requirement.operator == "In" and len(requirement.values) == 1:
+        return f"{requirement.key}={values}"
+    if not values:
+        return f"{requirement.key} {requirement.operator}"
+    return f"{requirement.key} {requirement.operator} ({values})"

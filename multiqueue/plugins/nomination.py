@@ -1,0 +1,43 @@
+"""What a dispatcher answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterVerdict:
+    """Why a cluster was nominated, or was not; shown to the user beside the cluster's name.
+
+    Attributes:
+        cluster: Name of the cluster.
+        nominated: Whether it is among the nominated ones.
+        reason: A few words with numbers, such as ``8 of 8 nvidia.com/gpu in use``.
+    """
+
+    cluster: str
+    nominated: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nomination:
+    """Where the Workload shall be offered now.
+
+    Attributes:
+        clusters: Names from ``view.clusters``, the preferred first. The Workload is mirrored to all
+            of them, and withdrawn from every other one; the first to admit it runs it. Empty:
+            nowhere for now.
+        verdicts: One per cluster that there is something to say about.
+        ask_again_at: Ask again no later than this. The core also asks again when clusters come and
+            go, and when room changes on one of them.
+        refusal: Not empty: no cluster can ever run this Workload, and this is why, with numbers.
+            The Workload is rejected and leaves the queue. Say this only where every cluster is
+            known.
+    """
+
+    clusters: tuple[str, ...] = ()
+    verdicts: tuple[ClusterVerdict, ...] = ()
+    ask_again_at: datetime | None = None
+    refusal: str = ""

@@ -1,0 +1,248 @@
+"""What a dispatcher sees: one Workload, every cluster of its check, and what was tried before.
+
+All of it is frozen and safe to read in a thread. Collections are in a defined order: clusters as
+the MultiKueueConfig lists them, everything else as its object has it.
+
+Units: cpu in milli, memory and storage in bytes, everything else in whole units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api.v1beta2.meta import Taint, Toleration
+from multiqueue.model.placement import ANYWHERE, NodeSelectorTerm, Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReservedFlavor:
+    """The flavor that the manager's quota was taken from, for one resource of a pod set."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedTerm:
+    """One preferred node affinity term of the pods."""
+
+    weight: int
+    term: NodeSelectorTerm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodSetView:
+    """A number of equal pods.
+
+    Attributes:
+        name: Name of the pod set.
+        count: Pods asked for.
+        min_count: Pods that would do, where the job allows partial admission.
+        requests: Per pod, by resource.
+        placement: Node selector, required affinity and tolerations.
+        preferred: Preferred affinity terms.
+        reserved: What the manager reserved, by resource.
+    """
+
+    name: str = "main"
+    count: int = 1
+    min_count: int | None = None
+    requests: Mapping[str, int] = field(default_factory=dict)
+    placement: Placement = ANYWHERE
+    preferred: tuple[WeightedTerm, ...] = ()
+    reserved: Mapping[str, ReservedFlavor] = field(default_factory=dict)
+
+    def total(self, resource: str) -> int:
+        """Request of all pods together."""
+        return self.requests.get(resource, 0) * self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadView:
+    """The Workload to dispatch.
+
+    Attributes:
+        key: ``namespace/name``.
+        uid: Its identity; a job that was submitted again has another one.
+        queue: Name of its LocalQueue, which is the same on every worker.
+        kind: Kind of its job as ``Kind.version.group``, such as ``Job.v1.batch``.
+        priority: Effective priority.
+        created_at: When it was submitted.
+        labels: Labels of the Workload.
+        annotations: Annotations of the Workload.
+        pod_sets: All of them run, or none.
+    """
+
+    key: str
+    uid: str = ""
+    queue: str = ""
+    kind: str = "Job.v1.batch"
+    priority: int = 0
+    created_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_sets: tuple[PodSetView, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The first half of the key."""
+        return self.key.partition("/")[0]
+
+    def total(self, resource: str) -> int:
+        """Request of all pod sets together."""
+        return sum(pod_set.total(resource) for pod_set in self.pod_sets)
+
+    def totals(self) -> dict[str, int]:
+        """Requests of all pod sets together, by resource, sorted by name."""
+        names = sorted({name for pod_set in self.pod_sets for name in pod_set.requests})
+        return {name: total for name in names if (total := self.total(name))}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorView:
+    """One kind of hardware on a cluster; pods that get it are given its tolerations too."""
+
+    name: str
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaView:
+    """Quota of one resource in one flavor of a queue.
+
+    Attributes:
+        nominal: What is the queue's own.
+        used: Reserved by Workloads of the queue; the asking Workload's own copy is not counted.
+        in_flight: Sent there by this manager and not yet in ``used``.
+        available: Could be reserved now, lent quota of the cohort included, before ``in_flight``
+            is taken off. Never negative.
+        most: The most that the queue could ever hold, everything borrowed that may be.
+    """
+
+    nominal: int = 0
+    used: int = 0
+    in_flight: int = 0
+    available: int = 0
+    most: int = 0
+
+    @property
+    def free(self) -> int:
+        """What is left for another Workload now."""
+        return max(0, self.available - self.in_flight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceGroupView:
+    """Resources that are taken from one flavor together, and the flavors in order."""
+
+    resources: tuple[str, ...] = ()
+    flavors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueView:
+    """The worker's ClusterQueue behind the Workload's LocalQueue.
+
+    Attributes:
+        name: Name of the ClusterQueue; names on manager and workers are unrelated.
+        active: Whether it admits.
+        inactive_reason: Why not.
+        groups: Its resource groups.
+        flavors: By name.
+        quotas: By flavor and resource.
+        pending: Workloads waiting there, whoever submitted them.
+        backlog: Requests, by resource, of our Workloads that wait there without fitting now.
+    """
+
+    name: str
+    active: bool = True
+    inactive_reason: str = ""
+    groups: tuple[ResourceGroupView, ...] = ()
+    flavors: Mapping[str, FlavorView] = field(default_factory=dict)
+    quotas: Mapping[tuple[str, str], QuotaView] = field(default_factory=dict)
+    pending: int = 0
+    backlog: Mapping[str, int] = field(default_factory=dict)
+
+    def group_of(self, resource: str) -> ResourceGroupView | None:
+        """Return the resource group that covers a resource."""
+        return next((group for group in self.groups if resource in group.resources), None)
+
+
+class CopyState(StrEnum):
+    """How far the copy of the asking Workload is on a cluster."""
+
+    ABSENT = "Absent"
+    PENDING = "Pending"
+    RESERVED = "Reserved"
+    """It holds quota there and waits for checks of that cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """One worker.
+
+    Attributes:
+        name: Name of the MultiKueueCluster.
+        labels: Its labels.
+        connected: Whether it answers.
+        unusable: Not empty: the core will not send this Workload there, and why (not connected,
+            the kind is not served, a Job of that name belongs to somebody else, ...). Nominating
+            it anyway gets it dropped.
+        kinds: Job kinds that it serves, as ``Kind.version.group``.
+        queue: The queue behind the Workload's LocalQueue; None: there is none, or unknown.
+        queue_known: Whether ``queue`` can be believed; False without read rights, or before the
+            first answer.
+        copy: The Workload's copy there.
+        running: Workloads of this manager that hold quota there.
+        waiting: Workloads of this manager that wait there.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    connected: bool = True
+    unusable: str = ""
+    kinds: frozenset[str] = frozenset()
+    queue: QueueView | None = None
+    queue_known: bool = True
+    copy: CopyState = CopyState.ABSENT
+    running: int = 0
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """An earlier answer for this Workload. Forgotten when the manager restarts."""
+
+    at: datetime
+    clusters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchView:
+    """Everything that there is to decide by.
+
+    Attributes:
+        workload: What to dispatch.
+        clusters: The workers of its check, in the order of the MultiKueueConfig.
+        nominated: Where it is offered now.
+        history: Earlier rounds since quota was reserved, the oldest first; at most 20.
+        arguments: ``multiKueue.dispatcherArguments`` of the configuration.
+        now: The time, aware, in UTC.
+    """
+
+    workload: WorkloadView
+    clusters: tuple[ClusterView, ...] = ()
+    nominated: tuple[str, ...] = ()
+    history: tuple[Round, ...] = ()
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    now: datetime
+
+    def find_cluster(self, name: str) -> ClusterView | None:
+        """Return the cluster of that name."""
+        return next((cluster for cluster in self.clusters if cluster.name == name), None)
