@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
-from multiqueue.controllers.engine_setup import build_options
+from multiqueue.jobs.build_options import build_options
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.scheduler_loop import SchedulerLoop

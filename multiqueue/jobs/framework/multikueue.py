@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Protocol
 
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.kube.resources import Resource
 
 
@@ -15,8 +16,9 @@ class StatusSync:
     """What to do with the status of the remote job (M-140).
 
     Attributes:
-        patch: JSON merge patch for the local job's ``/status``; None when there is nothing to
-            write. deferred: Ask again soon: the local job is not ready to take the status.
+        patch: JSON merge patch for the local job's ``/status``, as ``{"status": {...}}``; None when
+            there is nothing to write.
+        deferred: Ask again soon: the local job is not ready to take the status.
     """
 
     patch: dict[str, Any] | None = None
@@ -41,11 +43,23 @@ class MultiKueueAdapter(Protocol):
         ...
 
     def remote_job(self, local: Job, *, workload_name: str, origin: str) -> Job:
-        """The object to create on the worker (M-132)."""
+        """The object to create on the worker (M-132): suspended, its worker lets it run."""
         ...
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:
         """How the remote status comes back (M-133, M-140)."""
+        ...
+
+    def stopped_patch(self, local: Job) -> dict[str, Any] | None:
+        """Patch of the local status that says that nothing runs any more; None where it says so."""
+        ...
+
+    def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
+        """Patch of the local status for a remote job that ended and is gone; None where it says so.
+
+        Better than a job that never ends: somebody, or a time to live on the worker, deleted the
+        remote job before its last status was seen.
+        """
         ...
 
     def workload_name(self, remote: Job) -> str | None:

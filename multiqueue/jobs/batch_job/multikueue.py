@@ -1,0 +1,170 @@
+"""batch/v1 Job on a worker: the copy that is created there, and how its status comes back. Pure.
+
+Parity: M-132, M-133, M-140, M-148.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from multiqueue.api import names
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Finished, Job
+from multiqueue.jobs.framework.multikueue import StatusSync
+from multiqueue.jobs.informers import prebuilt_name
+from multiqueue.jobs.workload_wire import diff
+from multiqueue.kube.resources import JOBS, Resource
+
+MAX_LABEL_VALUE = 63
+DROPPED_SPEC = ("managedBy", "manualSelector", "selector", "ttlSecondsAfterFinished")
+"""What the copy must not have: it belongs to the worker's own controller (M-132), gets a selector
+of its own, and must still be there when its end is looked for (M-148)."""
+ADAPTER_REASON = "MultiKueueAdapter"
+GONE_REASON = "RemoteJobGone"
+_ENDED_COUNTS = ("active", "ready", "terminating")
+
+
+class BatchJobAdapter:
+    """The MultiKueue adapter of ``batch/job``."""
+
+    gvk: Final = GroupVersionKind.of_resource(JOBS)
+    resource: Final[Resource] = JOBS
+
+    def __init__(self) -> None:
+        self._integration = BatchJob()
+
+    def refusal(self, job: Job) -> str | None:
+        """Only a Job that nobody else runs: ``spec.managedBy`` must name MultiKueue."""
+        manager = job["spec"].get("managedBy")
+        if manager == names.MULTIKUEUE_CONTROLLER:
+            return None
+        metadata = job["metadata"]
+        key = names.key_of(metadata.get("namespace", ""), metadata["name"])
+        found = f'is "{manager}"' if manager else "is not set"
+        return (
+            f'Job "{key}": spec.managedBy {found}, so its own cluster runs it; '
+            f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
+        )
+
+    def remote_job(self, local: Job, *, workload_name: str, origin: str) -> Job:
+        """Name, namespace, labels, annotations and spec; suspended until its worker admits it."""
+        metadata = local["metadata"]
+        annotations = dict(metadata.get("annotations") or {})
+        annotations.pop(names.STOPPING, None)
+        annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
+        labels = dict(metadata.get("labels") or {})
+        labels[names.MULTIKUEUE_ORIGIN] = origin
+        if len(workload_name) <= MAX_LABEL_VALUE:
+            # Readers older than the annotation look here (M-25).
+            labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
+        spec = {key: value for key, value in local["spec"].items() if key not in DROPPED_SPEC}
+        spec["suspend"] = True
+        spec["template"] = _without_tracking_labels(spec.get("template") or {})
+        return {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": {
+                "name": metadata["name"],
+                "namespace": metadata.get("namespace", ""),
+                "labels": labels,
+                "annotations": annotations,
+            },
+            "spec": spec,
+        }
+
+    def status_patch(self, local: Job, remote: Job) -> StatusSync:
+        """Copy the whole status, except to a suspended Job whose copy runs.
+
+        Kubernetes refuses to change the template of a Job that has a start time, and the manager
+        still has to do that when it lets the Job go: until then the status waits (M-140).
+        """
+        theirs: Mapping[str, Any] = remote.get("status") or {}
+        ours: Mapping[str, Any] = local.get("status") or {}
+        copies = (
+            not local["spec"].get("suspend")
+            or remote["spec"].get("suspend")
+            or self._integration.finished(remote) is not None
+        )
+        if copies:
+            change = diff(ours, theirs)
+            return StatusSync(patch={"status": change} if change else None)
+        return StatusSync(patch=_suspended_patch(ours, remote), deferred=True)
+
+    def stopped_patch(self, local: Job) -> dict[str, Any] | None:
+        """Set the counts of pods to zero."""
+        status = local.get("status") or {}
+        change = {name: 0 for name in _ENDED_COUNTS if status.get(name)}
+        return {"status": change} if change else None
+
+    def final_patch(self, local: Job, end: Finished, now: datetime) -> dict[str, Any] | None:
+        """Make it Complete or Failed, with all that Kubernetes demands of such a Job."""
+        if self._integration.finished(local) is not None:
+            return None
+        status = local.get("status") or {}
+        moment = format_time(now)
+        before, after = (
+            ("SuccessCriteriaMet", "Complete") if end.success else ("FailureTarget", "Failed")
+        )
+        change: dict[str, Any] = {
+            "startTime": status.get("startTime") or moment,
+            "uncountedTerminatedPods": None,
+            "conditions": [
+                *(c for c in status.get("conditions") or () if c["type"] not in {before, after}),
+                *(
+                    {
+                        "type": type_,
+                        "status": "True",
+                        "reason": GONE_REASON,
+                        "message": end.message,
+                        "lastProbeTime": moment,
+                        "lastTransitionTime": moment,
+                    }
+                    for type_ in (before, after)
+                ),
+            ],
+            **{name: 0 for name in _ENDED_COUNTS if status.get(name)},
+        }
+        if end.success:
+            change["completionTime"] = moment
+        return {"status": change}
+
+    def workload_name(self, remote: Job) -> str | None:
+        """The prebuilt Workload's name."""
+        return prebuilt_name(remote) or None
+
+
+def _without_tracking_labels(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop the labels that tie pods to one very Job; the worker's API server sets its own."""
+    metadata = dict(template.get("metadata") or {})
+    metadata.pop("creationTimestamp", None)
+    labels = {
+        k: v for k, v in (metadata.pop("labels", None) or {}).items() if k not in MANAGED_LABELS
+    }
+    if labels:
+        metadata["labels"] = labels
+    return {**template, "metadata": metadata}
+
+
+def _suspended_patch(status: Mapping[str, Any], remote: Job) -> dict[str, Any] | None:
+    """Have the condition Suspended, which Kubernetes 1.36 demands of a suspended Job of ours."""
+    conditions = status.get("conditions") or []
+    if any(c["type"] == "Suspended" and c["status"] == "True" for c in conditions):
+        return None
+    moment = (remote.get("status") or {}).get("startTime") or remote["metadata"].get(
+        "creationTimestamp"
+    )
+    condition = {
+        "type": "Suspended",
+        "status": "True",
+        "reason": ADAPTER_REASON,
+        "message": "The Job runs on a worker, but is not yet admitted here",
+        "lastProbeTime": moment,
+        "lastTransitionTime": moment,
+    }
+    return {
+        "status": {"conditions": [*(c for c in conditions if c["type"] != "Suspended"), condition]}
+    }

@@ -1,0 +1,30 @@
+"""How objects are read for a Configuration; controllers and multikueue must agree on it. Pure."""
+
+from __future__ import annotations
+
+from multiqueue.api.config import Configuration
+from multiqueue.lib.quantity import parse_quantity
+from multiqueue.model.build import BuildOptions
+from multiqueue.model.queue_order import RequeuingTimestamp
+from multiqueue.model.transformations import RequestRules, Transformation
+
+
+def build_options(config: Configuration) -> BuildOptions:
+    """Return what the Configuration says about how Workloads are read."""
+    waiting = config.wait_for_pods_ready
+    timestamp = waiting.requeuing_strategy.timestamp if waiting else RequeuingTimestamp.EVICTION
+    return BuildOptions(
+        requeuing_timestamp=RequeuingTimestamp(timestamp),
+        request_rules=RequestRules(
+            exclude_prefixes=config.resources.exclude_resource_prefixes,
+            transformations=tuple(
+                Transformation(
+                    input=rule.input,
+                    outputs={name: parse_quantity(raw) for name, raw in rule.outputs.items()},
+                    multiply_by=rule.multiply_by,
+                    retain=rule.strategy != "Replace",
+                )
+                for rule in config.resources.transformations
+            ),
+        ),
+    )

@@ -1,0 +1,99 @@
+"""The copy of a Workload that a worker gets, and the marks by which we know it again. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from multiqueue.api import names
+from multiqueue.api.conditions import WorkloadCondition, find_condition
+from multiqueue.api.serde import encode
+from multiqueue.api.v1beta2 import PodSet, Workload
+from multiqueue.kube.resources import WORKLOADS
+
+DIGEST_LENGTH = 16
+Json = dict[str, Any]
+
+
+def clone_workload(local: Workload, *, origin: str) -> Json:
+    """Return the Workload to create on a worker (M-105).
+
+    Name, namespace, labels, annotations and spec; never owners, finalizers or status.
+    """
+    metadata = local.metadata
+    labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
+    labels[names.MULTIKUEUE_ORIGIN] = origin
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": labels,
+            "annotations": {
+                **metadata.annotations,
+                names.DISPATCH_EPOCH: epoch_of(local),
+                names.DISPATCH_DIGEST: digest_of(local),
+            },
+        },
+        "spec": _spec(local),
+    }
+
+
+def stamp_job(job: Json, local: Workload) -> Json:
+    """Mark a remote job with the reservation that it is made for."""
+    metadata = job["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), names.DISPATCH_EPOCH: epoch_of(local)}
+    return {**job, "metadata": {**metadata, "annotations": annotations}}
+
+
+def epoch_of(local: Workload) -> str:
+    """Name the reservation that a Workload holds: when it got it. Empty without one.
+
+    An eviction that is under way does not change it; the next reservation does.
+    """
+    reserved = find_condition(local.status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    if reserved is None or reserved.status != "True":
+        return ""
+    return reserved.last_transition_time
+
+
+def digest_of(local: Workload) -> str:
+    """Digest of what a copy must have in common with the Workload.
+
+    Compared with what the copy was made from, not with its spec: the worker's API server fills in
+    defaults and drops fields that it does not know.
+    """
+    return _digest(local.spec.queue_name, encode_pod_sets(local.spec.pod_sets))
+
+
+def encode_pod_sets(pod_sets: tuple[PodSet, ...]) -> bytes:
+    """Return the pod sets as canonical JSON."""
+    return msgspec.json.encode(pod_sets, order="deterministic")
+
+
+@lru_cache(maxsize=4096)
+def _digest(queue: str, pod_sets: bytes) -> str:
+    text = queue.encode() + b"\0" + pod_sets
+    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
+
+
+def _spec(local: Workload) -> Json:
+    spec = encode(local.spec)
+    # The manager's own gates are its own business (M-184).
+    spec.pop("preemptionGates", None)
+    spec["podSets"] = [_pod_set(pod_set) for pod_set in local.spec.pod_sets]
+    return spec
+
+
+def _pod_set(pod_set: PodSet) -> Json:
+    """Encode with the fields that a list entry must have, defaults or not."""
+    return {
+        **encode(pod_set),
+        "name": pod_set.name,
+        "count": pod_set.count,
+        "template": pod_set.template,
+    }

@@ -1,0 +1,190 @@
+"""MultiKueueClusters: each gets a connection made from its kubeconfig, and an Active condition.
+
+Parity: M-10 to M-14, M-30 to M-36, M-41, M-42, M-222.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set_condition
+from multiqueue.api.config.gates import Gate
+from multiqueue.api.serde import decode, encode
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.multikueue.connection import ConnectionStatus, first_lost_at
+from multiqueue.multikueue.credentials import (
+    PATH_PREFIX,
+    Refusal,
+    SafeKubeconfig,
+    check_kubeconfig,
+    read_file,
+    read_secret,
+)
+from multiqueue.multikueue.fleet import Fleet, FleetListener
+
+SECRET, PATH = "Secret", "Path"
+CONCURRENCY = 8
+FILE_SECONDS = 5.0
+"""How often a kubeconfig file is read again: files of mounted Secrets are replaced by renaming
+directories, which few file systems tell of."""
+RETIRED_SECONDS = 5.0
+"""How often a worker without MultiKueueCluster is looked at, until nothing of ours is there."""
+
+
+class ClusterReconciler:
+    """Keeps connections and conditions in step with the MultiKueueClusters.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        path_prefix: Where kubeconfig files may be.
+    """
+
+    name = "multikueue-clusters"
+
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, *, path_prefix: Path = PATH_PREFIX
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._path_prefix = path_prefix
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY
+        )
+        context.informers.multikueue_clusters.add_handler(self._on_cluster)
+        context.informers.secrets.add_handler(self._on_secret)
+        fleet.add_listener(
+            FleetListener(
+                on_remote=lambda _: None,
+                on_connection=self._reconciler.queue.add,
+                on_room=lambda: None,
+            )
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        informers: tuple[Informer[Any], ...] = (
+            self._context.informers.multikueue_clusters,
+            self._context.informers.secrets,
+        )
+        for informer in informers:
+            await informer.settled.wait()
+        await self._reconciler.run()
+
+    async def reconcile(self, name: str) -> Result:
+        """Bring one connection and its condition to where they should be."""
+        cluster = self._context.informers.multikueue_clusters.store.get(name)
+        metrics = self._context.metrics.worker_connected
+        if cluster is None or cluster.metadata.deletion_timestamp:
+            timeout = self._context.config.multi_kueue.worker_lost_timeout
+            if self._fleet.retire(name, give_up_after=timeout):
+                metrics.forget("cluster", name)
+                return DONE
+            return Result(requeue_after=RETIRED_SECONDS)
+        source = await self._load(cluster)
+        connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
+        connection.configure(source)
+        metrics.child(name).set(connection.session is not None)
+        status = connection.status
+        if isinstance(source, Refusal):
+            status = ConnectionStatus(active=False, reason=source.reason, message=source.message)
+        if status is not None:
+            await self._write(cluster, status)
+        kubeconfig = cluster.spec.cluster_source.kube_config
+        is_file = kubeconfig is not None and kubeconfig.location_type == PATH
+        return Result(requeue_after=FILE_SECONDS) if is_file else DONE
+
+    def _first_lost_at(self, cluster: api.MultiKueueCluster) -> datetime:
+        condition = find_condition(cluster.status.conditions, ACTIVE)
+        is_false = condition is not None and condition.status == "False"
+        return first_lost_at(
+            condition.transitioned_at if condition is not None and is_false else None,
+            now=self._context.clock.now(),
+            timeout=self._context.config.multi_kueue.worker_lost_timeout,
+        )
+
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+        """Read and check the kubeconfig."""
+        source, gates = cluster.spec.cluster_source, self._context.config.gates
+        if source.kube_config is None:
+            reason = ClusterReason.BAD_CLUSTER_PROFILE
+            words = "ClusterProfiles are not supported yet; use spec.clusterSource.kubeConfig"
+            if not gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
+                reason = ClusterReason.CLUSTER_PROFILE_FEATURE_DISABLED
+                words = (
+                    "spec.clusterSource.clusterProfileRef needs the gate MultiKueueClusterProfile"
+                )
+            return Refusal(reason=reason, message=words)
+        location = source.kube_config.location
+        if source.kube_config.location_type == PATH:
+            data = await asyncio.to_thread(read_file, location, self._path_prefix)
+        else:
+            namespace = self._context.config.namespace
+            secret = self._context.informers.secrets.store.get(f"{namespace}/{location}")
+            data = read_secret(secret, location, namespace)
+        if isinstance(data, Refusal):
+            return data
+        return check_kubeconfig(data, self._context.clock.now())
+
+    async def _write(self, cluster: api.MultiKueueCluster, status: ConnectionStatus) -> None:
+        conditions = set_condition(
+            cluster.status.conditions,
+            type_=ACTIVE,
+            status=status.active,
+            reason=status.reason,
+            message=status.message,
+            now=self._context.clock.now(),
+            observed_generation=cluster.metadata.generation,
+        )
+        if conditions == cluster.status.conditions:
+            return
+        patch = {
+            "metadata": {"resourceVersion": cluster.metadata.resource_version},
+            "status": {"conditions": [encode(condition) for condition in conditions]},
+        }
+        try:
+            written = await self._context.client.patch(
+                MULTIKUEUE_CLUSTERS,
+                cluster.metadata.name,
+                patch,
+                subresource="status",
+                decode=partial(decode, api.MultiKueueCluster),
+            )
+        except NotFound:
+            return
+        self._context.informers.multikueue_clusters.observe(written)
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        cluster = new or old
+        assert cluster is not None
+        if old is not None and new is not None and _only_status_differs(old, new):
+            return
+        self._reconciler.queue.add(cluster.metadata.name)
+
+    def _on_secret(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        secret = new or old
+        assert secret is not None
+        name = secret["metadata"]["name"]
+        for cluster in self._context.informers.multikueue_clusters.store.list():
+            source = cluster.spec.cluster_source.kube_config
+            if source is not None and (source.location_type, source.location) == (SECRET, name):
+                self._reconciler.queue.add(cluster.metadata.name)
+
+
+def _only_status_differs(old: api.MultiKueueCluster, new: api.MultiKueueCluster) -> bool:
+    return (
+        old.spec == new.spec
+        and old.metadata.uid == new.metadata.uid
+        and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp
+    )

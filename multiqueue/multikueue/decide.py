@@ -1,0 +1,74 @@
+"""From the view of one Workload to the plan for it: sweeps first, then the first rule that answers.
+
+Sweeps name objects that must go whatever happens next; they are removed side by side, cluster by
+cluster, so that a cluster that cannot be cleaned holds nothing else up. The rules then see those
+objects as on their way out: they never win, but a job among them may still run until it is gone.
+
+Rules (order is normative, M-80 to M-95):
+
+| rule | answers when |
+|---|---|
+| ignore | the Workload is none of ours |
+| delete | it is gone, or going |
+| clean_up | it finished, or has no quota |
+| finish | a copy finished |
+| evict | it was evicted here: its job is stopped before the quota goes |
+| reject | its job cannot be dispatched |
+| follow | a cluster holds the latch |
+| choose | a copy is admitted |
+| forget | the check is Ready and nothing runs |
+| nominate | everything else: offer it |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.multikueue.group import NOTHING, GroupConfig, GroupPlan, GroupView, Removal
+from multiqueue.multikueue.rules.choose import choose
+from multiqueue.multikueue.rules.clean_up import clean_up
+from multiqueue.multikueue.rules.delete import delete
+from multiqueue.multikueue.rules.evict import evict
+from multiqueue.multikueue.rules.finish import finish
+from multiqueue.multikueue.rules.follow import follow
+from multiqueue.multikueue.rules.forget import forget
+from multiqueue.multikueue.rules.ignore import ignore
+from multiqueue.multikueue.rules.nominate import nominate
+from multiqueue.multikueue.rules.reject import reject
+from multiqueue.multikueue.rules.sweep import sweep
+
+Rule = Callable[[GroupView, GroupConfig, datetime], GroupPlan | None]
+
+RULES: tuple[Rule, ...] = (
+    ignore,  # first: nobody's Workload is touched
+    delete,
+    clean_up,  # before finish: what finished is cleaned up, not finished again
+    finish,  # before evict: a result that is there is not thrown away for an eviction
+    evict,  # before follow: the eviction has cleared the latch, but a job may still run
+    reject,
+    follow,  # before choose: the latch decides, however old another copy's admission is
+    choose,
+    forget,
+    nominate,
+)
+
+
+def decide(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan:
+    """Return what to do about one Workload now.
+
+    The same view, configuration and time give the same plan. Cost: clusters times rules.
+    """
+    removals = sweep(view)
+    seen = view.condemn(removals)
+    for rule in RULES:
+        plan = rule(seen, config, now)
+        if plan is not None:
+            return replace(plan, rule=rule.__name__, removals=_merge(removals, plan.removals))
+    return replace(NOTHING, removals=removals)
+
+
+def _merge(swept: tuple[Removal, ...], wanted: tuple[Removal, ...]) -> tuple[Removal, ...]:
+    named = {removal.cluster for removal in swept}
+    return (*swept, *(removal for removal in wanted if removal.cluster not in named))

@@ -1,0 +1,219 @@
+"""Applies a plan: removals first, then the steps in order, copies side by side at the end.
+
+Every step may be repeated; one that cannot be done now ends the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Finished
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.multikueue import group
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.group import GroupPlan
+from multiqueue.multikueue.local import LocalWriter, Outdated
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation
+from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
+from multiqueue.multikueue.remote_steps import LATE, RemoteSteps
+
+Json = dict[str, Any]
+LocalStep = group.Nominate | group.SetCheck | group.Explain | group.FinishLocal
+
+DEFERRED_SECONDS = 2.0
+"""When a status that the local job could not take yet is brought again (M-140)."""
+
+log = structlog.get_logger("multiqueue.multikueue")
+
+
+class Executor:
+    """Applies plans.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        wake: Called with the key of a Workload whose work on a worker ended late.
+    """
+
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, *, wake: Callable[[str], None]
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._local = LocalWriter(context)
+        self._remote = RemoteSteps(context, fleet, wake=wake)
+
+    async def apply(self, plan: GroupPlan, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Do what a plan says.
+
+        Raises:
+            KubeError: the manager's own API server failed.
+        """
+        outcomes = [await self._remote.remove(plan.removals, seen.view.key)]
+        creations = [s.cluster for s in plan.steps if isinstance(s, group.CreateWorkload)]
+        try:
+            for step in plan.steps:
+                if not isinstance(step, group.CreateWorkload):
+                    outcomes.append(await self._apply(step, seen, memory))
+                    if not outcomes[-1].goes_on:
+                        return _join(outcomes)
+        except Outdated as reason:
+            log.debug("plan is outdated", workload=seen.view.key, reason=str(reason))
+            return AGAIN
+        except NotFound:
+            return WAITING
+        if creations:
+            outcomes.append(await self._remote.create_workloads(creations, seen, memory))
+        return _join(outcomes)
+
+    async def _apply(self, step: group.Step, seen: Observation, memory: GroupMemory) -> Outcome:
+        match step:
+            case group.SyncJob(cluster=cluster):
+                if self._find_remote_job(cluster, seen) is None:
+                    return await self._remote.create_job(cluster, seen, memory)
+                return await self._mirror(cluster, seen)
+            case group.MirrorStatus(cluster=cluster):
+                return await self._mirror(cluster, seen)
+            case group.FinishJob():
+                return await self._finish_job(step, seen)
+            case group.StopLocalJob():
+                return await self._stop_local_job(step, seen)
+            case group.Nominate() | group.SetCheck() | group.Explain() | group.FinishLocal():
+                return await self._write(step, seen)
+        return await self._apply_remote(step, seen, memory)
+
+    async def _apply_remote(
+        self,
+        step: group.CreateWorkload
+        | group.UpdatePriority
+        | group.DeactivateCopy
+        | group.ConfirmCopyGone
+        | group.ConfirmJobGone,
+        seen: Observation,
+        memory: GroupMemory,
+    ) -> Outcome:
+        remote = self._remote
+        match step:
+            case group.CreateWorkload(cluster=cluster):
+                return await remote.create_workloads([cluster], seen, memory)
+            case group.UpdatePriority(cluster=cluster):
+                return await remote.update_priority(cluster, seen, memory)
+            case group.DeactivateCopy(cluster=cluster):
+                return await remote.deactivate(cluster, seen, memory)
+            case group.ConfirmCopyGone(cluster=cluster):
+                return await remote.confirm_copy_gone(cluster, seen, memory)
+            case group.ConfirmJobGone(cluster=cluster):
+                return await remote.confirm_job_gone(cluster, seen, memory)
+
+    # ------------------------------------------------------------ the Workload
+
+    async def _write(self, step: LocalStep, seen: Observation) -> Outcome:
+        workload, local = seen.workload, seen.view.local
+        if workload is None or local is None:
+            return WAITING
+        if isinstance(step, group.FinishLocal):
+            await self._local.finish(workload, step)
+            return AGAIN
+        if local.check is None:
+            return WAITING
+        match step:
+            case group.Nominate():
+                await self._local.nominate(workload, local.check.name, step)
+            case group.Explain():
+                if local.is_pending and local.check.message != step.message:
+                    await self._local.explain(workload, local.check.name, step.message)
+            case group.SetCheck():
+                await self._set_check(step, workload, local.check, seen)
+        return DONE
+
+    async def _set_check(
+        self, step: group.SetCheck, workload: api.Workload, check: group.Check, seen: Observation
+    ) -> None:
+        copy = None
+        session = self._fleet.find_session(step.cluster) if step.cluster is not None else None
+        if session is not None:
+            copy = session.informers.workloads.store.get(seen.view.key)
+        await self._local.set_check(workload, check.name, step, copy)
+        log.info(
+            "check changed",
+            workload=seen.view.key,
+            state=str(step.state),
+            worker=step.cluster,
+            reason=step.message,
+        )
+        if step.state is CheckState.READY and step.cluster is not None:
+            admission = workload.status.admission
+            queue = admission.cluster_queue if admission is not None else ""
+            metrics = self._context.metrics
+            metrics.multikueue_workloads_admitted_total.child(queue, step.cluster).inc()
+
+    # ------------------------------------------------------------ the local job
+
+    async def _mirror(self, cluster: str, seen: Observation) -> Outcome:
+        remote = self._find_remote_job(cluster, seen)
+        if remote is None or seen.job is None or seen.adapter is None:
+            return DONE
+        sync = seen.adapter.status_patch(seen.job, remote)
+        if sync.patch is not None:
+            await self._local.patch_job_status(seen.adapter, seen.job, sync.patch)
+        return Outcome(after=DEFERRED_SECONDS) if sync.deferred else DONE
+
+    async def _finish_job(self, step: group.FinishJob, seen: Observation) -> Outcome:
+        """Bring back the last status; where it is lost, one that says how the Workload ended."""
+        if seen.adapter is None or seen.job is None:
+            return DONE
+        remote: object = self._find_remote_job(step.cluster, seen)
+        if not isinstance(remote, dict) or not self._has_ended(remote, seen):
+            # The news of the copy may be faster than those of the job.
+            remote = await self._remote.read_job(step.cluster, seen)
+            if isinstance(remote, KubeError):
+                return stuck(DEFERRED_SECONDS)
+            if remote is LATE:
+                return WAITING
+        if isinstance(remote, dict) and self._has_ended(remote, seen):
+            patch = seen.adapter.status_patch(seen.job, remote).patch
+        else:
+            end = Finished(success=step.finish.success, message=step.finish.message)
+            patch = seen.adapter.final_patch(seen.job, end, self._context.clock.now())
+        if patch is not None:
+            await self._local.patch_job_status(seen.adapter, seen.job, patch)
+        return DONE
+
+    async def _stop_local_job(self, step: group.StopLocalJob, seen: Observation) -> Outcome:
+        if seen.adapter is None or seen.job is None:
+            return DONE
+        patch = seen.adapter.stopped_patch(seen.job)
+        if patch is not None:
+            await self._local.patch_job_status(seen.adapter, seen.job, patch)
+            log.info("nothing runs any more", workload=seen.view.key, reason=step.why)
+        return DONE
+
+    def _has_ended(self, remote: Json, seen: Observation) -> bool:
+        if seen.adapter is None:
+            return False
+        kind = GroupVersionKind.of_resource(seen.adapter.resource)
+        integration = self._context.integrations.find_by_gvk(kind)
+        return integration is not None and integration.finished(remote) is not None
+
+    def _find_remote_job(self, cluster: str, seen: Observation) -> Json | None:
+        session = self._fleet.find_session(cluster)
+        if session is None:
+            return None
+        return next((job for _, job in session.find_jobs(seen.view.key)), None)
+
+
+def _join(outcomes: list[Outcome]) -> Outcome:
+    after = [outcome.after for outcome in outcomes if outcome.after is not None]
+    return Outcome(
+        goes_on=all(outcome.goes_on for outcome in outcomes),
+        again=any(outcome.again for outcome in outcomes),
+        after=min(after, default=None),
+    )

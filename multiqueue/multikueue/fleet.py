@@ -1,0 +1,234 @@
+"""All workers of a manager: their connections, what is ours on them, and what changes there.
+
+One task per worker. Nothing here waits for a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.clock import Clock
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
+from multiqueue.multikueue.session import WorkerSession
+from multiqueue.multikueue.worker_state import WorkerState
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetListener:
+    """Who is told of what happens in the fleet; each is called at once and must be quick.
+
+    Attributes:
+        on_remote: Something of ours changed on a worker: key of the Workload.
+        on_connection: A connection came, went, or has something else to say: its name.
+        on_room: The queues of a worker changed.
+    """
+
+    on_remote: Callable[[str], None]
+    on_connection: Callable[[str], None]
+    on_room: Callable[[], None]
+
+
+class Fleet:
+    """The workers.
+
+    Args:
+        adapters: Job kinds that can be dispatched.
+        origin: Label value of what is ours.
+        clock: Tells the time.
+        options: How requests of Workloads are read.
+    """
+
+    name = "multikueue-workers"
+
+    def __init__(
+        self,
+        *,
+        adapters: tuple[MultiKueueAdapter, ...],
+        origin: str,
+        clock: Clock,
+        options: BuildOptions,
+    ) -> None:
+        self.adapters = adapters
+        self.origin = origin
+        self._clock = clock
+        self._options = options
+        self._connections: dict[str, WorkerConnection] = {}
+        self._states: dict[str, WorkerState] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._listeners: list[FleetListener] = []
+        self._unknown_since: dict[str, datetime] = {}
+
+    # ------------------------------------------------------------ who there is
+
+    def add_listener(self, listener: FleetListener) -> None:
+        """Tell somebody of changes."""
+        self._listeners.append(listener)
+
+    def find(self, name: str) -> WorkerConnection | None:
+        """Return the connection of that name."""
+        return self._connections.get(name)
+
+    def find_session(self, name: str) -> WorkerSession | None:
+        """Return what a worker is reached with, while it is connected."""
+        connection = self._connections.get(name)
+        return connection.session if connection is not None else None
+
+    def find_state(self, name: str) -> WorkerState | None:
+        """Return the queues of a connected worker."""
+        return self._states.get(name)
+
+    @property
+    def connections(self) -> tuple[WorkerConnection, ...]:
+        """All connections, by name."""
+        return tuple(self._connections[name] for name in sorted(self._connections))
+
+    @property
+    def unseen(self) -> frozenset[str]:
+        """Workers that this process has not been connected to yet."""
+        return frozenset(c.name for c in self._connections.values() if not c.seen)
+
+    def lost_at(self, name: str) -> datetime | None:
+        """Since when a worker is out of reach; None while it is not.
+
+        For a name without a connection: since it was first asked for.
+        """
+        connection = self._connections.get(name)
+        if connection is not None:
+            return connection.lost_at
+        return self._unknown_since.setdefault(name, self._clock.now())
+
+    def find_holders(self, key: str) -> Iterator[str]:
+        """Yield the connected workers that have something of ours for a Workload."""
+        for name, connection in self._connections.items():
+            session = connection.session
+            if session is None:
+                continue
+            if key in session.informers.workloads.store or next(session.find_jobs(key), None):
+                yield name
+
+    # ------------------------------------------------------------ changes
+
+    def ensure(self, name: str, *, lost_at: datetime | None) -> WorkerConnection:
+        """Return the connection of that name, made if there is none."""
+        connection = self._connections.get(name)
+        if connection is None:
+            connection = WorkerConnection(
+                name,
+                adapters=self.adapters,
+                origin=self.origin,
+                clock=self._clock,
+                listener=self,
+                lost_at=lost_at,
+            )
+            self._connections[name] = connection
+            self._unknown_since.pop(name, None)
+            self._start(connection)
+        connection.retired = False
+        return connection
+
+    def retire(self, name: str, *, give_up_after: timedelta) -> bool:
+        """Let a connection go, once nothing of ours is on its worker; whether it is gone.
+
+        Its kubeconfig is kept in memory until then: what runs there is followed to its end, unless
+        the worker stays out of reach for so long.
+        """
+        connection = self._connections.get(name)
+        if connection is None:
+            return True
+        connection.retired = True
+        session = connection.session
+        if session is not None and not session.is_empty:
+            return False
+        if session is None and connection.seen and connection.state is not ConnectionState.REFUSED:
+            lost_at = connection.lost_at
+            if lost_at is None or self._clock.now() - lost_at < give_up_after:
+                return False
+        self._stop(name)
+        return True
+
+    def _stop(self, name: str) -> None:
+        connection = self._connections.pop(name)
+        self._states.pop(name, None)
+        task = self._running.pop(name, None)
+        if task is not None:
+            task.cancel()
+        if connection.lost_at is not None:
+            self._unknown_since[name] = connection.lost_at
+        self._tell_connection(name)
+
+    # ------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Keep all workers connected until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                for connection in self._connections.values():
+                    self._start(connection)
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._tasks = None
+            self._running.clear()
+
+    def _start(self, connection: WorkerConnection) -> None:
+        if self._tasks is not None:
+            task = self._tasks.create_task(connection.run(), name=f"worker {connection.name}")
+            self._running[connection.name] = task
+
+    # ------------------------------------------------------------ what connections say
+
+    def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
+        """Follow what is ours on a worker that is about to be listed."""
+        session.informers.workloads.add_handler(self._on_workload)
+        for adapter in self.adapters:
+            informer = session.informers.jobs[adapter.gvk]
+            informer.add_handler(partial(self._on_job, adapter))
+            informer.add_listener(lambda _: self._tell_connection(connection.name))
+        self._states[connection.name] = WorkerState(
+            session.informers,
+            on_change=self._tell_room,
+            monotonic=asyncio.get_running_loop().time,
+            options=self._options,
+        )
+
+    def state_changed(self, connection: WorkerConnection) -> None:
+        """Pass on that a connection changed."""
+        if connection.session is None:
+            self._states.pop(connection.name, None)
+        self._tell_connection(connection.name)
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        self._tell_remote(workload.metadata.key)
+
+    def _on_job(self, adapter: MultiKueueAdapter, old: Json | None, new: Json | None) -> None:
+        job = new or old
+        assert job is not None
+        name = adapter.workload_name(job)
+        if name is not None:
+            self._tell_remote(key_of(job["metadata"].get("namespace", ""), name))
+
+    def _tell_remote(self, key: str) -> None:
+        for listener in self._listeners:
+            listener.on_remote(key)
+
+    def _tell_connection(self, name: str) -> None:
+        for listener in self._listeners:
+            listener.on_connection(name)
+
+    def _tell_room(self) -> None:
+        for listener in self._listeners:
+            listener.on_room()

@@ -1,0 +1,417 @@
+"""One Workload here and its copies there, as values: what rules decide on, and what they answer.
+
+`observe` builds a `GroupView` from the informers, `decide` turns it into a `GroupPlan`, `execute`
+applies that. Pure: no clock, no I/O; whatever a rule needs to know is in the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.plugins import Nomination
+
+# ---------------------------------------------------------------- what is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What the rules are told by the configuration.
+
+    Attributes:
+        worker_lost_timeout: How long a worker that runs a Workload may be out of reach before the
+            Workload is taken away from it (M-91).
+    """
+
+    worker_lost_timeout: timedelta = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priority:
+    """Where a Workload's priority comes from, and what it is."""
+
+    value: int | None = None
+    kind: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """How a Workload or a job ended."""
+
+    success: bool
+    reason: str
+    message: str = ""
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalJob:
+    """The user's job on the manager.
+
+    Attributes:
+        refusal: Why MultiKueue may not run it (M-81, M-82); empty when it may.
+        active: Whether its status, which is what was last brought back, says that pods run.
+        finished: Whether its status says that it ended.
+    """
+
+    refusal: str = ""
+    active: bool = False
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The MultiKueue check of a Workload."""
+
+    name: str
+    state: CheckState = CheckState.PENDING
+    message: str = ""
+    retry_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWorkload:
+    """The Workload on the manager.
+
+    Attributes:
+        uid: Its identity.
+        deleting: It has a deletion timestamp.
+        finished: It ended.
+        has_quota: Quota is reserved.
+        epoch: Names the reservation; every copy and every remote job carries the one that it was
+            made for. It stays the same while an eviction is under way. "" without quota.
+        digest: Digest of the spec that copies must have.
+        evicted_at: When the eviction in force began; None without one.
+        was_evicted: It was evicted at least once.
+        cluster_name: The cluster that runs it: the latch.
+        nominated: Clusters that it is offered to.
+        check: Its MultiKueue check; None when its ClusterQueue has none (any more).
+        other_checks_ready: Whether all the other checks let it go (M-100).
+        priority: Its priority.
+        job: Its job; None while it is not known.
+    """
+
+    uid: str = ""
+    deleting: bool = False
+    finished: bool = False
+    has_quota: bool = False
+    epoch: str = ""
+    digest: str = ""
+    evicted_at: datetime | None = None
+    was_evicted: bool = False
+    cluster_name: str | None = None
+    nominated: tuple[str, ...] = ()
+    check: Check | None = None
+    other_checks_ready: bool = True
+    priority: Priority = Priority()
+    job: LocalJob | None = None
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether MultiKueue has a say in it: by its check, or because a cluster runs it."""
+        return self.check is not None or self.cluster_name is not None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the check waits for a cluster."""
+        return self.check is not None and self.check.state == CheckState.PENDING
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the check let it go."""
+        return self.check is not None and self.check.state == CheckState.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteWorkload:
+    """Our copy of the Workload on one cluster. Copies of others are never seen here."""
+
+    uid: str = ""
+    epoch: str = ""
+    digest: str = ""
+    deleting: bool = False
+    quota_reserved: bool = False
+    admitted_at: datetime | None = None
+    evicted_at: datetime | None = None
+    evicted_why: str = ""
+    finished: Finish | None = None
+    deactivating: bool = False
+    priority: Priority = Priority()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteJob:
+    """Our job on one cluster. Jobs of others are never seen here."""
+
+    uid: str = ""
+    epoch: str = ""
+    deleting: bool = False
+    finished: Finish | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """One cluster, as far as this Workload is concerned.
+
+    Attributes:
+        name: Name of the MultiKueueCluster.
+        configured: The check's MultiKueueConfig lists it, and it exists.
+        reachable: What we know of it is true now.
+        lost_at: Since when it is not reachable.
+        workload: Our copy there; None: absent, or not reachable.
+        job: Our job there; None: absent, unknown, or not reachable.
+        job_known: Whether ``job`` can be believed.
+        may_run_unseen: It is not reachable and could hold a job of ours for this Workload.
+        refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
+            to somebody else, ... Empty when nothing speaks against it.
+        condemned: Its objects are being removed, and why; set by `decide` itself.
+    """
+
+    name: str
+    configured: bool = True
+    reachable: bool = True
+    lost_at: datetime | None = None
+    workload: RemoteWorkload | None = None
+    job: RemoteJob | None = None
+    job_known: bool = True
+    may_run_unseen: bool = False
+    refusal: str = ""
+    condemned: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing of ours that we could see."""
+        return self.workload is None and self.job is None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether a job of ours could run there."""
+        return self.job is not None or self.may_run_unseen
+
+    @property
+    def copy(self) -> RemoteWorkload | None:
+        """The copy that counts: there, reachable, and not on its way out."""
+        if not self.reachable or self.condemned or self.workload is None or self.workload.deleting:
+            return None
+        return self.workload
+
+    @property
+    def admitted_at(self) -> datetime | None:
+        """Since when the copy that counts is admitted."""
+        copy = self.copy
+        return copy.admitted_at if copy is not None and copy.finished is None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """Everything about one Workload.
+
+    Attributes:
+        key: ``namespace/name``, the same everywhere.
+        local: None: it is gone.
+        clusters: Sorted by name: the configured ones, and all that hold something of ours.
+        last_cluster: The cluster that last held the latch, as long as this process remembers;
+            an eviction clears ``cluster_name`` before the job has stopped.
+        ask_due: Whether the dispatcher is to be asked (again).
+        nomination: Its answer, once it was asked.
+        problem: Why it gave none.
+        ask_again_at: When it is to be asked again, if nothing happens before.
+    """
+
+    key: str
+    local: LocalWorkload | None = None
+    clusters: tuple[ClusterState, ...] = ()
+    last_cluster: str | None = None
+    ask_due: bool = True
+    nomination: Nomination | None = None
+    problem: str = ""
+    ask_again_at: datetime | None = None
+
+    def find_cluster(self, name: str | None) -> ClusterState | None:
+        """Return the cluster of that name."""
+        return next((cluster for cluster in self.clusters if cluster.name == name), None)
+
+    @property
+    def reachable(self) -> Iterator[ClusterState]:
+        """The clusters that can be seen and changed now."""
+        return (cluster for cluster in self.clusters if cluster.reachable)
+
+    def condemn(self, removals: tuple[Removal, ...]) -> GroupView:
+        """Return the view as the rules shall see it while objects are being removed."""
+        if not removals:
+            return self
+        why = {removal.cluster: removal.why for removal in removals}
+        return replace(
+            self,
+            clusters=tuple(
+                replace(cluster, condemned=why[cluster.name]) if cluster.name in why else cluster
+                for cluster in self.clusters
+            ),
+        )
+
+
+# ---------------------------------------------------------------- what to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """Delete what we have on a cluster: the job first, then the copy (M-135)."""
+
+    cluster: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateWorkload:
+    """Mirror the Workload to a cluster (M-105), unless its job name is taken there."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdatePriority:
+    """Bring the priority of a copy up to date (M-89)."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncJob:
+    """Create the remote job where it is absent, else bring its status back (M-132, M-133)."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorStatus:
+    """Bring the status of the remote job back; never create it."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishJob:
+    """Bring the final status of the remote job back; make one where the job is gone already."""
+
+    cluster: str
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeactivateCopy:
+    """Ask the worker to stop the job (M-92): DeactivationTarget on the copy."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmCopyGone:
+    """Read the copy past the informer; if it is there after all, stop here and look again."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfirmJobGone:
+    """Read the remote job past the informer; if it is there after all, stop and look again."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nominate:
+    """Record where the Workload is offered, before anything is created there."""
+
+    clusters: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCheck:
+    """Set the state of the check; with `CheckState.READY` also the latch.
+
+    Attributes:
+        state: The new state.
+        message: For people.
+        cluster: With Ready: the cluster that won.
+        warning: Whether the event about it is a Warning.
+        requeue_after: With Retry: how long the Workload shall wait before it queues again.
+    """
+
+    state: CheckState
+    message: str
+    cluster: str | None = None
+    warning: bool = False
+    requeue_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain:
+    """Say on the check why it is still Pending."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishLocal:
+    """Mark the Workload Finished the way its copy did."""
+
+    finish: Finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopLocalJob:
+    """Say in the local job's status that nothing runs: nobody else will any more (M-175)."""
+
+    why: str
+
+
+Step = (
+    CreateWorkload
+    | UpdatePriority
+    | SyncJob
+    | MirrorStatus
+    | FinishJob
+    | DeactivateCopy
+    | ConfirmCopyGone
+    | ConfirmJobGone
+    | Nominate
+    | SetCheck
+    | Explain
+    | FinishLocal
+    | StopLocalJob
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """What to do now.
+
+    Attributes:
+        rule: Name of the rule that decided.
+        removals: Done side by side, each by its own cluster.
+        steps: Done in order, after every cluster has had a moment for its removal; one that cannot
+            be done ends the plan, and what it changed will call for the next decision.
+        ask: Ask the dispatcher, then decide again with its answer.
+        wait: Look again after this time, if nothing happens before.
+        why: What is being waited for, in words.
+    """
+
+    rule: str = ""
+    removals: tuple[Removal, ...] = ()
+    steps: tuple[Step, ...] = ()
+    ask: bool = False
+    wait: timedelta | None = None
+    why: str = ""
+
+
+NOTHING = GroupPlan()
+"""Nothing to do until something changes."""
+
+
+def grace_left(cluster: ClusterState, config: GroupConfig, now: datetime) -> timedelta:
+    """How long a cluster that is out of reach may still come back; zero or less: given up."""
+    return (cluster.lost_at or now) + config.worker_lost_timeout - now

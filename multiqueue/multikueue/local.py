@@ -1,0 +1,198 @@
+"""What we write on the manager: the Workload's status, and the status of its job.
+
+Each change is decided on the newest state: one that does not fit it any more raises `Outdated` and
+nothing is written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.v1beta2 import WorkloadStatus
+from multiqueue.api.workload_checks import find_check, set_check_state
+from multiqueue.api.workload_state import (
+    DELAYED_PENDING,
+    DELAYED_READY,
+    finish,
+    has_quota,
+    is_evicted,
+    is_finished,
+    sync_admitted,
+)
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.events import build_reference
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.group import FinishLocal, Nominate, SetCheck
+
+EVENT_REASON = "MultiKueue"
+TopologyOf = dict[str, Any]
+
+
+class Outdated(Exception):  # noqa: N818 - a fact: look again
+    """The Workload is not what the decision was about."""
+
+
+class LocalWriter:
+    """Writes on the manager for MultiKueue."""
+
+    def __init__(self, context: ManagerContext) -> None:
+        self._context = context
+
+    async def set_check(
+        self, workload: api.Workload, check: str, step: SetCheck, copy: api.Workload | None
+    ) -> api.Workload:
+        """Set the check; with Ready also the latch, and Admitted in the same write.
+
+        Raises:
+            Outdated: it changed meanwhile.
+        """
+        now = self._context.clock.now()
+
+        def change(newest: api.Workload) -> WorkloadStatus:
+            status = _expect(newest, workload, check)
+            if step.cluster is not None and is_evicted(status):
+                raise Outdated("it was evicted meanwhile")
+            if step.cluster is not None and status.cluster_name not in {None, step.cluster}:
+                raise Outdated(f'cluster "{status.cluster_name}" holds the latch')
+            seconds = step.requeue_after
+            status = set_check_state(
+                status,
+                check,
+                step.state,
+                message=step.message,
+                now=now,
+                requeue_after_seconds=int(seconds.total_seconds()) if seconds else None,
+            )
+            if step.state is CheckState.READY:
+                status = msgspec.structs.replace(
+                    status, cluster_name=step.cluster, nominated_cluster_names=()
+                )
+                status = _with_topology(status, copy)
+                status = sync_admitted(status, now=now, generation=newest.metadata.generation)
+            return status
+
+        written = await self._context.writer.update_status(workload.metadata.key, change)
+        self._event(written, step.message, warning=step.warning)
+        return written
+
+    async def nominate(self, workload: api.Workload, check: str, step: Nominate) -> None:
+        """Record where the Workload is offered, and say so on the check.
+
+        Raises:
+            Outdated: it changed meanwhile.
+        """
+        now = self._context.clock.now()
+
+        def change(newest: api.Workload) -> WorkloadStatus:
+            status = _expect(newest, workload, check)
+            if status.cluster_name is not None or is_evicted(status):
+                raise Outdated("it is not waiting for a cluster any more")
+            status = msgspec.structs.replace(status, nominated_cluster_names=step.clusters)
+            return set_check_state(status, check, CheckState.PENDING, message=step.message, now=now)
+
+        await self._context.writer.update_status(workload.metadata.key, change)
+
+    async def explain(self, workload: api.Workload, check: str, message: str) -> None:
+        """Say on the check why it is still Pending.
+
+        Raises:
+            Outdated: it changed meanwhile.
+        """
+        now = self._context.clock.now()
+
+        def change(newest: api.Workload) -> WorkloadStatus:
+            status = _expect(newest, workload, check)
+            state = find_check(status, check)
+            if state is None or state.state != CheckState.PENDING:
+                return status
+            return set_check_state(status, check, CheckState.PENDING, message=message, now=now)
+
+        await self._context.writer.update_status(workload.metadata.key, change)
+
+    async def finish(self, workload: api.Workload, step: FinishLocal) -> None:
+        """Finish the Workload the way its copy did.
+
+        Raises:
+            Outdated: it changed meanwhile.
+        """
+        now = self._context.clock.now()
+        end = step.finish
+
+        def change(newest: api.Workload) -> WorkloadStatus:
+            _expect_same(newest, workload)
+            generation = newest.metadata.generation
+            return finish(newest.status, end.reason, end.message, now=now, generation=generation)
+
+        await self._context.writer.update_status(workload.metadata.key, change)
+
+    async def patch_job_status(
+        self, adapter: MultiKueueAdapter, job: Job, patch: dict[str, Any]
+    ) -> None:
+        """Change the status of the local job."""
+        metadata = job["metadata"]
+        uid = metadata.get("uid")
+        changed = await self._context.client.patch(
+            adapter.resource,
+            metadata["name"],
+            {**patch, "metadata": {"uid": uid}} if uid else patch,
+            namespace=metadata.get("namespace"),
+            subresource="status",
+        )
+        kind = GroupVersionKind.of_resource(adapter.resource)
+        integration = self._context.integrations.find_by_gvk(kind)
+        if integration is not None:
+            self._context.informers.jobs[integration.name].observe(
+                {"apiVersion": kind.api_version, "kind": kind.kind, **changed}
+            )
+
+    def _event(self, workload: api.Workload, message: str, *, warning: bool) -> None:
+        metadata = workload.metadata
+        about = {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+        }
+        reference = build_reference({"metadata": about}, WORKLOADS)
+        kind = "Warning" if warning else "Normal"
+        self._context.recorder.event(reference, kind, EVENT_REASON, message)
+
+
+def _expect_same(newest: api.Workload, workload: api.Workload) -> None:
+    if newest.metadata.uid != workload.metadata.uid or newest.metadata.deletion_timestamp:
+        raise Outdated("it is another one, or being deleted")
+
+
+def _expect(newest: api.Workload, workload: api.Workload, check: str) -> WorkloadStatus:
+    """Return the newest status, if it is still what the decision was about."""
+    _expect_same(newest, workload)
+    status = newest.status
+    if is_finished(status) or not has_quota(status) or find_check(status, check) is None:
+        raise Outdated("it finished, or lost its quota or its check")
+    before, after = find_check(workload.status, check), find_check(status, check)
+    if before is None or after is None or before.state != after.state:
+        raise Outdated("its check changed")
+    return status
+
+
+def _with_topology(status: WorkloadStatus, copy: api.Workload | None) -> WorkloadStatus:
+    """Pass on that the worker placed the pods (M-191)."""
+    theirs = copy.status.admission if copy is not None else None
+    if status.admission is None or theirs is None:
+        return status
+    placed = {a.name for a in theirs.pod_set_assignments if a.topology_assignment is not None}
+    assignments = tuple(
+        msgspec.structs.replace(assignment, delayed_topology_request=DELAYED_READY)
+        if assignment.name in placed and assignment.delayed_topology_request == DELAYED_PENDING
+        else assignment
+        for assignment in status.admission.pod_set_assignments
+    )
+    admission = msgspec.structs.replace(status.admission, pod_set_assignments=assignments)
+    return msgspec.structs.replace(status, admission=admission)

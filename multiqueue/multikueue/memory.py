@@ -1,0 +1,101 @@
+"""What a manager remembers about a Workload beyond what the API objects say; lost with the process.
+
+Everything here only makes decisions better informed: a manager that starts empty assumes the worst
+about clusters it has not seen since it started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from multiqueue.multikueue.group import ClusterState, LocalWorkload
+from multiqueue.plugins import Round
+
+MAX_ROUNDS = 20
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """Memory of one Workload, by its uid.
+
+    Attributes:
+        uid: Which incarnation this is about.
+        last_cluster: The cluster that was last seen with the latch; kept while an eviction, which
+            clears the latch, is under way.
+        suspects: Clusters where a job of ours was seen, or may be: its creation was begun, or the
+            cluster was nominated when this process started and has not been seen since. One that
+            is seen without a job is none any more.
+        refusals: Clusters that turned out to be unable to take it: why, and until when that is
+            believed.
+        rounds: Earlier nominations of this reservation.
+        epoch: The reservation that `rounds` and `refusals` are about.
+        asked_at: When the dispatcher was last asked; None: not yet.
+        ask_again_at: When it wants to be asked again.
+        fleet: Version of the fleet, and clusters of the check, that it was asked about.
+    """
+
+    uid: str = ""
+    last_cluster: str | None = None
+    suspects: set[str] = field(default_factory=set)
+    refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    epoch: str = ""
+    asked_at: datetime | None = None
+    ask_again_at: datetime | None = None
+    fleet: tuple[int, tuple[str, ...]] | None = None
+
+    def note(self, local: LocalWorkload | None, unseen: Collection[str]) -> None:
+        """Take in the state of the Workload.
+
+        Args:
+            local: Its state now.
+            unseen: Clusters that this process has not been connected to yet.
+        """
+        if local is None:
+            return
+        if local.cluster_name is not None:
+            self.last_cluster = local.cluster_name
+        elif not local.has_quota:
+            self.last_cluster = None
+        self.suspects.update(name for name in local.nominated if name in unseen)
+        if local.epoch != self.epoch:
+            self.epoch = local.epoch
+            self.rounds, self.asked_at, self.ask_again_at = (), None, None
+            self.refusals.clear()
+
+    def see(self, cluster: ClusterState) -> None:
+        """Take in what a cluster holds now: what is seen there once may run unseen later."""
+        if not cluster.reachable or not cluster.job_known:
+            return
+        if cluster.job is not None:
+            self.suspects.add(cluster.name)
+        else:
+            self.suspects.discard(cluster.name)
+
+    def may_run_unseen(self, name: str, local: LocalWorkload, unseen: Collection[str]) -> bool:
+        """Whether a cluster that cannot be reached could hold a job for the Workload.
+
+        An eviction clears both latch and nominations, and the quota may go as soon as the local
+        job's status says that nothing runs, which may be older than the last start. So after a
+        restart every cluster that has not been seen since is suspect for what was ever evicted.
+        """
+        if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
+            return True
+        return local.was_evicted and name in unseen
+
+    def refuse(self, cluster: str, why: str, until: datetime) -> None:
+        """Remember that a cluster cannot take it; the dispatcher is asked again."""
+        self.refusals[cluster] = (why, until)
+        self.asked_at = None
+
+    def refusal(self, cluster: str, now: datetime) -> str:
+        """Why a cluster cannot take it; empty where nothing is known against it."""
+        why, until = self.refusals.get(cluster, ("", now))
+        return why if now < until else ""
+
+    def add_round(self, at: datetime, clusters: tuple[str, ...]) -> None:
+        """Remember a nomination that differs from the one before."""
+        if not self.rounds or self.rounds[-1].clusters != clusters:
+            self.rounds = (*self.rounds, Round(at=at, clusters=clusters))[-MAX_ROUNDS:]

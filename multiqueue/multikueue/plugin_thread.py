@@ -1,0 +1,79 @@
+"""One daemon thread that runs a plugin's calls, so that a call that never returns blocks nothing.
+
+A Python thread cannot be killed. One that hangs is abandoned: it ends by itself should its call
+ever return, and does not keep the process from exiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_Item = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class PluginThread:
+    """Runs one call at a time."""
+
+    def __init__(self, name: str) -> None:
+        self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread still runs something."""
+        return self._thread.is_alive()
+
+    def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a function in the thread; the future has what it returns or raises."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._items.put((work, future, loop))
+        return future
+
+    def abandon(self) -> None:
+        """Let the thread end when it is idle."""
+        self._items.put(None)
+
+    def _run(self) -> None:
+        while (item := self._items.get()) is not None:
+            work, future, loop = item
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:  # noqa: BLE001 - SystemExit of a plugin is an error too
+                error = raised
+            if not _deliver(loop, future, result, error):
+                return
+
+
+def _deliver(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Any],
+    result: Any,
+    error: BaseException | None,
+) -> bool:
+    def settle() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            words = f"{type(error).__name__}: {error}"
+            future.set_exception(PluginError(words))
+
+    try:
+        loop.call_soon_threadsafe(settle)
+    except RuntimeError:  # the loop is closed: nobody waits any more
+        return False
+    return True
+
+
+class PluginError(Exception):
+    """A plugin's call raised; the text has type and message of what it raised."""

@@ -1,0 +1,289 @@
+"""What we write on a worker: one function per write, each safe to repeat.
+
+Guarantees: nothing without our origin label is ever changed or deleted (M-134, I-3). Deletions name
+the uid that they were decided on, so a newer object of the same name is not hit. What somebody else
+owns under our name is reported as `Foreign`, never taken over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import Reason
+from multiqueue.api.names import MULTIKUEUE_ORIGIN, RESOURCE_IN_USE, split_key
+from multiqueue.api.serde import decode, encode
+from multiqueue.api.workload_state import target_deactivation
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.workload_wire import build_status_patch
+from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.session import WorkerSession
+
+Json = dict[str, Any]
+FOREGROUND = "Foreground"
+"""The job stays visible until its pods are gone: only then may another cluster run it."""
+CONFLICT_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """The cluster cannot take it, and why; not an error of ours."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Something of ours is in the way and is about to go; try again soon."""
+
+    why: str
+
+
+class RemoteWriter:
+    """Writes on one connected worker."""
+
+    def __init__(self, session: WorkerSession, *, origin: str) -> None:
+        self._session = session
+        self._client = session.client
+        self._origin = origin
+
+    # ------------------------------------------------------------ Workloads
+
+    async def create_workload(
+        self, body: Json, adapter: MultiKueueAdapter, job_name: str
+    ) -> api.Workload | Foreign | Busy:
+        """Mirror a Workload, unless the name of its job is taken there.
+
+        Looking first keeps a Workload from holding quota that no job can use (upstream #12404).
+        """
+        metadata = body["metadata"]
+        in_the_way = await self._probe_job(adapter, metadata["namespace"], job_name, metadata)
+        if in_the_way is not None:
+            return in_the_way
+        try:
+            created = await self._client.create(WORKLOADS, body, decode=_decode_workload)
+        except AlreadyExists:
+            return await self._take_known_workload(metadata)
+        except (NotFound, Forbidden, Invalid) as error:
+            return Foreign(f"does not take the workload: {error}")
+        self._session.informers.workloads.observe(created)
+        return created
+
+    async def _take_known_workload(self, metadata: Json) -> api.Workload | Foreign | Busy:
+        name, namespace = metadata["name"], metadata["namespace"]
+        try:
+            found = await self._read_workload(namespace, name)
+        except NotFound:
+            return Busy("the copy was just deleted")
+        if found.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+            return Foreign(f'has a Workload "{namespace}/{name}" that belongs to somebody else')
+        self._session.informers.workloads.observe(found)
+        return found
+
+    async def update_priority(self, key: str, spec: api.WorkloadSpec) -> None:
+        """Bring the priority of a copy up to date (M-89)."""
+        copy = self._session.informers.workloads.store.get(key)
+        if copy is None:
+            return
+        namespace, name = split_key(key)
+        reference = encode(spec.priority_class_ref) if spec.priority_class_ref else None
+        patch = {
+            "metadata": {"resourceVersion": copy.metadata.resource_version},
+            "spec": {"priority": spec.priority, "priorityClassRef": reference},
+        }
+        changed = await self._client.patch(
+            WORKLOADS, name, patch, namespace=namespace, decode=_decode_workload
+        )
+        self._session.informers.workloads.observe(changed)
+
+    async def deactivate(self, key: str, now: datetime) -> None:
+        """Have the worker stop the job: DeactivationTarget on the copy (M-92)."""
+        namespace, name = split_key(key)
+        copy = self._session.informers.workloads.store.get(key)
+        for attempt in range(CONFLICT_ATTEMPTS):
+            if copy is None or attempt:
+                copy = await self._read_workload(namespace, name)
+            if copy.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+                return
+            status = target_deactivation(
+                copy.status,
+                Reason.EVICTED_ON_MANAGER_CLUSTER,
+                "the workload was evicted on its manager cluster",
+                now=now,
+                generation=copy.metadata.generation,
+            )
+            patch = {
+                "metadata": {"resourceVersion": copy.metadata.resource_version},
+                "status": build_status_patch(copy.status, status),
+            }
+            try:
+                changed = await self._client.patch(
+                    WORKLOADS,
+                    name,
+                    patch,
+                    namespace=namespace,
+                    subresource="status",
+                    decode=_decode_workload,
+                )
+            except Conflict:
+                if attempt == CONFLICT_ATTEMPTS - 1:
+                    raise
+            else:
+                self._session.informers.workloads.observe(changed)
+                return
+
+    async def find_workload(self, key: str) -> api.Workload | None:
+        """Read our copy past the informer, which then knows it too; None when it is gone."""
+        namespace, name = split_key(key)
+        try:
+            found = await self._read_workload(namespace, name)
+        except NotFound:
+            return None
+        if found.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+            return None
+        self._session.informers.workloads.observe(found)
+        return found
+
+    # ------------------------------------------------------------ jobs
+
+    async def create_job(
+        self, adapter: MultiKueueAdapter, body: Json, workload_name: str
+    ) -> Json | Foreign | Busy:
+        """Create the remote job, or find that it is there."""
+        metadata = body["metadata"]
+        try:
+            created = await self._client.create(adapter.resource, body)
+        except AlreadyExists:
+            found = await self._read_job(adapter, metadata["namespace"], metadata["name"])
+            if found is None:
+                return Busy("the job was just deleted")
+            return self._judge_job(adapter, found, workload_name) or self._known_job(adapter, found)
+        except (NotFound, Forbidden, Invalid) as error:
+            return Foreign(f"does not take the job: {error}")
+        return self._known_job(adapter, created)
+
+    async def find_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
+        """Read our job past the informer, which then knows it too; None when it is gone."""
+        found = await self._read_job(adapter, namespace, name)
+        if found is None or not self._is_ours(found):
+            return None
+        return self._known_job(adapter, found)
+
+    async def _probe_job(
+        self, adapter: MultiKueueAdapter, namespace: str, name: str, workload: Json
+    ) -> Foreign | Busy | None:
+        found = await self._read_job(adapter, namespace, name)
+        return self._judge_job(adapter, found, workload["name"]) if found is not None else None
+
+    def _judge_job(
+        self, adapter: MultiKueueAdapter, job: Json, workload_name: str
+    ) -> Foreign | Busy | None:
+        """Say why a job there is not the one of this Workload; None when it is."""
+        metadata = job["metadata"]
+        key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+        if not self._is_ours(job):
+            return Foreign(
+                f'has a {adapter.resource.kind} "{key}" that belongs to somebody else; '
+                "delete it there, or submit under another name"
+            )
+        if adapter.workload_name(job) != workload_name:
+            return Busy(f'{adapter.resource.kind} "{key}" of an earlier workload is being deleted')
+        return None
+
+    def _is_ours(self, job: Json) -> bool:
+        labels = job["metadata"].get("labels") or {}
+        return bool(labels.get(MULTIKUEUE_ORIGIN) == self._origin)
+
+    def _known_job(self, adapter: MultiKueueAdapter, job: Json) -> Json:
+        self._session.informers.jobs[adapter.gvk].observe(job)
+        return job
+
+    # ------------------------------------------------------------ removal
+
+    async def remove(self, key: str, adapters: dict[GroupVersionKind, MultiKueueAdapter]) -> None:
+        """Delete our job and our copy, in this order (M-135); what is gone is fine."""
+        for kind, job in list(self._session.find_jobs(key)):
+            await self.delete_job(adapters[kind], job)
+        copy = self._session.informers.workloads.store.get(key)
+        if copy is not None:
+            await self.delete_workload(copy)
+
+    async def delete_job(self, adapter: MultiKueueAdapter, job: Json) -> None:
+        """Delete one of our jobs; its pods first."""
+        metadata = job["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        # The informer shows only what carries our label; somebody may have taken it off meanwhile.
+        found = await self._read_job(adapter, namespace, name)
+        if found is None or not self._is_ours(found):
+            return
+        if found["metadata"].get("uid") != metadata.get("uid"):
+            return
+        if found["metadata"].get("deletionTimestamp"):
+            return
+        try:
+            await self._client.delete(
+                adapter.resource,
+                name,
+                namespace=namespace,
+                propagation=FOREGROUND,
+                uid=metadata.get("uid"),
+            )
+        except (NotFound, Conflict):
+            return
+
+    async def delete_workload(self, copy: api.Workload) -> None:
+        """Delete a copy and take off the finalizer that would keep it (M-135)."""
+        name, namespace = copy.metadata.name, copy.metadata.namespace
+        try:
+            if not copy.metadata.deletion_timestamp:
+                await self._client.delete(
+                    WORKLOADS,
+                    name,
+                    namespace=namespace,
+                    propagation="Background",
+                    uid=copy.metadata.uid,
+                )
+            if RESOURCE_IN_USE in copy.metadata.finalizers:
+                await self._release_workload(copy)
+        except (NotFound, Conflict):
+            return
+
+    async def _release_workload(self, copy: api.Workload) -> None:
+        name, namespace = copy.metadata.name, copy.metadata.namespace
+        for _ in range(CONFLICT_ATTEMPTS):
+            found = await self._read_workload(namespace, name)
+            ours = found.metadata.labels.get(MULTIKUEUE_ORIGIN) == self._origin
+            if found.metadata.uid != copy.metadata.uid or not ours:
+                return
+            left = [entry for entry in found.metadata.finalizers if entry != RESOURCE_IN_USE]
+            version = found.metadata.resource_version
+            patch = {"metadata": {"finalizers": left or None, "resourceVersion": version}}
+            try:
+                await self._client.patch(WORKLOADS, name, patch, namespace=namespace, decode=bytes)
+            except Conflict:
+                continue
+            return
+
+    # ------------------------------------------------------------ reading
+
+    async def _read_workload(self, namespace: str, name: str) -> api.Workload:
+        return await self._client.get(WORKLOADS, name, namespace=namespace, decode=_decode_workload)
+
+    async def _read_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
+        try:
+            found = await self._client.get(adapter.resource, name, namespace=namespace)
+        except NotFound:
+            return None
+        return {
+            "apiVersion": adapter.resource.api_version,
+            "kind": adapter.resource.kind,
+            **found,
+        }
+
+
+def _decode_workload(data: bytes) -> api.Workload:
+    return decode(api.Workload, data)

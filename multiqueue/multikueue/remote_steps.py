@@ -1,0 +1,222 @@
+"""The steps of a plan that are done on workers.
+
+Work is given to the worker's session and waited for only briefly: what takes longer goes on there
+in the background, and its end calls for the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import timedelta
+from enum import Enum
+from typing import Any, TypeVar
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import split_key
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.errors import KubeError
+from multiqueue.multikueue.clone import clone_workload, stamp_job
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.group import Removal
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation
+from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
+from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+PATIENCE_SECONDS = 1.0
+"""How long one Workload waits for one worker. Answers come in milliseconds; a worker that takes
+longer gets no say in how fast the others are."""
+REFUSAL_FOR = timedelta(minutes=1)
+"""How long it is believed that a cluster cannot take a Workload; then it is looked at again."""
+BUSY_SECONDS = 1.0
+FAILED_SECONDS = 5.0
+
+log = structlog.get_logger("multiqueue.multikueue")
+
+
+class Late(Enum):
+    """No answer in time, or nobody to ask."""
+
+    LATE = "Late"
+
+
+LATE = Late.LATE
+
+
+class RemoteSteps:
+    """Does things on workers.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        wake: Called with the key of a Workload whose work on a worker ended late.
+    """
+
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, *, wake: Callable[[str], None]
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._wake = wake
+        self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
+
+    async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
+        """Remove what we have on some clusters, side by side."""
+        if not removals:
+            return DONE
+        got = await asyncio.gather(*(self._remove(removal, key) for removal in removals))
+        failed = any(isinstance(result, KubeError) for result in got)
+        return Outcome(after=FAILED_SECONDS) if failed else DONE
+
+    async def _remove(self, removal: Removal, key: str) -> KubeError | Late | None:
+        got = await self._call(
+            "remove", removal.cluster, key, lambda writer: writer.remove(key, self._adapters)
+        )
+        about = {"worker": removal.cluster, "workload": key}
+        if isinstance(got, KubeError):
+            log.warning("removal failed", error=str(got), **about)
+        elif got is None:
+            log.info("removed from worker", reason=removal.why, **about)
+        return got
+
+    async def create_workloads(
+        self, clusters: Iterable[str], seen: Observation, memory: GroupMemory
+    ) -> Outcome:
+        """Mirror the Workload to some clusters, side by side."""
+        workload, adapter, job = seen.workload, seen.adapter, seen.job
+        if workload is None or adapter is None or job is None:
+            return WAITING
+        body = clone_workload(workload, origin=self._fleet.origin)
+        job_name = job["metadata"]["name"]
+        names = list(clusters)
+        got = await asyncio.gather(
+            *(
+                self._call(
+                    "copy",
+                    name,
+                    seen.view.key,
+                    lambda writer: writer.create_workload(body, adapter, job_name),
+                )
+                for name in names
+            )
+        )
+        for name, result in zip(names, got, strict=True):
+            if isinstance(result, api.Workload):
+                self._count_dispatch(workload, name)
+        outcomes = [self._judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
+        return min(outcomes, key=lambda outcome: (not outcome.again, outcome.goes_on))
+
+    async def create_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Create the remote job."""
+        workload, adapter, job = seen.workload, seen.adapter, seen.job
+        if workload is None or adapter is None or job is None:
+            return WAITING
+        name = workload.metadata.name
+        body = stamp_job(
+            adapter.remote_job(job, workload_name=name, origin=self._fleet.origin), workload
+        )
+        # Before the request, which may succeed without our learning of it.
+        memory.suspects.add(cluster)
+        got = await self._call(
+            "job", cluster, seen.view.key, lambda writer: writer.create_job(adapter, body, name)
+        )
+        return self._judge(got, cluster, seen, memory)
+
+    async def update_priority(
+        self, cluster: str, seen: Observation, memory: GroupMemory
+    ) -> Outcome:
+        """Bring the priority of a copy up to date."""
+        workload, key = seen.workload, seen.view.key
+        if workload is None:
+            return WAITING
+        spec = workload.spec
+        got = await self._call(
+            "priority", cluster, key, lambda writer: writer.update_priority(key, spec)
+        )
+        # The rest of the plan does not depend on it.
+        outcome = self._judge(got, cluster, seen, memory)
+        return Outcome(after=outcome.after)
+
+    async def deactivate(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Have the worker stop the job."""
+        key, now = seen.view.key, self._context.clock.now()
+        got = await self._call(
+            "deactivate", cluster, key, lambda writer: writer.deactivate(key, now)
+        )
+        return self._judge(got, cluster, seen, memory)
+
+    async def confirm_copy_gone(
+        self, cluster: str, seen: Observation, memory: GroupMemory
+    ) -> Outcome:
+        """Go on only if the copy is really gone."""
+        key = seen.view.key
+        got = await self._call("look", cluster, key, lambda writer: writer.find_workload(key))
+        if isinstance(got, api.Workload) and not got.metadata.deletion_timestamp:
+            return AGAIN
+        return self._judge(got, cluster, seen, memory)
+
+    async def confirm_job_gone(
+        self, cluster: str, seen: Observation, memory: GroupMemory
+    ) -> Outcome:
+        """Go on only if the job is really gone."""
+        got = await self.read_job(cluster, seen)
+        return AGAIN if isinstance(got, dict) else self._judge(got, cluster, seen, memory)
+
+    async def read_job(self, cluster: str, seen: Observation) -> Json | KubeError | Late | None:
+        """Read our job past the informer; None when it is gone."""
+        adapter, job, key = seen.adapter, seen.job, seen.view.key
+        if adapter is None or job is None:
+            return LATE
+        namespace, _ = split_key(key)
+        name = job["metadata"]["name"]
+        return await self._call(
+            "look job", cluster, key, lambda writer: writer.find_job(adapter, namespace, name)
+        )
+
+    def _judge(self, got: object, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Turn what a worker gave into what to do next."""
+        about = {"worker": cluster, "workload": seen.view.key}
+        match got:
+            case Foreign(why=why):
+                memory.refuse(cluster, why, self._context.clock.now() + REFUSAL_FOR)
+                log.warning("worker cannot take workload", reason=why, **about)
+                return AGAIN
+            case Busy(why=why):
+                log.debug("worker is busy with workload", reason=why, **about)
+                return stuck(BUSY_SECONDS)
+            case KubeError():
+                log.warning("worker failed", error=str(got), **about)
+                return stuck(FAILED_SECONDS)
+            case Late():
+                return WAITING
+        return DONE
+
+    async def _call(
+        self,
+        what: str,
+        cluster: str,
+        key: str,
+        work: Callable[[RemoteWriter], Awaitable[T]],
+    ) -> T | KubeError | Late:
+        session = self._fleet.find_session(cluster)
+        if session is None:
+            return LATE
+        writer = RemoteWriter(session, origin=self._fleet.origin)
+        future = session.submit(what, key, lambda: work(writer))
+        await asyncio.wait({future}, timeout=PATIENCE_SECONDS)
+        if not future.done():
+            log.info("worker is slow", worker=cluster, workload=key, doing=what)
+            future.add_done_callback(lambda _: self._wake(key))
+            return LATE
+        return LATE if future.cancelled() else future.result()
+
+    def _count_dispatch(self, workload: api.Workload, cluster: str) -> None:
+        admission = workload.status.admission
+        queue = admission.cluster_queue if admission is not None else ""
+        self._context.metrics.multikueue_workloads_dispatched_total.child(queue, cluster).inc()

@@ -1,0 +1,62 @@
+"""A copy is admitted and no cluster holds the latch yet."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from multiqueue.multikueue.group import (
+    ClusterState,
+    Explain,
+    GroupConfig,
+    GroupPlan,
+    GroupView,
+    LocalWorkload,
+    Removal,
+    SyncJob,
+    grace_left,
+)
+from multiqueue.multikueue.rules.follow import set_ready
+
+
+def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Take the first that admitted it; the losers go before its job exists (M-90, M-92).
+
+    Only nominated clusters count, or any where a Workload that is Ready lost its latch. A cluster
+    that has the job already comes first: that was chosen before a crash. While another cluster may
+    hold a job of ours, none is created: at most one runs it (I-1).
+    """
+    local = view.local
+    if local is None or local.job is None or not (local.is_pending or local.is_ready):
+        return None
+    candidates = [cluster for cluster in view.clusters if _is_candidate(cluster, local)]
+    if not candidates:
+        return None
+    winner = min(candidates, key=lambda c: (c.job is None, c.admitted_at, c.name))
+    others = [cluster for cluster in view.clusters if cluster.name != winner.name]
+    losers = tuple(
+        Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')
+        for cluster in others
+        if cluster.reachable and not cluster.is_empty
+    )
+    rivals = [cluster for cluster in others if _blocks(cluster, config, now)]
+    if rivals:
+        left = [grace_left(rival, config, now) for rival in rivals if not rival.reachable]
+        names = ", ".join(f'"{rival.name}"' for rival in rivals)
+        why = f'Cluster "{winner.name}" admitted the workload, but {names} may still run its job'
+        return GroupPlan(
+            removals=losers, steps=(Explain(message=why),), wait=min(left, default=None), why=why
+        )
+    return GroupPlan(removals=losers, steps=(SyncJob(cluster=winner.name), set_ready(winner.name)))
+
+
+def _is_candidate(cluster: ClusterState, local: LocalWorkload) -> bool:
+    if cluster.admitted_at is None or not cluster.job_known or cluster.refusal:
+        return False
+    return local.is_ready or cluster.name in local.nominated
+
+
+def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
+    """Whether a job of ours may run there that has not been given up."""
+    if cluster.may_run_unseen:
+        return grace_left(cluster, config, now) > timedelta()
+    return cluster.job is not None

@@ -1,0 +1,21 @@
+"""The Workload is gone, or going."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.multikueue.group import GroupConfig, GroupPlan, GroupView
+from multiqueue.multikueue.rules.gone import remove_all, stop_once_gone
+
+
+def delete(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Remove everything on the clusters (M-84).
+
+    What cannot be reached is found again by its origin label once it can be (M-173).
+    """
+    if view.local is not None and not view.local.deleting:
+        return None
+    removals = remove_all(view, "the workload was deleted")
+    if removals:
+        return GroupPlan(removals=removals)
+    return stop_once_gone(view, config, now)

@@ -1,0 +1,45 @@
+"""A copy finished, so the Workload did."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.multikueue.group import (
+    ClusterState,
+    Finish,
+    FinishJob,
+    FinishLocal,
+    GroupConfig,
+    GroupPlan,
+    GroupView,
+    LocalWorkload,
+)
+
+
+def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Bring the final status back, then finish the Workload the same way (M-87).
+
+    With a latch only its cluster counts; without one, the first to finish. Where somebody deleted
+    the copy but the job that the latch points to ended, the job tells how.
+    """
+    del config, now
+    local = view.local
+    if local is None:
+        return None
+    ended = [
+        (end.at, cluster.name, end)
+        for cluster in view.reachable
+        if (end := _end_of(cluster, local)) is not None
+    ]
+    if not ended:
+        return None
+    _, name, end = min(ended, key=lambda entry: entry[:2])
+    return GroupPlan(steps=(FinishJob(cluster=name, finish=end), FinishLocal(finish=end)))
+
+
+def _end_of(cluster: ClusterState, local: LocalWorkload) -> Finish | None:
+    if cluster.copy is not None:
+        return cluster.copy.finished
+    if cluster.workload is None and cluster.job is not None and not cluster.condemned:
+        return cluster.job.finished if local.cluster_name == cluster.name else None
+    return None

@@ -1,0 +1,151 @@
+"""A cluster holds the latch: ``status.clusterName``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.multikueue.group import (
+    NOTHING,
+    ClusterState,
+    ConfirmCopyGone,
+    ConfirmJobGone,
+    GroupConfig,
+    GroupPlan,
+    GroupView,
+    LocalWorkload,
+    Removal,
+    SetCheck,
+    Step,
+    SyncJob,
+    grace_left,
+)
+from multiqueue.multikueue.rules.priority import update_priorities
+
+OUT_OF_SYNC_BACKOFF = timedelta(seconds=10)
+"""Wait after the first copy that its worker found out of sync; doubled each time, for whatever made
+it differ is likely to do so again."""
+MAX_OUT_OF_SYNC_BACKOFF = timedelta(minutes=10)
+
+
+def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Keep in step with the one cluster that runs the Workload; the others were swept (M-91, M-92).
+
+    The latch decides, not the configuration: a cluster that was taken out of the MultiKueueConfig,
+    or whose MultiKueueCluster was deleted, keeps its job until that ends.
+
+    Deviates: upstream evicts when the cluster leaves the configuration (M-91), and lets an older
+    admission of a returning worker win over the latch (M-92).
+    """
+    local = view.local
+    if local is None or local.cluster_name is None:
+        return None
+    if not (local.is_pending or local.is_ready or local.check is None):
+        return NOTHING
+    name = local.cluster_name
+    cluster = view.find_cluster(name) or ClusterState(name=name, reachable=False)
+    if not cluster.reachable:
+        return _wait_for(cluster, local, config, now)
+    if cluster.copy is None:
+        return _give_up_missing(cluster, local)
+    if cluster.admitted_at is None:
+        return _give_up_stopped(cluster, local)
+    if cluster.job_known and cluster.job is None and local.is_ready:
+        return GroupPlan(
+            removals=(Removal(cluster=name, why="its job is gone"),),
+            steps=(
+                ConfirmJobGone(cluster=name),
+                _retry(f'The job was deleted on cluster "{name}"', warning=True),
+            ),
+        )
+    return _keep(view, cluster, local)
+
+
+def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    steps: list[Step] = [*update_priorities(view)]
+    if cluster.job_known:
+        steps.append(SyncJob(cluster=cluster.name))
+    if local.is_pending:
+        steps.append(set_ready(cluster.name))
+    return GroupPlan(steps=tuple(steps))
+
+
+def _wait_for(
+    cluster: ClusterState, local: LocalWorkload, config: GroupConfig, now: datetime
+) -> GroupPlan:
+    left = grace_left(cluster, config, now)
+    if left > timedelta():
+        return GroupPlan(wait=left, why=f'cluster "{cluster.name}" cannot be reached')
+    if local.check is None:
+        return NOTHING
+    message = (
+        f'Cluster "{cluster.name}", which runs the workload, has been out of reach for '
+        f"{_describe(config.worker_lost_timeout)}"
+    )
+    return GroupPlan(steps=(_retry(message, warning=True),))
+
+
+def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    """The copy is gone, or on its way out."""
+    if local.check is None:
+        return NOTHING
+    copy, name = cluster.workload, cluster.name
+    if (
+        copy is not None
+        and copy.finished is not None
+        and copy.finished.reason == Reason.OUT_OF_SYNC
+    ):
+        return GroupPlan(steps=(_retry_out_of_sync(cluster, local),))
+    removals = () if cluster.is_empty else (Removal(cluster=name, why="its copy is gone"),)
+    return GroupPlan(
+        removals=removals,
+        steps=(
+            ConfirmCopyGone(cluster=name),
+            _retry(f'The workload was deleted on cluster "{name}"', warning=True),
+        ),
+    )
+
+
+def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    """The copy is there, but may not run."""
+    copy, name = cluster.copy, cluster.name
+    if not local.is_ready or copy is None:
+        return GroupPlan(why=f'cluster "{name}" has not admitted it yet')
+    if copy.evicted_at is not None:
+        words = f": {copy.evicted_why}" if copy.evicted_why else ""
+        return GroupPlan(steps=(_retry(f'The workload was evicted on cluster "{name}"{words}'),))
+    return GroupPlan(
+        steps=(_retry(f'The workload is no longer admitted on cluster "{name}"', warning=True),)
+    )
+
+
+def _retry_out_of_sync(cluster: ClusterState, local: LocalWorkload) -> SetCheck:
+    retries = local.check.retry_count if local.check is not None else 0
+    backoff = min(OUT_OF_SYNC_BACKOFF * 2 ** min(retries, 10), MAX_OUT_OF_SYNC_BACKOFF)
+    return _retry(
+        f'The job on cluster "{cluster.name}" differed from its workload (OutOfSync)',
+        warning=True,
+        requeue_after=backoff,
+    )
+
+
+def _retry(
+    message: str, *, warning: bool = False, requeue_after: timedelta | None = None
+) -> SetCheck:
+    return SetCheck(
+        state=CheckState.RETRY, message=message, warning=warning, requeue_after=requeue_after
+    )
+
+
+def set_ready(cluster: str) -> SetCheck:
+    """Let the Workload go, and latch the cluster that runs it."""
+    return SetCheck(
+        state=CheckState.READY,
+        message=f'The workload was admitted on "{cluster}"',
+        cluster=cluster,
+    )
+
+
+def _describe(duration: timedelta) -> str:
+    minutes, seconds = divmod(int(duration.total_seconds()), 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

@@ -1,0 +1,42 @@
+"""What `delete` and `evict` share: the end of a job whose remote side is gone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.multikueue.group import (
+    NOTHING,
+    GroupConfig,
+    GroupPlan,
+    GroupView,
+    Removal,
+    StopLocalJob,
+    grace_left,
+)
+
+
+def remove_all(view: GroupView, why: str) -> tuple[Removal, ...]:
+    """Remove everything of ours that can be reached."""
+    return tuple(
+        Removal(cluster=cluster.name, why=why) for cluster in view.reachable if not cluster.is_empty
+    )
+
+
+def stop_once_gone(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan:
+    """Say that nothing runs any more once that is known, or the worker was given up (I-6).
+
+    Only an inactive local job lets the core release the quota, and its status is nothing but what
+    was last brought back: with the remote job gone it would say "active" for ever.
+
+    Deviates: upstream keeps the quota (M-171, M-175; #15682).
+    """
+    local = view.local
+    if local is None or local.job is None or not local.job.active:
+        return NOTHING
+    unseen = [cluster for cluster in view.clusters if cluster.may_run_unseen]
+    left = max((grace_left(cluster, config, now) for cluster in unseen), default=None)
+    if left is not None and left.total_seconds() > 0:
+        names = ", ".join(f'"{cluster.name}"' for cluster in unseen)
+        return GroupPlan(wait=left, why=f"{names} may still run it and cannot be reached")
+    why = "the workers that could run it were given up" if unseen else "the remote job is gone"
+    return GroupPlan(steps=(StopLocalJob(why=why),))

@@ -1,0 +1,25 @@
+"""Not ours."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue.group import NOTHING, GroupConfig, GroupPlan, GroupView
+
+
+def ignore(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Do nothing for a Workload that MultiKueue has no part in, or that was rejected (M-80).
+
+    A rejected one is deactivated by the core; the eviction puts the check back to Pending, and what
+    is left on the clusters goes then.
+    """
+    del config, now
+    local = view.local
+    if local is not None and local.check is not None and local.check.state == CheckState.REJECTED:
+        return NOTHING
+    if local is not None and local.is_claimed:
+        return None
+    if view.last_cluster is not None and local is not None and local.evicted_at is not None:
+        return None
+    return NOTHING if all(cluster.is_empty for cluster in view.clusters) else None

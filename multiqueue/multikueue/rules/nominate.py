@@ -1,0 +1,101 @@
+"""The Workload has quota and waits for a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue.group import (
+    NOTHING,
+    ClusterState,
+    CreateWorkload,
+    Explain,
+    GroupConfig,
+    GroupPlan,
+    GroupView,
+    LocalWorkload,
+    Nominate,
+    Removal,
+    SetCheck,
+    Step,
+)
+from multiqueue.multikueue.rules.priority import update_priorities
+from multiqueue.plugins import Nomination
+
+WITHDRAWN = "the workload is no longer offered there"
+
+
+def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Offer the Workload where the dispatcher says, once all its other checks let it go (M-100).
+
+    The nomination is recorded before anything is created: it is what a manager that was killed in
+    between goes on from. Clusters that are not nominated (any more) lose their copies (M-104).
+    """
+    del config
+    local = view.local
+    if local is None or not local.is_pending:
+        return None
+    if local.job is None:
+        return GroupPlan(why="its job is not known yet")
+    if not local.other_checks_ready:
+        return GroupPlan(why="other admission checks are not ready")
+    if view.nomination is not None:
+        plan = _apply(view, local, view.nomination)
+    elif view.problem:
+        plan = _offer(view, local.nominated, (Explain(message=view.problem),))
+    elif view.ask_due:
+        return GroupPlan(ask=True)
+    else:
+        plan = _offer(view, local.nominated, ())
+    at = view.ask_again_at
+    return replace(plan, wait=at - now) if at is not None and at > now else plan
+
+
+def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:
+    if nomination.refusal:
+        step = SetCheck(state=CheckState.REJECTED, message=nomination.refusal, warning=True)
+        return GroupPlan(steps=(step,))
+    names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
+    message = describe(nomination, names)
+    first: tuple[Step, ...] = ()
+    if set(names) != set(local.nominated):
+        first = (Nominate(clusters=names, message=message),)
+    elif not names:
+        first = (Explain(message=message),)
+    return _offer(view, names, first)
+
+
+def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> GroupPlan:
+    """Have copies on exactly these clusters."""
+    removals = tuple(
+        Removal(cluster=cluster.name, why=WITHDRAWN)
+        for cluster in view.reachable
+        if cluster.name not in names and not cluster.is_empty
+    )
+    creations = tuple(
+        CreateWorkload(cluster=cluster.name)
+        for cluster in view.clusters
+        if cluster.name in names and cluster.is_empty and _is_usable(cluster)
+    )
+    steps = (*first, *creations, *update_priorities(view))
+    return GroupPlan(removals=removals, steps=steps) if removals or steps else NOTHING
+
+
+def _is_usable(cluster: ClusterState | None) -> bool:
+    return cluster is not None and cluster.configured and cluster.reachable and not cluster.refusal
+
+
+def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
+    """Say where the Workload is offered and why not elsewhere."""
+    reasons = {verdict.cluster: verdict.reason for verdict in nomination.verdicts}
+    others = [
+        f"{name} {reason}" for name, reason in reasons.items() if reason and name not in names
+    ]
+    if not names:
+        return "No cluster can take the workload now" + (f": {'; '.join(others)}" if others else "")
+    offered = ", ".join(
+        f'"{name}" ({reasons[name]})' if reasons.get(name) else f'"{name}"' for name in names
+    )
+    tail = f"; {'; '.join(others)}" if others else ""
+    return f"The workload is offered to {offered}{tail}"

@@ -1,0 +1,59 @@
+"""Assembles what sends Workloads to other clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import structlog
+
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
+from multiqueue.multikueue.clusters import ClusterReconciler
+from multiqueue.multikueue.credentials import PATH_PREFIX
+from multiqueue.multikueue.dispatch import DispatchRunner
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.gc import GarbageCollector
+from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
+
+log = structlog.get_logger("multiqueue.multikueue")
+
+
+def build_multikueue(
+    context: ManagerContext,
+    dispatchers: Dispatchers | None = None,
+    *,
+    path_prefix: Path = PATH_PREFIX,
+) -> list[Runnable]:
+    """Connect to the manager's informers, and return what has to run while this manager leads.
+
+    Call it before the informers run. Nothing is written, and no worker is connected to, before the
+    runnables run. A dispatcher that is not installed is no reason to stop: it is logged, Workloads
+    stay pending and say so.
+
+    Args:
+        context: Of the manager.
+        dispatchers: What there is to choose from; by default all that are installed.
+        path_prefix: Where kubeconfig files may be.
+    """
+    settings = context.config.multi_kueue
+    options = build_options(context.config)
+    selection = (dispatchers or Dispatchers()).select(settings.dispatcher_name)
+    if selection.problem:
+        log.error("dispatcher cannot be used", error=selection.problem)
+    fleet = Fleet(
+        adapters=context.integrations.adapters,
+        origin=settings.origin,
+        clock=context.clock,
+        options=options,
+    )
+    runner = DispatchRunner(selection, now=context.clock.now)
+    workloads = WorkloadReconciler(context, fleet, runner, options)
+    return [
+        fleet,
+        ClusterReconciler(context, fleet, path_prefix=path_prefix),
+        AdmissionCheckReconciler(context),
+        workloads,
+        GarbageCollector(context, fleet, enqueue=workloads.enqueue),
+    ]

@@ -1,0 +1,288 @@
+"""Keeps every Workload with a MultiKueue check and its copies in step: observe, decide, apply.
+
+Woken by the Workload, its job and configuration here, by whatever of ours changes on a worker, and
+by workers that come and go; each at once, without batching. A Workload that waits for a cluster is
+also looked at when room changes on a worker; those looks are spread so that they never cost more
+than a part of the manager's time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.checks import is_multikueue
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.dispatch import DispatchRunner
+from multiqueue.multikueue.dispatch_view import DispatchViews
+from multiqueue.multikueue.execute import Executor
+from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.group import GroupConfig, GroupPlan
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation, Observer
+
+CONCURRENCY = 32
+"""Workloads looked at side by side; most of the time each waits for one request."""
+MAX_PASSES = 8
+"""Looks at one Workload without a pause; the longest way, from nomination to admission, takes four
+when its worker answers at once."""
+SWEEP_SECONDS = 0.25
+"""Shortest time between two looks at everything that waits because room changed."""
+SWEEP_SECONDS_EACH = 0.004
+"""Time given to each waiting Workload between two such looks: several times what a look costs."""
+
+log = structlog.get_logger("multiqueue.multikueue")
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What is remembered of a Workload to know when to look at it."""
+
+    waits: bool
+    evicting: bool
+    cluster: str | None
+
+
+class WorkloadReconciler:
+    """Looks at Workloads.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        dispatcher: Who chooses the clusters.
+        options: How requests of Workloads are read.
+    """
+
+    name = "multikueue-workloads"
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        dispatcher: DispatchRunner,
+        options: BuildOptions,
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._dispatcher = dispatcher
+        self._config = GroupConfig(
+            worker_lost_timeout=context.config.multi_kueue.worker_lost_timeout
+        )
+        self._observer = Observer(context, fleet)
+        self._views = DispatchViews(context, fleet, options)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=CONCURRENCY
+        )
+        self._executor = Executor(context, fleet, wake=self.enqueue)
+        self._memories: dict[str, GroupMemory] = {}
+        self._tracked: dict[str, Tracked] = {}
+        self._fleet_version = 0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._is_running = False
+        self._listen()
+
+    # ------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Look at Workloads until cancelled."""
+        informers = self._context.informers
+        needed: tuple[Informer[Any], ...] = (
+            informers.workloads,
+            informers.admission_checks,
+            informers.multikueue_configs,
+            informers.multikueue_clusters,
+            *informers.jobs.values(),
+        )
+        for informer in needed:
+            await informer.settled.wait()
+        self._is_running = True
+        for key in self._tracked:
+            self.enqueue(key)
+        try:
+            await self._reconciler.run()
+        finally:
+            self._is_running = False
+
+    def enqueue(self, key: str) -> None:
+        """Look at a Workload soon."""
+        if self._is_running:
+            self._reconciler.queue.add(key)
+
+    async def reconcile(self, key: str) -> Result:
+        """Look at one Workload until nothing is left to do now."""
+        for _ in range(MAX_PASSES):
+            memory = self._memory(key)
+            seen = self._observer.observe(key, memory, self._fleet_version)
+            now = self._context.clock.now()
+            plan = decide(seen.view, self._config, now)
+            if plan.ask:
+                seen = await self._ask(seen, memory)
+                plan = decide(seen.view, self._config, now)
+            if plan.removals and seen.workload is None and await self._exists(key):
+                continue
+            outcome = await self._executor.apply(plan, seen, memory)
+            if not outcome.again:
+                self._forget_if_gone(key, seen)
+                return _result(outcome.after, plan)
+        log.info("workload does not come to rest", workload=key, passes=MAX_PASSES)
+        return Result(requeue_after=1.0)
+
+    async def _ask(self, seen: Observation, memory: GroupMemory) -> Observation:
+        """Ask the dispatcher, and return the view with its answer."""
+        workload = seen.workload
+        assert workload is not None
+        fleet = (self._fleet_version, seen.clusters)
+        answer = await self._dispatcher.ask(
+            lambda: self._views.build(seen, workload, memory),
+            lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
+        )
+        if answer.nomination is None:
+            self._views.postpone(memory, answer.retry_at, fleet)
+        view = replace(
+            seen.view,
+            nomination=answer.nomination,
+            problem=answer.problem,
+            ask_due=False,
+            ask_again_at=memory.ask_again_at,
+        )
+        return replace(seen, view=view)
+
+    async def _exists(self, key: str) -> bool:
+        """Ask the API server itself before everything of a Workload is deleted."""
+        try:
+            await self._context.writer.read(key)
+        except NotFound:
+            return False
+        return True
+
+    def _memory(self, key: str) -> GroupMemory:
+        workload = self._context.informers.workloads.store.get(key)
+        uid = workload.metadata.uid if workload is not None else ""
+        memory = self._memories.get(key)
+        if memory is None or (uid and memory.uid not in {"", uid}):
+            memory = GroupMemory()
+            self._memories[key] = memory
+        memory.uid = uid or memory.uid
+        return memory
+
+    def _forget_if_gone(self, key: str, seen: Observation) -> None:
+        if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
+            self._memories.pop(key, None)
+
+    # ------------------------------------------------------------ what wakes us
+
+    def _listen(self) -> None:
+        informers = self._context.informers
+        informers.workloads.add_handler(self._on_workload)
+        informers.admission_checks.add_handler(self._on_check)
+        informers.multikueue_configs.add_handler(lambda _old, _new: self._on_configuration())
+        for informer in informers.jobs.values():
+            informer.add_handler(self._on_job)
+        self._fleet.add_listener(
+            FleetListener(
+                on_remote=self.enqueue, on_connection=self._on_connection, on_room=self._on_room
+            )
+        )
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        key = workload.metadata.key
+        if new is None or is_finished(new.status):
+            known = self._tracked.pop(key, None)
+            if known is not None or key in self._memories:
+                self.enqueue(key)
+            return
+        if not _concerns_us(new) and key not in self._tracked:
+            return
+        self._tracked[key] = Tracked(
+            waits=has_quota(new.status) and new.status.cluster_name is None,
+            evicting=is_evicted(new.status) and has_quota(new.status),
+            cluster=new.status.cluster_name,
+        )
+        self.enqueue(key)
+
+    def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        """The job's status waits for its spec (M-140), and a stop for its status."""
+        if new is None or (old is not None and _same_job(old, new)):
+            return
+        uid = new["metadata"].get("uid", "")
+        for workload in self._context.informers.workloads.store.by_index(BY_OWNER, uid):
+            if workload.metadata.key in self._tracked:
+                self.enqueue(workload.metadata.key)
+
+    def _on_check(self, old: api.AdmissionCheck | None, new: api.AdmissionCheck | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        check = new or old
+        assert check is not None
+        if not is_multikueue(check):
+            return
+        name = check.metadata.name
+        for workload in self._context.informers.workloads.store.by_index(BY_CHECK, name):
+            self._on_workload(workload, workload)
+
+    def _on_configuration(self) -> None:
+        """Clusters were added or taken away: everything that waits is looked at (M-70)."""
+        self._fleet_version += 1
+        self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+
+    def _on_connection(self, name: str) -> None:
+        """A worker came or went.
+
+        Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
+        """
+        self._fleet_version += 1
+        self._enqueue_all(
+            key
+            for key, known in self._tracked.items()
+            if known.waits or known.evicting or known.cluster == name
+        )
+
+    def _on_room(self) -> None:
+        """Room changed on a worker: look at what waits, but not all the time."""
+        if self._sweep is None and self._is_running:
+            waiting = sum(known.waits for known in self._tracked.values())
+            seconds = max(SWEEP_SECONDS, waiting * SWEEP_SECONDS_EACH)
+            self._sweep = asyncio.get_running_loop().call_later(seconds, self._look_at_waiting)
+
+    def _look_at_waiting(self) -> None:
+        self._sweep = None
+        self._on_configuration()
+
+    def _enqueue_all(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            self.enqueue(key)
+
+
+def _concerns_us(workload: api.Workload) -> bool:
+    """Whether there is a check that may be ours, or a cluster."""
+    status = workload.status
+    return bool(status.admission_checks or status.cluster_name or status.nominated_cluster_names)
+
+
+def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return bool(
+        old["metadata"].get("generation") == new["metadata"].get("generation")
+        and old.get("spec") == new.get("spec")
+        and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
+    )
+
+
+def _result(after: float | None, plan: GroupPlan) -> Result:
+    waits = [after] if after is not None else []
+    if plan.wait is not None:
+        waits.append(max(plan.wait.total_seconds(), 0.01))
+    return Result(requeue_after=min(waits)) if waits else DONE

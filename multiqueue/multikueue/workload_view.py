@@ -1,0 +1,95 @@
+"""A Workload as a dispatcher sees it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
+from multiqueue.lib.quantity import QuantityError
+from multiqueue.model.build import BuildOptions, build_workload, effective_priority
+from multiqueue.model.placement import NodeSelectorTerm
+from multiqueue.model.resources import parse_request
+from multiqueue.plugins import PodSetView, ReservedFlavor, WeightedTerm, WorkloadView
+
+FindFlavor = Callable[[str], api.ResourceFlavor | None]
+FlavorResource = tuple[str, str]
+
+
+def build_workload_view(
+    workload: api.Workload, *, kind: str, find_flavor: FindFlavor, options: BuildOptions
+) -> WorkloadView:
+    """Return what a dispatcher is told about a Workload.
+
+    Args:
+        workload: The Workload on the manager, with its reservation.
+        kind: Kind of its job, as ``Kind.version.group``.
+        find_flavor: Finds the manager's flavors.
+        options: How requests are read.
+    """
+    built = build_workload(workload, options)
+    admission = workload.status.admission
+    assigned = {a.name: a.flavors for a in admission.pod_set_assignments} if admission else {}
+    return WorkloadView(
+        key=workload.metadata.key,
+        uid=workload.metadata.uid,
+        queue=workload.spec.queue_name,
+        kind=kind,
+        priority=effective_priority(workload),
+        created_at=workload.metadata.created_at,
+        labels=workload.metadata.labels,
+        annotations=workload.metadata.annotations,
+        pod_sets=tuple(
+            PodSetView(
+                name=pod_set.name,
+                count=spec.count,
+                min_count=pod_set.min_count,
+                requests=pod_set.requests,
+                placement=pod_set.placement,
+                preferred=_preferred(spec.template),
+                reserved={
+                    resource: _reserved(name, find_flavor(name))
+                    for resource, name in assigned.get(pod_set.name, {}).items()
+                },
+            )
+            for pod_set, spec in zip(built.pod_sets, workload.spec.pod_sets, strict=True)
+        ),
+    )
+
+
+def usage_of(workload: api.Workload) -> dict[FlavorResource, int]:
+    """Return what a Workload has reserved, by flavor and resource."""
+    usage: dict[FlavorResource, int] = {}
+    admission = workload.status.admission
+    for assignment in admission.pod_set_assignments if admission else ():
+        for resource, flavor in assignment.flavors.items():
+            try:
+                amount = parse_request(resource, assignment.resource_usage.get(resource, 0))
+            except QuantityError:
+                continue
+            usage[flavor, resource] = usage.get((flavor, resource), 0) + amount
+    return usage
+
+
+def _reserved(name: str, flavor: api.ResourceFlavor | None) -> ReservedFlavor:
+    return ReservedFlavor(name=name, node_labels=flavor.spec.node_labels if flavor else {})
+
+
+def _preferred(template: Mapping[str, Any]) -> tuple[WeightedTerm, ...]:
+    affinity = ((template.get("spec") or {}).get("affinity") or {}).get("nodeAffinity") or {}
+    return tuple(
+        WeightedTerm(weight=int(entry.get("weight") or 0), term=_term(entry.get("preference")))
+        for entry in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+    )
+
+
+def _term(preference: Mapping[str, Any] | None) -> NodeSelectorTerm:
+    return tuple(
+        LabelSelectorRequirement(
+            key=item.get("key", ""),
+            operator=item.get("operator", ""),
+            values=tuple(item.get("values") or ()),
+        )
+        for item in (preference or {}).get("matchExpressions") or ()
+    )

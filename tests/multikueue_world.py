@@ -1,0 +1,407 @@
+"""A manager and its workers, each an API server in this process, for integration tests.
+
+`multikueue_world` starts the control planes; `World.manager()` runs a manager's controllers, and
+ending that is as good as killing one. Workers either run the same program's controllers
+(`World.worker()`) or are played by hand: `admit`, `evict`, `finish_job`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.api import names, workload_state
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.config import Configuration
+from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
+from multiqueue.controllers.engine_setup import build_engine
+from multiqueue.controllers.setup import build_controllers
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.setup import build_registry
+from multiqueue.jobs.workload_writer import WorkloadWriter
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.events import EventRecorder
+from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.setup import build_multikueue
+from multiqueue.observability.metrics import Metrics
+from multiqueue.plugins import Dispatcher
+from tests.queue_manager import (
+    CONFIG,
+    NAMESPACE,
+    QueueCluster,
+    all_informers,
+    queue_cluster,
+)
+from tests.queue_manager import _tasks as tasks
+from tests.queue_objects import make_local_queue
+
+CHECK = "multikueue"
+GPU = "nvidia.com/gpu"
+BUILT_IN: Mapping[str, Dispatcher] = {
+    "all-at-once": AllAtOnce(),
+    names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
+    "score": Score(),
+}
+
+
+def make_config(**multi_kueue: Any) -> Configuration:
+    """A configuration with these multiKueue settings; times are short."""
+    settings = {"worker_lost_timeout": timedelta(seconds=2), **multi_kueue}
+    section = msgspec.structs.replace(CONFIG.multi_kueue, **settings)
+    return msgspec.structs.replace(CONFIG, multi_kueue=section)
+
+
+def make_gpu_flavor(name: str, **labels: str) -> dict[str, Any]:
+    return {
+        "apiVersion": names.V1BETA2,
+        "kind": "ResourceFlavor",
+        "metadata": {"name": name},
+        "spec": {"nodeLabels": labels} if labels else {},
+    }
+
+
+def make_gpu_queue(
+    gpus: int, *, flavor: str = "gpu", name: str = "cq", checks: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    quotas = [{"name": GPU, "nominalQuota": str(gpus)}]
+    spec: dict[str, Any] = {
+        "namespaceSelector": {},
+        "resourceGroups": [
+            {"coveredResources": [GPU], "flavors": [{"name": flavor, "resources": quotas}]}
+        ],
+    }
+    if checks:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
+    return {
+        "apiVersion": names.V1BETA2,
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def make_gpu_job(
+    name: str = "train",
+    *,
+    gpus: int = 1,
+    managed_by: str | None = names.MULTIKUEUE_CONTROLLER,
+    node_selector: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [
+            {
+                "name": "c",
+                "image": "i",
+                "resources": {"requests": {GPU: str(gpus)}, "limits": {GPU: str(gpus)}},
+            }
+        ],
+        **({"nodeSelector": dict(node_selector)} if node_selector else {}),
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {names.QUEUE_NAME: "lq"}},
+        "spec": {
+            "suspend": True,
+            "parallelism": 1,
+            "completions": 1,
+            **({"managedBy": managed_by} if managed_by else {}),
+            "template": {"spec": pod},
+            **spec,
+        },
+    }
+
+
+class World:
+    """A manager cluster and worker clusters."""
+
+    def __init__(self, hub: QueueCluster, workers: dict[str, QueueCluster]) -> None:
+        self.hub = hub
+        self.workers = workers
+
+    # ------------------------------------------------------------ setting up
+
+    async def add_worker(self, name: str, *, kubeconfig: Any = None) -> None:
+        """Register a worker: its Secret and its MultiKueueCluster."""
+        config = self.workers[name].server.kubeconfig() if kubeconfig is None else kubeconfig
+        await self.put_secret(name, config)
+        await self.hub.create(
+            resources.MULTIKUEUE_CLUSTERS,
+            {
+                "apiVersion": names.V1BETA2,
+                "kind": "MultiKueueCluster",
+                "metadata": {"name": name},
+                "spec": {"clusterSource": {"kubeConfig": {"location": name}}},
+            },
+        )
+
+    async def put_secret(self, name: str, kubeconfig: Any) -> None:
+        """Create or replace the Secret with a worker's kubeconfig."""
+        text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
+        data = {"kubeconfig": base64.b64encode(text.encode()).decode()}
+        try:
+            await self.hub.patch(
+                resources.SECRETS, name, {"data": data}, namespace=CONFIG.namespace
+            )
+        except NotFound:
+            await self.hub.create(
+                resources.SECRETS,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {"name": name, "namespace": CONFIG.namespace},
+                    "data": data,
+                },
+            )
+
+    async def set_clusters(self, *clusters: str) -> None:
+        """Make the MultiKueueConfig list these clusters."""
+        spec = {"clusters": list(clusters)}
+        try:
+            await self.hub.patch(resources.MULTIKUEUE_CONFIGS, "fleet", {"spec": spec})
+        except NotFound:
+            await self.hub.create(
+                resources.MULTIKUEUE_CONFIGS,
+                {
+                    "apiVersion": names.V1BETA2,
+                    "kind": "MultiKueueConfig",
+                    "metadata": {"name": "fleet"},
+                    "spec": spec,
+                },
+            )
+
+    async def make_check(self) -> None:
+        await self.hub.create(
+            resources.ADMISSION_CHECKS,
+            {
+                "apiVersion": names.V1BETA2,
+                "kind": "AdmissionCheck",
+                "metadata": {"name": CHECK},
+                "spec": {
+                    "controllerName": names.MULTIKUEUE_CONTROLLER,
+                    "parameters": {
+                        "apiGroup": names.GROUP,
+                        "kind": "MultiKueueConfig",
+                        "name": "fleet",
+                    },
+                },
+            },
+        )
+
+    async def make_queues(
+        self,
+        cluster: QueueCluster,
+        gpus: int,
+        *,
+        checks: tuple[str, ...] = (),
+        flavor: str = "gpu",
+        **labels: str,
+    ) -> None:
+        await cluster.create(resources.RESOURCE_FLAVORS, make_gpu_flavor(flavor, **labels))
+        await cluster.create(
+            resources.CLUSTER_QUEUES, make_gpu_queue(gpus, flavor=flavor, checks=checks)
+        )
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue())
+
+    # ------------------------------------------------------------ running
+
+    @contextlib.asynccontextmanager
+    async def manager(
+        self,
+        config: Configuration | None = None,
+        *,
+        dispatchers: Mapping[str, Dispatcher] | None = None,
+        clock: Clock | None = None,
+    ) -> AsyncIterator[ManagerContext]:
+        """Run a manager while the block runs."""
+        config = config or make_config()
+        clock = clock or SystemClock()
+        hub = self.hub
+        async with KubeClient(hub.credentials, on_outcome=hub._on_outcome) as client:
+            registry = build_registry(config)
+            informers = build_informers(client, config, registry)
+            context = ManagerContext(
+                client=client,
+                informers=informers,
+                writer=WorkloadWriter(client, informers.workloads),
+                recorder=EventRecorder(client, "kueue", clock=clock),
+                clock=clock,
+                metrics=Metrics(),
+                config=config,
+                integrations=registry,
+            )
+            parts = [
+                *build_controllers(context, build_engine(config)),
+                *build_multikueue(context, Dispatchers({**BUILT_IN, **(dispatchers or {})})),
+            ]
+            async with tasks() as start:
+                start(context.recorder.run())
+                for informer in all_informers(informers):
+                    start(informer.run())
+                for part in parts:
+                    start(part.run())
+                yield context
+
+    # ------------------------------------------------------------ looking
+
+    def workload(self, job: str = "train") -> Workload | None:
+        return self.hub.workload_of(job)
+
+    def check(self, job: str = "train") -> tuple[str, str]:
+        """State and message of the MultiKueue check."""
+        workload = self.workload(job)
+        for state in workload.status.admission_checks if workload is not None else ():
+            if state.name == CHECK:
+                return state.state, state.message
+        return "", ""
+
+    def copy(self, worker: str, job: str = "train") -> Workload | None:
+        workload = self.workload(job)
+        if workload is None:
+            return None
+        store = self.workers[worker].informers.workloads.store
+        return store.get(workload.metadata.key)
+
+    async def until(
+        self, condition: Callable[[], Any], what: str = "", *, on: str | None = None
+    ) -> Any:
+        """Wait for a condition on the manager's cluster, or on a worker's."""
+        cluster = self.hub if on is None else self.workers[on]
+        return await cluster.changes.until(condition, what)
+
+    async def until_ready(self, job: str = "train") -> str:
+        """Wait until a job runs somewhere; returns where."""
+        await self.until(lambda: self.check(job)[0] == CheckState.READY, f"{job} ready")
+        workload = self.workload(job)
+        assert workload is not None
+        assert workload.status.cluster_name
+        return workload.status.cluster_name
+
+    # ------------------------------------------------------------ playing a worker
+
+    async def change_copy(
+        self, worker: str, change: Callable[[Workload], WorkloadStatus], job: str = "train"
+    ) -> Workload:
+        """Change the status of a copy as its worker's controllers would."""
+        await self.until(lambda: self.copy(worker, job), f"a copy on {worker}", on=worker)
+        copy = self.copy(worker, job)
+        assert copy is not None
+        cluster = self.workers[worker]
+        writer = WorkloadWriter(cluster.client, cluster.informers.workloads)
+        return await writer.update_status(copy.metadata.key, change)
+
+    async def admit(self, worker: str, job: str = "train", clock: Clock | None = None) -> Workload:
+        now = (clock or SystemClock()).now()
+
+        def change(copy: Workload) -> WorkloadStatus:
+            assignments = tuple(
+                PodSetAssignment(
+                    name=pod_set.name,
+                    flavors={GPU: "gpu"},
+                    resource_usage={GPU: "1"},
+                    count=pod_set.count,
+                )
+                for pod_set in copy.spec.pod_sets
+            )
+            admission = Admission(cluster_queue="cq", pod_set_assignments=assignments)
+            status = workload_state.reserve_quota(copy.status, admission, now=now)
+            return workload_state.sync_admitted(status, now=now)
+
+        return await self.change_copy(worker, change, job)
+
+    async def evict(self, worker: str, job: str = "train") -> Workload:
+        now = SystemClock().now()
+
+        def change(copy: Workload) -> WorkloadStatus:
+            status = workload_state.evict(copy.status, "Preempted", "by somebody", now=now)
+            return workload_state.complete_eviction(status, now=now)
+
+        return await self.change_copy(worker, change, job)
+
+    async def finish_copy(
+        self, worker: str, job: str = "train", *, reason: str = "Succeeded"
+    ) -> Workload:
+        now = SystemClock().now()
+        return await self.change_copy(
+            worker, lambda copy: workload_state.finish(copy.status, reason, "done", now=now), job
+        )
+
+    async def set_job_status(self, worker: str, job: str = "train", **status: Any) -> None:
+        cluster = self.workers[worker]
+        await self.until(lambda: cluster.job(job), f"job on {worker}", on=worker)
+        await cluster.patch(
+            resources.JOBS, job, {"status": status}, namespace=NAMESPACE, subresource="status"
+        )
+
+    async def run_job(self, worker: str, job: str = "train") -> None:
+        """Let the worker's job run, as its Kueue and its Job controller would."""
+        cluster = self.workers[worker]
+        await self.until(lambda: cluster.job(job), f"job on {worker}", on=worker)
+        await cluster.patch(resources.JOBS, job, {"spec": {"suspend": False}}, namespace=NAMESPACE)
+        await self.set_job_status(worker, job, startTime="2026-01-01T00:00:00Z", active=1, ready=1)
+
+    async def finish_job(self, worker: str, job: str = "train") -> None:
+        """End a running job well."""
+        now = "2026-01-01T00:10:00Z"
+        conditions = [
+            {"type": t, "status": "True", "lastTransitionTime": now, "reason": "r", "message": "m"}
+            for t in ("SuccessCriteriaMet", "Complete")
+        ]
+        await self.set_job_status(
+            worker,
+            job,
+            active=0,
+            ready=0,
+            succeeded=1,
+            startTime="2026-01-01T00:00:00Z",
+            completionTime=now,
+            conditions=conditions,
+        )
+
+
+@contextlib.asynccontextmanager
+async def multikueue_world(
+    *worker_names: str, gpus: int = 8, real_workers: bool = False
+) -> AsyncIterator[World]:
+    """Start a manager cluster and workers with one queue each, all registered.
+
+    Args:
+        worker_names: Names of the workers.
+        gpus: Quota of every worker.
+        real_workers: Run this program's controllers on the workers.
+    """
+    names_ = worker_names or ("worker1", "worker2")
+    async with contextlib.AsyncExitStack() as stack:
+        hub = await stack.enter_async_context(queue_cluster())
+        workers = {name: await stack.enter_async_context(queue_cluster()) for name in names_}
+        world = World(hub, workers)
+        for name, cluster in workers.items():
+            await world.make_queues(cluster, gpus)
+            if real_workers:
+                await stack.enter_async_context(cluster.manager())
+            await world.add_worker(name)
+        await world.set_clusters(*names_)
+        await world.make_check()
+        await world.make_queues(hub, gpus * 10, checks=(CHECK,))
+        yield world
+
+
+async def gone(condition: Callable[[], Any]) -> bool:
+    """Whether something is gone, for `World.until`."""
+    await asyncio.sleep(0)
+    return not condition()

@@ -1,0 +1,355 @@
+"""A fleet in a few values: one Workload, its manager, and workers that fail in every way.
+
+The rules and the memory are the real ones; API servers, workers and the core controllers are
+played. What the manager sees of a worker is a snapshot that lags behind until `deliver`; its own
+writes show at once, as `Informer.observe` does. A plan can be cut between any two writes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue import group
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.group import (
+    Check,
+    ClusterState,
+    Finish,
+    GroupConfig,
+    GroupView,
+    LocalJob,
+    LocalWorkload,
+    RemoteJob,
+    RemoteWorkload,
+)
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.plugins import Nomination
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+LOST_TIMEOUT = timedelta(minutes=15)
+FIRST_CHANCE = timedelta(minutes=1)
+CONFIG = GroupConfig(worker_lost_timeout=LOST_TIMEOUT)
+FOREIGN = "a Job of that name belongs to somebody else"
+
+
+class PromiseBrokenError(AssertionError):
+    """What must never happen did."""
+
+
+@dataclass
+class Worker:
+    """One worker: what is really there, and what the manager last saw."""
+
+    name: str
+    up: bool = True
+    configured: bool = True
+    lost_at: datetime | None = None
+    seen_since_start: bool = True
+    workload: RemoteWorkload | None = None
+    job: RemoteJob | None = None
+    job_runs: bool = False
+    foreign_job: bool = False
+    seen_workload: RemoteWorkload | None = None
+    seen_job: RemoteJob | None = None
+
+    def deliver(self) -> None:
+        self.seen_workload, self.seen_job = self.workload, self.job
+
+
+@dataclass
+class Fleet:
+    """The world."""
+
+    workers: dict[str, Worker]
+    now: datetime = T0
+    local: LocalWorkload | None = None
+    job_ended: bool = False
+    memory: GroupMemory = field(default_factory=GroupMemory)
+    race: bool = True
+    reservations: int = 0
+    started_jobs: int = 0
+    crashed: bool = False
+
+    # ------------------------------------------------------------ manager
+
+    def view(self) -> GroupView:
+        unseen = {w.name for w in self.workers.values() if not w.seen_since_start}
+        self.memory.note(self.local, unseen)
+        clusters = tuple(self._state(self.workers[name], unseen) for name in sorted(self.workers))
+        return GroupView(
+            key="ns/job",
+            local=self.local,
+            clusters=clusters,
+            last_cluster=self.memory.last_cluster,
+            ask_due=True,
+        )
+
+    def _state(self, worker: Worker, unseen: set[str]) -> ClusterState:
+        if not worker.up:
+            hidden = self.local is not None and self.memory.may_run_unseen(
+                worker.name, self.local, unseen
+            )
+            return ClusterState(
+                name=worker.name,
+                configured=worker.configured,
+                reachable=False,
+                lost_at=worker.lost_at,
+                may_run_unseen=hidden,
+            )
+        state = ClusterState(
+            name=worker.name,
+            configured=worker.configured,
+            workload=worker.seen_workload,
+            job=worker.seen_job,
+            refusal=self.memory.refusal(worker.name, self.now),
+        )
+        self.memory.see(state)
+        return state
+
+    def step(self, *, writes: int | None = None) -> bool:
+        """Decide once and apply; ``writes`` cuts the plan after so many. Whether all was done."""
+        view = self.view()
+        plan = decide(view, CONFIG, self.now)
+        if plan.ask:
+            view = replace(view, nomination=self._nominate(view))
+            plan = decide(view, CONFIG, self.now)
+        left = 10_000 if writes is None else writes
+        for removal in plan.removals:
+            for part in ("job", "workload"):
+                if left == 0:
+                    return False
+                left -= 1
+                self._remove(self.workers[removal.cluster], part)
+        for step in plan.steps:
+            if left == 0:
+                return False
+            left -= 1
+            if not self._apply(step):
+                return True
+        return True
+
+    def _nominate(self, view: GroupView) -> Nomination:
+        usable = [c.name for c in view.clusters if c.reachable and c.configured and not c.refusal]
+        present = [name for name in usable if self.local and name in self.local.nominated]
+        return Nomination(clusters=tuple(usable) if self.race else tuple((present or usable)[:1]))
+
+    def _remove(self, worker: Worker, part: str) -> None:
+        if not worker.up:
+            return
+        if part == "job" and worker.job is not None and worker.seen_job is not None:
+            if worker.job.uid == worker.seen_job.uid:
+                worker.job, worker.job_runs = None, False
+        elif (
+            part == "workload"
+            and worker.workload is not None
+            and worker.seen_workload is not None
+            and worker.workload.uid == worker.seen_workload.uid
+        ):
+            worker.workload, worker.job_runs = None, False
+
+    def _apply(self, step: group.Step) -> bool:  # noqa: C901 - a table of steps
+        match step:
+            case group.CreateWorkload(cluster=name):
+                return self._create_workload(self.workers[name])
+            case group.SyncJob(cluster=name):
+                return self._sync_job(self.workers[name])
+            case group.MirrorStatus(cluster=name):
+                return self._mirror(self.workers[name])
+            case group.FinishJob():
+                self.local = replace(self.local, job=LocalJob(finished=True))
+            case group.DeactivateCopy(cluster=name):
+                return self._deactivate(self.workers[name])
+            case group.ConfirmCopyGone(cluster=name):
+                return self._confirm(self.workers[name], "workload")
+            case group.ConfirmJobGone(cluster=name):
+                return self._confirm(self.workers[name], "job")
+            case group.Nominate(clusters=names):
+                self.local = replace(self.local, nominated=names)
+            case group.SetCheck():
+                self._set_check(step)
+            case group.FinishLocal():
+                self._finish()
+            case group.StopLocalJob():
+                self.local = replace(self.local, job=replace(self.local.job, active=False))
+            case group.UpdatePriority() | group.Explain():
+                pass
+        return True
+
+    def _create_workload(self, worker: Worker) -> bool:
+        if not worker.up:
+            return False
+        if self.local.finished:
+            raise PromiseBrokenError("I-5: a finished workload was dispatched again")
+        if worker.foreign_job:
+            self.memory.refuse(worker.name, FOREIGN, self.now + LOST_TIMEOUT)
+            return False
+        if worker.workload is None:
+            worker.workload = RemoteWorkload(
+                uid=f"w{self.now.timestamp()}", epoch=self.local.epoch, digest=self.local.digest
+            )
+            worker.seen_workload = worker.workload
+        return True
+
+    def _sync_job(self, worker: Worker) -> bool:
+        self.memory.suspects.add(worker.name)
+        if not worker.up:
+            return False
+        if worker.job is not None:
+            return self._mirror(worker)
+        if worker.foreign_job:
+            self.memory.refuse(worker.name, FOREIGN, self.now + LOST_TIMEOUT)
+            return False
+        self._assert_nobody_else_runs(worker)
+        self.started_jobs += 1
+        worker.job = RemoteJob(uid=f"j{self.started_jobs}", epoch=self.local.epoch)
+        worker.seen_job = worker.job
+        return True
+
+    def _assert_nobody_else_runs(self, worker: Worker) -> None:
+        if self.local.finished or self.local.job.finished:
+            raise PromiseBrokenError("I-5: a finished job is started again")
+        for other in self.workers.values():
+            if other is worker or other.job is None:
+                continue
+            given_up = not other.up and self.now - other.lost_at >= LOST_TIMEOUT
+            if not given_up:
+                raise PromiseBrokenError(f"I-1: {other.name} and {worker.name} may both run it")
+
+    def _mirror(self, worker: Worker) -> bool:
+        if worker.seen_job is not None:
+            finished = worker.seen_job.finished is not None
+            active = worker.job_runs and not finished
+            self.local = replace(self.local, job=LocalJob(active=active, finished=finished))
+        return True
+
+    def _deactivate(self, worker: Worker) -> bool:
+        if not worker.up or worker.workload is None:
+            return False
+        worker.workload = replace(worker.workload, deactivating=True)
+        worker.seen_workload = worker.workload
+        return True
+
+    def _confirm(self, worker: Worker, part: str) -> bool:
+        if not worker.up:
+            return False
+        worker.deliver()
+        return getattr(worker, part) is None
+
+    def _set_check(self, step: group.SetCheck) -> None:
+        check = replace(self.local.check, state=step.state, message=step.message)
+        if step.state == CheckState.READY:
+            if step.cluster not in self.local.nominated and self.local.is_pending:
+                raise PromiseBrokenError("I-2: the winner was not nominated")
+            self.local = replace(self.local, cluster_name=step.cluster, nominated=())
+        self.local = replace(self.local, check=check)
+
+    def _finish(self) -> None:
+        if not self.local.job.finished:
+            raise PromiseBrokenError("I-5: finished before the final status was mirrored")
+        self.local = replace(self.local, finished=True)
+
+    def restart(self) -> None:
+        """Kill the manager; the next one knows only what the API says, and lists every worker."""
+        self.memory = GroupMemory()
+        for worker in self.workers.values():
+            worker.seen_since_start = worker.up
+            # The Active condition of the MultiKueueCluster remembers since when it is lost.
+            if worker.lost_at is not None:
+                worker.lost_at = max(worker.lost_at, self.now - LOST_TIMEOUT + FIRST_CHANCE)
+            if worker.up:
+                worker.deliver()
+        self.view()  # every object that a first list shows calls for a look
+
+    # ------------------------------------------------------------ the core controllers
+
+    def reserve(self) -> None:
+        if self.local is not None and not self.local.has_quota and not self.local.finished:
+            self.reservations += 1
+            self.local = replace(
+                self.local, has_quota=True, epoch=str(self.reservations), evicted_at=None
+            )
+
+    def evict(self) -> None:
+        """Preempt it, say: what `workload_state.evict` does."""
+        local = self.local
+        if local is None or not local.has_quota or local.finished or local.evicted_at is not None:
+            return
+        self.local = replace(
+            local,
+            evicted_at=self.now,
+            was_evicted=True,
+            cluster_name=None,
+            nominated=(),
+            check=replace(local.check, state=CheckState.PENDING),
+        )
+
+    def core(self) -> None:
+        """One round of the core: Retry evicts, an inactive job releases the quota."""
+        local = self.local
+        if local is None or local.finished:
+            return
+        if local.check.state == CheckState.RETRY and local.has_quota:
+            self.evict()
+        elif local.evicted_at is not None and local.has_quota and not local.job.active:
+            self.local = replace(
+                local, has_quota=False, epoch="", evicted_at=None, job=LocalJob(finished=False)
+            )
+
+    # ------------------------------------------------------------ a worker's own controllers
+
+    def work(self, worker: Worker) -> None:
+        """One round of the worker's controllers: stop what must stop, run what may run."""
+        copy = worker.workload
+        if copy is not None and copy.deactivating and copy.evicted_at is None:
+            copy = replace(copy, evicted_at=self.now, admitted_at=None)
+            worker.workload = copy
+        admitted = copy is not None and copy.admitted_at is not None and copy.finished is None
+        worker.job_runs = worker.job is not None and admitted and worker.job.finished is None
+
+    def admit(self, worker: Worker) -> None:
+        copy = worker.workload
+        if copy is not None and copy.finished is None and not copy.deactivating:
+            worker.workload = replace(
+                copy, quota_reserved=True, admitted_at=copy.admitted_at or self.now, evicted_at=None
+            )
+        self.work(worker)
+
+    def evict_on(self, worker: Worker) -> None:
+        copy = worker.workload
+        if copy is not None and copy.admitted_at is not None and copy.finished is None:
+            worker.workload = replace(copy, admitted_at=None, evicted_at=self.now)
+        self.work(worker)
+
+    def finish_on(self, worker: Worker) -> None:
+        if worker.job is not None and worker.job_runs and worker.workload is not None:
+            end = Finish(success=True, reason="Succeeded", at=self.now)
+            worker.job = replace(worker.job, finished=end)
+            worker.workload = replace(worker.workload, finished=end)
+        self.work(worker)
+
+    def end_out_of_sync(self, worker: Worker) -> None:
+        if worker.workload is not None and worker.workload.finished is None:
+            end = Finish(success=False, reason="OutOfSync", at=self.now)
+            worker.workload = replace(worker.workload, finished=end)
+        self.work(worker)
+
+    # ------------------------------------------------------------ the network
+
+    def cut(self, worker: Worker) -> None:
+        if worker.up:
+            worker.up, worker.lost_at = False, self.now
+
+    def heal(self, worker: Worker) -> None:
+        if not worker.up:
+            worker.up, worker.lost_at, worker.seen_since_start = True, None, True
+            worker.deliver()
+
+
+def make_fleet(names: tuple[str, ...] = ("a", "b"), *, race: bool = True) -> Fleet:
+    """A fleet with one Workload that holds quota."""
+    local = LocalWorkload(uid="u", digest="d", check=Check(name="multikueue"), job=LocalJob())
+    fleet = Fleet(workers={name: Worker(name=name) for name in names}, local=local, race=race)
+    fleet.reserve()
+    return fleet
