@@ -59,12 +59,11 @@ class SecretCertificates:
         Raises:
             KubeError: the API server cannot be asked.
         """
-        for attempt in range(ATTEMPTS):
+        for _ in range(ATTEMPTS):
             try:
                 bundle = await self._load_once()
             except (AlreadyExists, Conflict):
-                await asyncio.sleep(0.05 * (attempt + 1))  # another replica wrote; read its work
-                continue
+                continue  # another replica wrote in between: read what it wrote
             return Serving(bundle.certificate, bundle.certificate_key, bundle.authority)
         raise RuntimeError(
             f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times in a row"

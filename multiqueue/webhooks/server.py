@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import ssl
 import tempfile
 import time
@@ -71,8 +69,7 @@ class WebhookServer:
     async def stop(self) -> None:
         """Answer what is under way, then close."""
         if self._runner is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await self._runner.cleanup()
+            await self._runner.cleanup()
             self._runner = None
 
     async def _answer(self, request: web.Request) -> web.Response:
