@@ -181,6 +181,11 @@ def _min_count(job: Job) -> int | None:
             f'annotation {names.JOB_MIN_PARALLELISM}: "{text}" is not a positive whole number;'
             " correct or remove it"
         )
+    if value > _pod_count(job):
+        raise InvalidJobError(
+            f"annotation {names.JOB_MIN_PARALLELISM}: {value} is more than the {_pod_count(job)} pods"
+            " that run at a time; lower it"
+        )
     return value
 
 

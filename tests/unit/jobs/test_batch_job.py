@@ -55,6 +55,12 @@ def test_a_smallest_size_that_is_none_is_explained(text: str) -> None:
         JOB.pod_sets(job)
 
 
+def test_a_smallest_size_above_the_size_is_explained() -> None:
+    job = make_job(annotations={names.JOB_MIN_PARALLELISM: "5"}, parallelism=4, completions=4)
+    with pytest.raises(InvalidJobError, match="5 is more than the 4 pods"):
+        JOB.pod_sets(job)
+
+
 def test_a_stop_under_way_does_not_count_as_suspended() -> None:
     assert JOB.is_suspended(make_job(suspend=True))
     assert not JOB.is_suspended(make_job(suspend=True, annotations={names.STOPPING: "true"}))

@@ -1,0 +1,165 @@
+"""Queues that stop, go, or are in use."""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.names import RESOURCE_IN_USE
+from multiqueue.api.v1beta2 import ClusterQueue
+from multiqueue.api.workload_state import find, has_quota
+from multiqueue.kube import resources
+from tests.integration.queue_steps import complete, make_queue, running, submit
+from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
+from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+
+
+def queue_condition(cluster: QueueCluster) -> tuple[str, str] | None:
+    queue = cluster.informers.cluster_queues.store.get("cq")
+    conditions = queue.status.conditions if queue else ()
+    return (conditions[0].status, conditions[0].reason) if conditions else None
+
+
+def reason_of(cluster: QueueCluster, job: str) -> tuple[str, str] | None:
+    workload = cluster.workload_of(job)
+    found = workload and find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    return (found.reason, found.message) if found and found.status == "False" else None
+
+
+async def stop(cluster: QueueCluster, policy: str) -> None:
+    await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": policy}})
+
+
+async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster, gpu="a100")
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        await stop(cluster, "HoldAndDrain")
+        await cluster.changes.until(
+            lambda: (w := cluster.workload_of("train")) and not has_quota(w.status), "no quota"
+        )
+        job = cluster.job("train")
+        assert job is not None
+        assert job["spec"]["suspend"]
+        assert "nodeSelector" not in job["spec"]["template"]["spec"]
+        await stop(cluster, "None")
+        await cluster.changes.until(lambda: running(cluster, "train"), "running again")
+        workload = cluster.workload_of("train")
+        assert workload is not None
+        requeued = find(workload.status, WorkloadCondition.REQUEUED)
+        assert requeued is not None
+        assert (requeued.status, requeued.reason) == ("True", "ClusterQueueRestarted")
+
+
+async def test_a_held_queue_admits_nobody_and_lets_run_what_runs() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster)
+        await submit(cluster, make_job("first"))
+        await cluster.changes.until(lambda: running(cluster, "first"), "the first running")
+        await stop(cluster, "Hold")
+        await cluster.changes.until(
+            lambda: queue_condition(cluster) == ("False", "Stopped"), "a stopped queue"
+        )
+        await submit(cluster, make_job("second"))
+        got = await cluster.changes.until(lambda: reason_of(cluster, "second"), "a reason")
+        assert got == (Reason.SUSPENDED, "ClusterQueue cq is inactive")
+        assert running(cluster, "first")
+
+
+async def test_a_stopped_local_queue_is_told() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
+        await cluster.create(resources.CLUSTER_QUEUES, make_cluster_queue())
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue(stopPolicy="Hold"))
+        await submit(cluster, make_job("train"))
+        got = await cluster.changes.until(lambda: reason_of(cluster, "train"), "a reason")
+        assert got == (Reason.SUSPENDED, "LocalQueue lq is inactive")
+        await cluster.patch(
+            resources.LOCAL_QUEUES, "lq", {"spec": {"stopPolicy": "None"}}, namespace=NAMESPACE
+        )
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+
+
+async def test_a_queue_without_its_flavor_is_inactive_until_the_flavor_comes() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await cluster.create(resources.CLUSTER_QUEUES, make_cluster_queue())
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue())
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(
+            lambda: queue_condition(cluster) == ("False", "FlavorNotFound"), "an inactive queue"
+        )
+        await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        await cluster.changes.until(
+            lambda: queue_condition(cluster) == ("True", "Ready"), "an active queue"
+        )
+
+
+async def test_a_local_queue_that_leads_nowhere_says_so() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue(cluster_queue="gone"))
+
+        def condition() -> tuple[str, str] | None:
+            queue = cluster.informers.local_queues.store.get(f"{NAMESPACE}/lq")
+            found = queue.status.conditions if queue else ()
+            return (found[0].status, found[0].reason) if found else None
+
+        got = await cluster.changes.until(condition, "a condition")
+        assert got == ("False", "ClusterQueueDoesNotExist")
+        await submit(cluster, make_job("train"))
+        why = await cluster.changes.until(lambda: reason_of(cluster, "train"), "a reason")
+        assert why == (Reason.MISCONFIGURED, "ClusterQueue gone doesn't exist")
+
+
+async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster)
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        await cluster.client.delete(resources.CLUSTER_QUEUES, "cq")
+        await cluster.client.delete(resources.RESOURCE_FLAVORS, "default")
+        await cluster.changes.until(
+            lambda: queue_condition(cluster) == ("False", "Terminating"), "a terminating queue"
+        )
+        assert running(cluster, "train")
+        flavor = cluster.informers.resource_flavors.store.get("default")
+        assert flavor is not None
+        assert RESOURCE_IN_USE in flavor.metadata.finalizers
+        await complete(cluster, "train")
+        await cluster.changes.until(
+            lambda: cluster.informers.cluster_queues.store.get("cq") is None, "no queue"
+        )
+        await cluster.changes.until(
+            lambda: cluster.informers.resource_flavors.store.get("default") is None, "no flavor"
+        )
+
+
+async def test_statuses_at_rest_are_not_written() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster)
+        await submit(cluster, make_job("train"))
+        await complete_and_settle(cluster, "train")
+        before = len(cluster.writes)
+        # Something that changes no state of any queue.
+        await cluster.patch(
+            resources.CLUSTER_QUEUES, "cq", {"metadata": {"annotations": {"note": "x"}}}
+        )
+        await submit(cluster, make_job("other"))
+        await complete_and_settle(cluster, "other")
+        writes = [w.resource for w in cluster.writes[before:]]
+        assert writes.count("clusterqueues") <= 4
+        assert writes.count("localqueues") <= 4
+
+
+async def complete_and_settle(cluster: QueueCluster, name: str) -> None:
+    await cluster.changes.until(lambda: running(cluster, name), "a running job")
+
+    def queue() -> ClusterQueue | None:
+        return cluster.informers.cluster_queues.store.get("cq")
+
+    await cluster.changes.until(
+        lambda: (q := queue()) and q.status.admitted_workloads == 1, "one admitted"
+    )
+    await complete(cluster, name)
+    await cluster.changes.until(
+        lambda: (q := queue()) and q.status.admitted_workloads == 0, "none admitted"
+    )

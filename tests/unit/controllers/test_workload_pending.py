@@ -1,0 +1,108 @@
+"""Why a Workload waits: written when it is news, and only then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from multiqueue.api.conditions import Reason
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import set_pending
+from multiqueue.controllers.workload.decide import decide
+from multiqueue.controllers.workload.pending import is_only_numbers
+from multiqueue.controllers.workload.plan import Done
+from tests.unit.controllers.workload_views import (
+    because,
+    condition_of,
+    is_done,
+    make_cluster_queue,
+    make_view,
+    step,
+)
+from tests.workloads import T0, make_workload, minutes, reserved, with_status
+
+NOT_YET = because(Reason.PENDING_EVALUATION, "The workload has not been evaluated yet")
+
+
+def waiting(reason: str, message: str) -> Workload:
+    workload = make_workload()
+    status = set_pending(workload.status, reason=reason, message=message, now=T0, generation=1)
+    return with_status(workload, status)
+
+
+def test_a_fresh_workload_is_not_written_for_the_scheduler_may_admit_it() -> None:
+    plan = decide(make_view(make_workload(), explanation=NOT_YET))
+    assert plan == Done(requeue_after=2)
+
+
+def test_nobody_waits_in_silence() -> None:
+    view = step(make_view(make_workload(), explanation=NOT_YET, now=minutes(1)))
+    assert condition_of(view, "QuotaReserved") == (
+        "False",
+        "PendingEvaluation",
+        "The workload has not been evaluated yet",
+    )
+
+
+def test_a_reason_is_written_once() -> None:
+    view = step(make_view(make_workload(), explanation=because(Reason.WAITING_FOR_QUOTA)))
+    assert condition_of(view, "QuotaReserved") == ("False", "WaitingForQuota", "why")
+    assert decide(view) == Done()
+
+
+def test_with_the_reason_come_the_checks_that_every_flavor_needs() -> None:
+    queue = make_cluster_queue("a")
+    explained = because(Reason.WAITING_FOR_QUOTA)
+    view = step(make_view(make_workload(), cluster_queue=queue, explanation=explained))
+    assert [c.name for c in view.workload.status.admission_checks] == ["a"]
+    fresh = make_view(make_workload(), cluster_queue=queue, explanation=NOT_YET)
+    assert is_done(decide(fresh))
+
+
+def test_while_its_admission_is_written_nothing_else_is() -> None:
+    explained = because(Reason.WAITING_FOR_QUOTA)
+    assert is_done(decide(make_view(make_workload(), explanation=explained, admitting=True)))
+
+
+def test_a_reservation_is_not_overwritten() -> None:
+    view = make_view(reserved(make_workload()), explanation=because(Reason.WAITING_FOR_QUOTA))
+    assert condition_of(step(view), "QuotaReserved") == (
+        "True",
+        "QuotaReserved",
+        "Quota reserved in ClusterQueue cq",
+    )
+
+
+def test_a_workload_on_hold_is_left_alone() -> None:
+    view = make_view(waiting(Reason.ON_HOLD, "scaled to zero"), explanation=NOT_YET)
+    assert is_done(decide(view))
+
+
+def test_what_blocked_it_is_taken_back_when_it_is_over() -> None:
+    view = make_view(waiting(Reason.SUSPENDED, "LocalQueue lq is inactive"), explanation=NOT_YET)
+    assert condition_of(step(view), "QuotaReserved") == (
+        "False",
+        "PendingEvaluation",
+        "The workload has not been evaluated yet",
+    )
+
+
+def test_what_an_eviction_said_stays_until_the_next_evaluation() -> None:
+    evicted_for = waiting(Reason.PENDING_EVALUATION, "Preempted to accommodate")
+    assert is_done(decide(make_view(evicted_for, explanation=NOT_YET, now=minutes(9))))
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "want"),
+    [
+        (Reason.WAITING_FOR_QUOTA, "cpu in flavor a, 1500m more needed", True),
+        (Reason.WAITING_FOR_QUOTA, "cpu in flavor b, 2 more needed", False),
+        (Reason.EXCEEDS_MAX_QUOTA, "cpu in flavor a, 2 more needed", False),
+    ],
+)
+def test_figures_are_told_from_news(reason: Reason, message: str, want: bool) -> None:
+    workload = waiting(Reason.WAITING_FOR_QUOTA, "cpu in flavor a, 2 more needed")
+    view = make_view(workload, explanation=because(reason, message))
+    assert is_only_numbers(view) is want
+    assert not is_only_numbers(replace(view, workload=make_workload()))

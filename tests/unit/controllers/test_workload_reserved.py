@@ -1,0 +1,203 @@
+"""Rules for Workloads that hold quota: checks, stopped queues, time limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_state import is_admitted, is_evicted
+from multiqueue.controllers.workload.decide import decide
+from multiqueue.controllers.workload.plan import ChangeStatus, Done
+from tests.unit.controllers.workload_views import (
+    condition_of,
+    is_done,
+    make_cluster_queue,
+    make_local_queue,
+    make_view,
+    step,
+)
+from tests.workloads import (
+    T0,
+    admitted,
+    evicted,
+    make_workload,
+    minutes,
+    reserved,
+    with_checks,
+    with_status,
+)
+
+
+def with_retry(workload: Workload, *, seconds: int | None) -> Workload:
+    check = AdmissionCheckState(
+        name="a",
+        state="Retry",
+        last_transition_time=format_time(T0),
+        message="later",
+        requeue_after_seconds=seconds,
+    )
+    return with_status(
+        workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
+    )
+
+
+# ---------------------------------------------------------------- the check list
+
+
+def test_the_last_check_admits_the_workload() -> None:
+    workload = with_checks(reserved(make_workload()), a=CheckState.READY)
+    view = step(make_view(workload, holding=make_cluster_queue("a")))
+    assert is_admitted(view.workload.status)
+    assert is_done(decide(view))
+
+
+def test_a_check_that_was_added_to_the_queue_is_listed_before_anything_is_admitted() -> None:
+    workload = with_checks(reserved(make_workload()), a=CheckState.READY)
+    view = step(make_view(workload, holding=make_cluster_queue("a", "b")))
+    assert [c.name for c in view.workload.status.admission_checks] == ["a", "b"]
+    assert not is_admitted(view.workload.status)
+
+
+def test_a_check_that_was_removed_evicts_nobody() -> None:
+    workload = with_checks(reserved(make_workload()), a=CheckState.REJECTED)
+    view = step(make_view(workload, holding=make_cluster_queue()))
+    assert view.workload.status.admission_checks == ()
+    assert is_admitted(view.workload.status)
+
+
+def test_an_evicted_workload_is_not_admitted_by_its_checks() -> None:
+    workload = with_checks(evicted(reserved(make_workload())), a=CheckState.READY)
+    assert is_done(decide(make_view(workload, holding=make_cluster_queue("a"))))
+
+
+# ---------------------------------------------------------------- what checks ask for
+
+
+def test_a_rejected_check_gives_the_workload_up() -> None:
+    workload = with_checks(reserved(make_workload()), a=CheckState.REJECTED, b=CheckState.RETRY)
+    view = make_view(workload, holding=make_cluster_queue("a", "b"))
+    plan = decide(view)
+    assert isinstance(plan, ChangeStatus)
+    assert plan.warn is not None
+    assert plan.warn.reason == "AdmissionCheckRejected"
+    assert condition_of(step(view), "DeactivationTarget") == (
+        "True",
+        "AdmissionCheck",
+        'AdmissionCheck(s) in Rejected state: "a"',
+    )
+
+
+def test_a_retry_evicts_and_remembers_the_time() -> None:
+    workload = with_retry(admitted(make_workload()), seconds=90)
+    view = step(make_view(workload, holding=make_cluster_queue("a"), now=minutes(1)))
+    assert condition_of(view, "Evicted") == (
+        "True",
+        "AdmissionCheck",
+        'AdmissionCheck(s) in Retry state: "a" (later)',
+    )
+    state = view.workload.status.requeue_state
+    assert state is not None
+    assert (state.count, state.requeue_at) == (None, "2026-01-01T00:01:30Z")
+    assert is_done(decide(view))
+
+
+@pytest.mark.parametrize("seconds", [None, 30])
+def test_a_retry_without_time_or_with_a_past_one_waits_for_nothing(seconds: int | None) -> None:
+    workload = with_retry(admitted(make_workload()), seconds=seconds)
+    view = step(make_view(workload, holding=make_cluster_queue("a"), now=minutes(1)))
+    assert is_evicted(view.workload.status)
+    assert view.workload.status.requeue_state is None
+
+
+# ---------------------------------------------------------------- stopped and missing queues
+
+
+def test_a_held_cluster_queue_takes_back_what_does_not_run() -> None:
+    held = make_cluster_queue("a", stop_policy="Hold")
+    waiting = with_checks(reserved(make_workload()), a=CheckState.PENDING)
+    view = step(make_view(waiting, holding=held, cluster_queue=held))
+    assert condition_of(view, "QuotaReserved") == (
+        "False",
+        "Suspended",
+        "ClusterQueue cq is stopped",
+    )
+    assert condition_of(view, "Evicted") is None
+    assert condition_of(view, "Requeued") is None
+    assert view.workload.status.admission is None
+
+
+def test_a_held_cluster_queue_lets_run_what_runs() -> None:
+    held = make_cluster_queue(stop_policy="Hold")
+    assert is_done(decide(make_view(admitted(make_workload()), holding=held)))
+
+
+def test_a_drained_cluster_queue_evicts_what_runs() -> None:
+    drained = make_cluster_queue(stop_policy="HoldAndDrain")
+    view = step(make_view(admitted(make_workload()), holding=drained))
+    assert condition_of(view, "Evicted") == (
+        "True",
+        "ClusterQueueStopped",
+        "The ClusterQueue is stopped",
+    )
+    assert is_done(decide(view))
+
+
+def test_a_drained_local_queue_evicts_what_runs() -> None:
+    drained = make_local_queue(stop_policy="HoldAndDrain")
+    view = step(make_view(admitted(make_workload()), local_queue=drained))
+    assert condition_of(view, "Evicted") == (
+        "True",
+        "LocalQueueStopped",
+        "The LocalQueue is stopped",
+    )
+
+
+LOCAL_GONE = "LocalQueue lq is terminating or missing"
+CLUSTER_GONE = "ClusterQueue cq is terminating or missing"
+
+
+@pytest.mark.parametrize(
+    ("queues", "message"),
+    [
+        ({"local_queue": None}, LOCAL_GONE),
+        ({"local_queue": make_local_queue(deleted=True)}, LOCAL_GONE),
+        ({"holding": None}, CLUSTER_GONE),
+        ({"holding": make_cluster_queue("a", deleted=True)}, CLUSTER_GONE),
+    ],
+)
+def test_a_queue_that_goes_takes_back_what_does_not_run(
+    queues: dict[str, object], message: str
+) -> None:
+    waiting = with_checks(reserved(make_workload()), a=CheckState.PENDING)
+    view = step(make_view(waiting, **{"holding": make_cluster_queue("a"), **queues}))
+    assert condition_of(view, "QuotaReserved") == ("False", "Misconfigured", message)
+    running = with_checks(admitted(make_workload()), a=CheckState.READY)
+    assert is_done(decide(make_view(running, **{"holding": make_cluster_queue("a"), **queues})))
+
+
+# ---------------------------------------------------------------- time limits
+
+
+def test_a_workload_may_run_no_longer_than_it_said() -> None:
+    workload = admitted(make_workload(maximum_execution_time_seconds=120))
+    view = make_view(workload, now=minutes(1))
+    assert decide(view) == Done(requeue_after=60)
+    late = replace(view, now=minutes(2))
+    plan = decide(late)
+    assert isinstance(plan, ChangeStatus)
+    assert plan.warn is not None
+    assert condition_of(step(late), "DeactivationTarget") == (
+        "True",
+        Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED,
+        "exceeding the maximum execution time",
+    )
+
+
+def test_an_eviction_stops_the_clock() -> None:
+    workload = evicted(admitted(make_workload(maximum_execution_time_seconds=120)))
+    assert is_done(decide(make_view(workload, now=minutes(3))))
