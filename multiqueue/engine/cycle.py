@@ -31,6 +31,7 @@ from multiqueue.engine.plan import Admit, Decision, Requeue, RequeueReason, Skip
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reservations import Reservations
+from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy, QueueingStrategy
 
@@ -50,8 +51,7 @@ class World:
     options: EngineOptions
 
 
-@dataclass(slots=True, kw_only=True)
-class Head:
+class Head(Value, frozen=True, kw_only=True, gc=False):
     """A workload in its cycle.
 
     Shape: ``is_new`` means that it was judged in this cycle, not remembered from an equal state.

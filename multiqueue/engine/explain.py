@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2.meta import Taint
+from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount
 
@@ -222,8 +222,7 @@ class PodSetExplanation(NamedTuple):
         return f"couldn't assign flavors to pod set {self.name}: {reasons}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
+class Explanation(Value, frozen=True, kw_only=True, gc=False):
     """Why a workload is pending.
 
     Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
@@ -237,12 +236,12 @@ class Explanation:
     note: str = ""
     pod_sets: tuple[PodSetExplanation, ...] = ()
 
-    @cached_property
+    @property
     def reason(self) -> Reason:
         """The reason of the QuotaReserved=False condition."""
         return reason_of(self.pod_sets) if self.cause is None else self.cause
 
-    @cached_property
+    @property
     def message(self) -> str:
         """The words of the QuotaReserved=False condition."""
         return ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
@@ -16,6 +14,8 @@ from multiqueue.engine.nomination import Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.model.workload import Workload
+
+_FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
 def judge(
@@ -36,31 +36,26 @@ def judge(
         queue=queue,
         workload=workload,
         flavors=cache.flavors,
-        available=queue.available_memo(version),
+        rooms=queue.room_memo(version),
         oracle=oracle,
     )
 
-    def assign(counts: Sequence[int] | None = None) -> Assignment:
-        return assign_flavors(
-            search, resume, counts=counts, ignore_undeclared=options.ignore_undeclared
-        )
+    ignore_undeclared = options.ignore_undeclared
+    full = assign_flavors(search, resume, ignore_undeclared=ignore_undeclared)
+    if full.mode is Mode.FIT or not (options.partial_admission and workload.may_shrink):
+        return Nominated(assignment=full)
 
     def assign_reduced(counts: list[int]) -> Assignment | None:
-        found = assign(counts)
+        found = assign_flavors(search, resume, counts=counts, ignore_undeclared=ignore_undeclared)
         return found if found.mode is Mode.FIT else None
 
-    full = assign()
-    if full.mode is not Mode.FIT and options.partial_admission:
-        reduced = find_reduced(workload.pod_sets, assign_reduced)
-        if reduced is not None:
-            return Nominated(assignment=reduced)
-    return Nominated(assignment=full)
+    reduced = find_reduced(workload.pod_sets, assign_reduced)
+    return Nominated(assignment=reduced or full)
 
 
 def reject(workload: Workload, queue: CachedQueue, cache: Cache) -> Rejected | None:
     """Return what makes looking for flavors pointless; None where nothing does (E-10, E-40)."""
-    states = workload.checks.values()
-    if CheckState.RETRY in states or CheckState.REJECTED in states:
+    if workload.checks and not _FAILED.isdisjoint(workload.checks.values()):
         return Rejected(
             requeue_reason=RequeueReason.GENERIC,
             reason=Reason.PENDING_EVALUATION,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment, ResumePoint
 from multiqueue.engine.plan import RequeueReason
+from multiqueue.engine.value import Value
 from multiqueue.model.workload import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class Rejected(Value, frozen=True, kw_only=True, gc=False):
     """The head cannot be looked at: nothing about flavors was asked (E-40)."""
 
     requeue_reason: RequeueReason
@@ -21,8 +20,7 @@ class Rejected:
     note: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nominated:
+class Nominated(Value, frozen=True, kw_only=True, gc=False):
     """The head and the flavors that it would get."""
 
     assignment: Assignment
@@ -31,8 +29,7 @@ class Nominated:
 Verdict: TypeAlias = Rejected | Nominated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memo:
+class Memo(Value, frozen=True, kw_only=True, gc=False):
     """A verdict and the state that it holds for: the same tree, unchanged since.
 
     Two heads get the same verdict from the same state, so a head that stays a head is judged again

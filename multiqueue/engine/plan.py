@@ -5,11 +5,11 @@ Pure values; equal input gives equal plans. Reasons are enums, words are rendere
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.explain import Explanation
+from multiqueue.engine.value import Value
 from multiqueue.model.workload import Admission
 
 
@@ -29,8 +29,7 @@ class SkipReason(StrEnum):
     NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admit:
+class Admit(Value, frozen=True, kw_only=True, gc=False):
     """Quota is reserved; the usage is assumed in the engine at once (E-83).
 
     Shape: ``checks`` names the admission checks of the assigned flavors, sorted (E-111);
@@ -56,8 +55,7 @@ class Admit:
         return f"Quota reserved in ClusterQueue {self.cluster_queue}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requeue:
+class Requeue(Value, frozen=True, kw_only=True, gc=False):
     """The head cannot be admitted now; ``parked`` until something wakes it, else it stays head."""
 
     workload: str
@@ -77,8 +75,7 @@ class Requeue:
         return self.explanation.message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(Value, frozen=True, kw_only=True, gc=False):
     """The head fitted when the cycle began, but another one was first; it is looked at again."""
 
     workload: str
@@ -100,8 +97,7 @@ class Skip:
 Decision = Admit | Requeue | Skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CyclePlan:
+class CyclePlan(Value, frozen=True, kw_only=True, gc=False):
     """All decisions of one `Engine.run_cycle`, in the order in which they were taken.
 
     ``exhausted`` says that the budget ended the call: there is more to decide at once.

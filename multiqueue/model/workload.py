@@ -119,6 +119,11 @@ class Workload:
         return self.key.partition("/")[0]
 
     @cached_property
+    def may_shrink(self) -> bool:
+        """Whether some pod set accepts fewer pods than it asks for (E-60)."""
+        return any(ps.min_count is not None and ps.min_count < ps.count for ps in self.pod_sets)
+
+    @cached_property
     def shape(self) -> Shape:
         """What decides the verdict (E-26): equal shapes get equal verdicts in one queue."""
         return (self.priority, self.problems, tuple(_pod_set_shape(ps) for ps in self.pod_sets))

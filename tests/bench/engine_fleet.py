@@ -38,7 +38,7 @@ def shape(index: int) -> PodSet:
 
 @dataclass
 class Fleet:
-    """An engine under load; ``spent`` is the time inside the engine, ``decided`` what it decided."""
+    """An engine under load; ``spent`` is its CPU time in seconds, ``decided`` counts decisions."""
 
     queues: int
     engine: Engine = field(default_factory=Engine)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from multiqueue.api.serde import encode
 from multiqueue.engine.cache.activity import Activity
@@ -10,6 +11,14 @@ from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.lib.amount import Amount
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 from multiqueue.model.cluster_queue import ClusterQueue, ResourceGroup
+
+
+class Room(NamedTuple):
+    """What can be used of a flavor-resource right now: the queue's own free quota, and the rest."""
+
+    available: Amount
+    free: Amount
+    borrowable: Amount
 
 
 class CachedQueue:
@@ -22,8 +31,8 @@ class CachedQueue:
     """
 
     __slots__ = (
-        "_available",
-        "_available_version",
+        "_rooms",
+        "_rooms_version",
         "activity",
         "admitted",
         "admitted_usage",
@@ -44,8 +53,8 @@ class CachedQueue:
         self.reserving = 0
         self.admitted = 0
         self.has_only_topologies = False
-        self._available: dict[int, Amount] = {}
-        self._available_version = -1
+        self._rooms: dict[int, Room] = {}
+        self._rooms_version = -1
         self.slots_by_flavor: dict[str, dict[str, int]] = {}
         self.admitted_usage: dict[FlavorResource, Amount] = {}
         self.set_spec(spec)
@@ -77,21 +86,21 @@ class CachedQueue:
         """Take a place in a new tree; the usage is carried over by whoever builds it."""
         node.declare(self.spec.resource_groups)
         self.node = node
-        self._available_version = -1
+        self._rooms_version = -1
         self.generation += 1
         self.slots_by_flavor = {}
         for (flavor, resource), slot in node.slot_by_flavor_resource.items():
             self.slots_by_flavor.setdefault(flavor, {})[resource] = slot
 
-    def available_memo(self, version: int) -> dict[int, Amount]:
-        """Return a memo of what is available by slot, empty after each change of the tree.
+    def room_memo(self, version: int) -> dict[int, Room]:
+        """Return a memo of the room by slot; empty after each change of the tree.
 
         Many heads are judged between two changes of usage.
         """
-        if self._available_version != version:
-            self._available_version = version
-            self._available = {}
-        return self._available
+        if self._rooms_version != version:
+            self._rooms_version = version
+            self._rooms = {}
+        return self._rooms
 
     def flavors(self) -> Iterator[str]:
         """Iterate over the flavors of all resource groups, in the order of the spec."""

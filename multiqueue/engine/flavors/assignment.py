@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.explain import PodSetExplanation
+from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPreference
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Shape
@@ -93,8 +93,7 @@ Tried: TypeAlias = tuple[Mapping[str, int], ...]
 """Per pod set, in their order, the index at which the search for each resource stopped."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeState:
+class ResumeState(Value, frozen=True, kw_only=True, gc=False):
     """Where the search for flavors goes on (the LastAssignment of E-41, E-53).
 
     Kept only while some flavor has not been looked at: without one the search begins anew anyway.
@@ -111,14 +110,13 @@ class ResumeState:
         return tuple(tuple(sorted(indexes.items())) for indexes in self.tried)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class Assignment(Value, frozen=True, kw_only=True, gc=False):
     """What a whole workload would get. ``usage`` is by slot of the ClusterQueue's node."""
 
     pod_sets: tuple[PodSetResult, ...] = ()
     mode: Mode = Mode.NO_FIT
     borrowing: int = 0
-    usage: Mapping[int, Amount] = field(default_factory=dict)
+    usage: Mapping[int, Amount] = {}
 
     def explanations(self) -> tuple[PodSetExplanation, ...]:
         """Return what keeps pod sets from fitting."""

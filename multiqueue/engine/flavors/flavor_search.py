@@ -6,9 +6,9 @@ The first flavor that does is taken, unless fungibility says to look on; then th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.cached_queue import CachedQueue, Room
+from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.explain import (
     FlavorAttempt,
     FlavorNotFound,
@@ -24,6 +24,7 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.eligibility import refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
+from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPolicy, PreemptionPolicy, ResourceGroup
 from multiqueue.model.placement import ANYWHERE
@@ -34,17 +35,16 @@ _FITS: PreferenceKey = (2, FlavorMode.FIT, 0)
 """What a flavor is at first, by either preference: nothing borrowed, nobody preempted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorSearch:
+class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     """What stays the same during the search for one workload.
 
-    Shape: ``available`` is the memo of the queue for the current usage, by slot.
+    Shape: ``rooms`` is the memo of the queue for the current usage, by slot.
     """
 
     queue: CachedQueue
     workload: Workload
     flavors: Mapping[str, ResourceFlavor]
-    available: dict[int, Amount]
+    rooms: dict[int, Room]
     oracle: Oracle
 
 
@@ -147,26 +147,21 @@ def _check_resources(
 ) -> _Outcome:
     """Check the quota of every resource; the flavor is as good as its worst one (E-48)."""
     outcome = _Outcome()
-    queue, known = search.queue, search.available
+    queue, known = search.queue, search.rooms
     node, slots = queue.node, queue.slots_by_flavor[flavor]
     for resource, asked in requests.items():
         slot = slots[resource]
         previous = assumed.get(slot, 0)
         amount = asked + previous
-        available = known.get(slot)
-        if available is None:
-            available = known[slot] = max(0, node.available(slot))
-        if amount <= available:
+        room = known.get(slot)
+        if room is None:
+            room = known[slot] = _room(node, slot)
+        if amount <= room.available:
             mode, borrowing = FlavorMode.FIT, node.borrow_height(slot, amount)[0]
         else:
             mode, borrowing = _check_beyond(search, slot, amount)
-            free = node.nominal[slot] - node.usage[slot]
-            if free > available:
-                free = available
-            elif free < 0:
-                free = 0
-            numbers = (asked, previous, free, available - free, node.potential[slot])
-            outcome.refusals.append(Shortfall(flavor, resource, *numbers))
+            shortfall = (flavor, resource, asked, previous, room.free, room.borrowable)
+            outcome.refusals.append(Shortfall(*shortfall, node.potential[slot]))
         outcome.choices.append((resource, mode, borrowing, slot))
         if mode is outcome.mode and borrowing == outcome.borrowing:
             continue
@@ -174,6 +169,12 @@ def _check_resources(
         if key < outcome.key:
             outcome.key, outcome.mode, outcome.borrowing = key, mode, borrowing
     return outcome
+
+
+def _room(node: QuotaNode, slot: int) -> Room:
+    available = max(0, node.available(slot))
+    free = min(max(0, node.nominal[slot] - node.usage[slot]), available)
+    return Room(available, free, available - free)
 
 
 def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:

@@ -1,0 +1,86 @@
+"""The engine's goals: decisions per second, and a flat cost per decision (issue 2, Speed).
+
+CPU time of one core, without the garbage collector, as `make bench` measures everywhere. A decision
+is a head that was judged anew or admitted; the cost has all of its events in it: workloads made,
+admissions written back, jobs finished, wakes delivered.
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.bench.engine_fleet import Fleet
+
+pytestmark = pytest.mark.bench
+
+QUEUES = 1_000
+DECISIONS_PER_SECOND = 10_000
+FLATNESS = 1.2
+
+
+@pytest.fixture(autouse=True)
+def _no_garbage_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def loaded_fleet(pending: int) -> Fleet:
+    """1,000 ClusterQueues in 100 cohorts, full, with that many workloads waiting."""
+    fleet = Fleet(QUEUES)
+    fleet.submit(12 * QUEUES)
+    fleet.drain()
+    waiting = fleet.made - fleet.admitted
+    fleet.submit(max(0, pending - waiting))
+    fleet.drain()
+    return fleet
+
+
+def best_cost(fleet: Fleet, *, tries: int = 5) -> float:
+    """Seconds per decision of the quietest try: what the code costs, not the machine's guests."""
+    costs = []
+    for _ in range(tries):
+        fleet.reset()
+        fleet.churn(rounds=3, finished=300)
+        costs.append(fleet.per_decision)
+    return min(costs)
+
+
+def show(capsys: pytest.CaptureFixture[str], figures: str) -> None:
+    with capsys.disabled():
+        sys.stdout.write(f"\nengine, {figures}\n")
+
+
+def test_decides_ten_thousand_heads_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = loaded_fleet(50_000)
+    cost = best_cost(fleet)
+
+    show(
+        capsys,
+        f"{QUEUES} ClusterQueues, 50,000 pending, 2 flavors, 3 resources: "
+        f"{1 / cost:,.0f} decisions/s, {cost * 1e6:.1f} us each",
+    )
+    assert 1 / cost >= DECISIONS_PER_SECOND
+
+
+def test_costs_the_same_whatever_is_pending(capsys: pytest.CaptureFixture[str]) -> None:
+    costs = {pending: best_cost(loaded_fleet(pending)) for pending in (1_000, 10_000, 100_000)}
+
+    shown = ", ".join(f"{cost * 1e6:.1f} us at {pending:,}" for pending, cost in costs.items())
+    show(capsys, f"cost per decision: {shown} pending")
+    assert costs[100_000] <= FLATNESS * costs[1_000]
+
+
+def test_an_idle_engine_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    fleet = loaded_fleet(50_000)
+    fleet.now = fleet.now.replace(year=fleet.now.year + 1)
+    fleet.drain()
+    fleet.reset()
+    for _ in range(1_000):
+        fleet.drain()
+
+    show(capsys, f"cycle with nothing to do: {fleet.spent * 1e3:.1f} us")
+    assert fleet.spent / 1_000 < 100e-6
