@@ -21,40 +21,18 @@ from tests.unit.webhooks.lookups import Queues
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "config" / "samples"
-SHARED = ROOT.parent / "shared" / "manifests"
+WORKER_SAMPLES = ROOT / "config" / "samples-worker"
+PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
-
-# The manifests of published guides, as far as our kinds are concerned.
-GUIDE = """
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: ClusterQueue
-metadata: {name: team}
-spec:
-  namespaceSelector: {matchLabels: {team: a}}
-  resourceGroups:
-  - coveredResources: [cpu, memory, nvidia.com/gpu]
-    flavors:
-    - name: h100
-      resources:
-      - {name: nvidia.com/gpu, nominalQuota: "8", borrowingLimit: "4"}
-      - {name: cpu, nominalQuota: 64}
-      - {name: memory, nominalQuota: 256Gi}
-  preemption: {reclaimWithinCohort: LowerPriority, withinClusterQueue: LowerPriority}
----
-apiVersion: kueue.x-k8s.io/v1beta1
-kind: MultiKueueCluster
-metadata: {name: worker}
-spec: {kubeConfig: {locationType: Secret, location: worker}}
-"""
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
-    paths = [*sorted(SAMPLES.rglob("*.yaml")), *sorted(SHARED.glob("*.yaml"))]
-    for path in paths:
-        for i, obj in enumerate(yaml.safe_load_all(path.read_text(encoding="utf-8"))):
-            yield f"{path.name}-{i}", obj
-    for i, obj in enumerate(yaml.safe_load_all(GUIDE)):
-        yield f"guide-{i}", obj
+    for folder in (SAMPLES, WORKER_SAMPLES, PUBLISHED):
+        paths = sorted(folder.rglob("*.yaml"))
+        assert paths, f"no manifest in {folder}"
+        for path in paths:
+            for i, obj in enumerate(yaml.safe_load_all(path.read_text(encoding="utf-8"))):
+                yield f"{path.relative_to(folder)}-{i}", obj
 
 
 DOCUMENTS = dict(documents())
@@ -87,7 +65,7 @@ def test_published_objects_are_accepted(name: str) -> None:
 def test_samples_refer_to_what_they_contain() -> None:
     manager = [
         obj
-        for path in sorted((SAMPLES / "manager").glob("*.yaml"))
+        for path in sorted(SAMPLES.glob("*.yaml"))
         for obj in yaml.safe_load_all(path.read_text(encoding="utf-8"))
     ]
     names = {(obj["kind"], obj["metadata"]["name"]) for obj in manager}
@@ -105,12 +83,15 @@ def test_samples_refer_to_what_they_contain() -> None:
 
 
 def test_workers_have_the_queues_of_the_manager() -> None:
-    def queues(directory: str) -> set[tuple[str, str]]:
+    def queues(folder: Path) -> set[tuple[str, str]]:
         return {
             (obj["metadata"]["namespace"], obj["metadata"]["name"])
-            for path in (SAMPLES / directory).glob("*.yaml")
+            for path in folder.glob("*.yaml")
             for obj in yaml.safe_load_all(path.read_text(encoding="utf-8"))
             if obj["kind"] == "LocalQueue"
         }
 
-    assert queues("worker-a100") == queues("worker-h100") == queues("manager")
+    manager = queues(SAMPLES)
+    assert manager
+    assert queues(WORKER_SAMPLES / "worker-a100") == manager
+    assert queues(WORKER_SAMPLES / "worker-h100") == manager
