@@ -15,6 +15,8 @@ from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
+from multiqueue.lib.amount import Amount
+from multiqueue.model.resources import CPU
 
 STATUSES = ("pending", "active", "terminating")
 CONCURRENCY = 4
@@ -98,20 +100,38 @@ class ClusterQueueController:
         current = "terminating" if terminating else "active" if state.active else "pending"
         for status in STATUSES:
             metrics.cluster_queue_status.child(name, status).set(status == current)
+        waiting = {"active": state.pending, "inadmissible": 0}
+        if not state.active:
+            waiting = {"active": 0, "inadmissible": state.pending}
+        for status, count in waiting.items():
+            metrics.pending_workloads.child(name, status).set(count)
         metrics.reserving_active_workloads.child(name).set(state.reserving)
         metrics.admitted_active_workloads.child(name).set(state.admitted)
         if not self._context.config.metrics.enable_cluster_queue_resources:
             return
-        cohort = queue.spec.cohort_name
+        self._measure_resources(queue, state)
+
+    def _measure_resources(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
+        metrics, cohort, name = self._context.metrics, queue.spec.cohort_name, queue.metadata.name
         for family, usage in (
             (metrics.cluster_queue_resource_reservation, state.reservation),
             (metrics.cluster_queue_resource_usage, state.usage),
         ):
             for flavor, resources in usage.items():
                 for resource, used in resources.items():
-                    family.child(cohort, name, flavor, resource).set(used.total)
+                    family.child(cohort, name, flavor, resource).set(_natural(resource, used.total))
+        for flavor, quotas in state.nominal.items():
+            for resource, nominal in quotas.items():
+                metrics.cluster_queue_nominal_quota.child(cohort, name, flavor, resource).set(
+                    _natural(resource, nominal)
+                )
 
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new or old
         assert queue is not None
         self._reconciler.queue.add(queue.metadata.name)
+
+
+def _natural(resource: str, amount: Amount) -> float:
+    """Cores and bytes, as metrics have them."""
+    return amount / 1000 if resource == CPU else amount

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime
 
+import structlog
+
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
@@ -19,6 +21,12 @@ from multiqueue.jobs.framework.reconciler import wait_settled
 FIRST_PAUSE = 0.001
 LAST_PAUSE = 0.010
 """Seconds between cycles that admit nothing, doubling from the first to the last (E-29)."""
+
+
+FAILED_SECONDS = 5.0
+"""How soon a cycle is tried again that raised: by then another event may have changed its input."""
+
+log = structlog.get_logger("multiqueue.scheduler")
 
 
 class SchedulerLoop:
@@ -53,11 +61,21 @@ class SchedulerLoop:
         while True:
             await self._applier.has_room()
             self._woken.clear()
-            began = asyncio.get_running_loop().time()
-            plan = self._engine.run_cycle(self._context.clock.now())
-            self._applier.apply(plan)
-            self._measure(plan, asyncio.get_running_loop().time() - began)
+            try:
+                plan = self._run_cycle()
+            except Exception:
+                # A decision that cannot be taken must not end the writing of those that were.
+                log.exception("scheduling cycle failed, trying again")
+                await asyncio.sleep(FAILED_SECONDS)
+                continue
             await self._rest(plan)
+
+    def _run_cycle(self) -> CyclePlan:
+        began = asyncio.get_running_loop().time()
+        plan = self._engine.run_cycle(self._context.clock.now())
+        self._applier.apply(plan)
+        self._measure(plan, asyncio.get_running_loop().time() - began)
+        return plan
 
     async def _rest(self, plan: CyclePlan) -> None:
         now = self._context.clock.now()

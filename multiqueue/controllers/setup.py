@@ -5,7 +5,6 @@ from __future__ import annotations
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
-from multiqueue.jobs.build_options import build_options
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
@@ -13,6 +12,7 @@ from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
+from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.framework.reconciler import JobReconciler
 

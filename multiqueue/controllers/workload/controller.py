@@ -15,7 +15,6 @@ from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
 from multiqueue.api.workload_state import has_quota
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.pending import is_only_numbers
 from multiqueue.controllers.workload.plan import (
     ChangeStatus,
     Delete,
@@ -43,7 +42,7 @@ QUEUE_CHANGE_SECONDS = 1.0
 """How long after a queue changed its Workloads are looked at: the scheduler is asked first, so that
 after a restart those that waited come before those that were drained (E-105), and edits of a queue
 in quick succession cost one write each Workload, not many."""
-NUMBERS_SECONDS = 5.0
+MINOR_SECONDS = 5.0
 """How often a message is rewritten of which only the figures changed."""
 
 log = structlog.get_logger("multiqueue.workload")
@@ -70,7 +69,7 @@ class WorkloadController:
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
-        self._explained_at: dict[str, float] = {}
+        self._refined_at: dict[str, float] = {}
 
     async def run(self) -> None:
         """Reconcile until cancelled, from the moment when everything needed is known."""
@@ -103,14 +102,15 @@ class WorkloadController:
         for _ in range(MAX_STEPS):
             view = self.observe(key)
             if view is None:
-                self._explained_at.pop(key, None)
+                self._refined_at.pop(key, None)
                 return DONE
             plan = decide(view)
             if isinstance(plan, Done):
                 return Result(requeue_after=plan.requeue_after)
-            wait = self._wait_for_numbers(key, view)
-            if wait > 0:
-                return Result(requeue_after=wait)
+            if isinstance(plan, ChangeStatus) and plan.minor:
+                wait = self._patience(key)
+                if wait > 0:
+                    return Result(requeue_after=wait)
             try:
                 await self._execute(plan, view)
             except NotFound:
@@ -171,17 +171,13 @@ class WorkloadController:
             case ReleaseFinalizer():
                 await writer.remove_finalizer(workload)
 
-    def _wait_for_numbers(self, key: str, view: WorkloadView) -> float:
-        """Seconds until a message may be rewritten of which only the figures changed."""
-        if has_quota(view.workload.status):
-            return 0.0
+    def _patience(self, key: str) -> float:
+        """Seconds until a minor change may be written; counts one that may be written now."""
         now = asyncio.get_running_loop().time()
-        if is_only_numbers(view):
-            wait = self._explained_at.get(key, float("-inf")) + NUMBERS_SECONDS - now
-            if wait > 0:
-                return wait
-        self._explained_at[key] = now
-        return 0.0
+        wait = self._refined_at.get(key, float("-inf")) + MINOR_SECONDS - now
+        if wait <= 0:
+            self._refined_at[key] = now
+        return wait
 
     def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
         self._context.recorder.event(workload_reference(workload), kind, reason, message)
@@ -190,7 +186,7 @@ class WorkloadController:
         seen = new or old
         assert seen is not None
         if new is None or has_quota(new.status):
-            self._explained_at.pop(seen.metadata.key, None)
+            self._refined_at.pop(seen.metadata.key, None)
         if new is not None:
             self._reconciler.queue.add(new.metadata.key)
 

@@ -38,10 +38,10 @@ def explain_pending(view: WorkloadView) -> WorkloadPlan | None:
         return None
     if pending_status(view) == view.workload.status:
         return None
-    return ChangeStatus(change=pending_status)
+    return ChangeStatus(change=pending_status, minor=_is_only_figures(view))
 
 
-def is_only_numbers(view: WorkloadView) -> bool:
+def _is_only_figures(view: WorkloadView) -> bool:
     """Whether a rewrite would change nothing but figures in the message."""
     wanted = find_reason(view)
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)

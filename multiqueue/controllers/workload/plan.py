@@ -29,11 +29,13 @@ class Warn:
 class ChangeStatus:
     """Write the status that a rule wants; the rule is asked again on the newest state.
 
-    ``change`` gives the view's own status where there is nothing to change any more.
+    ``change`` gives the view's own status where there is nothing to change any more. What is
+    ``minor`` may wait: only figures in a message differ.
     """
 
     change: Callable[[WorkloadView], WorkloadStatus]
     warn: Warn | None = None
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

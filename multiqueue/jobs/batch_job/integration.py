@@ -181,9 +181,10 @@ def _min_count(job: Job) -> int | None:
             f'annotation {names.JOB_MIN_PARALLELISM}: "{text}" is not a positive whole number;'
             " correct or remove it"
         )
-    if value > _pod_count(job):
+    count = _pod_count(job)
+    if value > count:
         raise InvalidJobError(
-            f"annotation {names.JOB_MIN_PARALLELISM}: {value} is more than the {_pod_count(job)} pods"
+            f"annotation {names.JOB_MIN_PARALLELISM}: {value} is more than the {count} pods"
             " that run at a time; lower it"
         )
     return value

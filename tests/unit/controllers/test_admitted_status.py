@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -16,30 +14,22 @@ from multiqueue.model.workload import Admission as Assigned
 from multiqueue.model.workload import PodSetAssignment
 from tests.workloads import T0, make_workload, reserved, with_checks, with_status
 
-DECISION = Admission(
-    decision=Admit(
+ASSIGNED = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": 1500}, count=1)
+
+
+def decided(*checks: str) -> Admission:
+    """What the engine decided for the Workload ``wl``, which needs these checks."""
+    decision = Admit(
         workload="team-a/wl",
         cluster_queue="cq",
-        admission=Assigned(
-            cluster_queue="cq",
-            pod_sets=(
-                PodSetAssignment(
-                    name="main", flavors={"cpu": "default"}, usage={"cpu": 1500}, count=1
-                ),
-            ),
-        ),
-    ),
-    uid="uid-wl",
-    generation=1,
-)
-
-
-def with_required(*checks: str) -> Admission:
-    return replace(DECISION, decision=replace(DECISION.decision, checks=checks))
+        admission=Assigned(cluster_queue="cq", pod_sets=(ASSIGNED,)),
+        checks=checks,
+    )
+    return Admission(decision=decision, uid="uid-wl", generation=1)
 
 
 def test_quota_and_admission_come_in_one() -> None:
-    status = admitted_status(make_workload(), DECISION, T0)
+    status = admitted_status(make_workload(), decided(), T0)
     assert has_quota(status)
     assert is_admitted(status)
     assert status.admission is not None
@@ -48,7 +38,7 @@ def test_quota_and_admission_come_in_one() -> None:
 
 
 def test_the_checks_come_with_the_quota_and_hold_the_admission_back() -> None:
-    status = admitted_status(make_workload(), with_required("b", "a"), T0)
+    status = admitted_status(make_workload(), decided("b", "a"), T0)
     assert [(c.name, c.state) for c in status.admission_checks] == [
         ("a", "Pending"),
         ("b", "Pending"),
@@ -58,7 +48,7 @@ def test_the_checks_come_with_the_quota_and_hold_the_admission_back() -> None:
 
 def test_checks_that_were_ready_before_still_are() -> None:
     workload = with_checks(make_workload(), a=CheckState.READY)
-    assert is_admitted(admitted_status(workload, with_required("a"), T0))
+    assert is_admitted(admitted_status(workload, decided("a"), T0))
 
 
 def changed(**metadata: object) -> Workload:
@@ -94,4 +84,4 @@ def on_hold() -> Workload:
 )
 def test_an_outdated_decision_is_not_written(newest: Workload) -> None:
     with pytest.raises(OutdatedDecisionError):
-        admitted_status(newest, DECISION, T0)
+        admitted_status(newest, decided(), T0)

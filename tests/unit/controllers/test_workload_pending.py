@@ -10,8 +10,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import set_pending
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.pending import is_only_numbers
-from multiqueue.controllers.workload.plan import Done
+from multiqueue.controllers.workload.plan import ChangeStatus, Done
 from tests.unit.controllers.workload_views import (
     because,
     condition_of,
@@ -104,5 +103,9 @@ def test_what_an_eviction_said_stays_until_the_next_evaluation() -> None:
 def test_figures_are_told_from_news(reason: Reason, message: str, want: bool) -> None:
     workload = waiting(Reason.WAITING_FOR_QUOTA, "cpu in flavor a, 2 more needed")
     view = make_view(workload, explanation=because(reason, message))
-    assert is_only_numbers(view) is want
-    assert not is_only_numbers(replace(view, workload=make_workload()))
+    plan = decide(view)
+    assert isinstance(plan, ChangeStatus)
+    assert plan.minor is want
+    first = decide(replace(view, workload=make_workload()))
+    assert isinstance(first, ChangeStatus)
+    assert not first.minor
