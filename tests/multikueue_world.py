@@ -7,11 +7,11 @@ ending that is as good as killing one. Workers either run the same program's con
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from copy import deepcopy
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names, workload_state
-from multiqueue.api.conditions import CheckState
+from multiqueue.api.conditions import ACTIVE, CheckState, find_condition
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
 from multiqueue.controllers.engine_setup import build_engine
@@ -47,6 +47,8 @@ from tests.queue_manager import (
 )
 from tests.queue_manager import _tasks as tasks
 from tests.queue_objects import make_local_queue
+from tests.tcp_gate import Gate, gate_to
+from tests.waiting import Changes
 
 CHECK = "multikueue"
 GPU = "nvidia.com/gpu"
@@ -130,16 +132,23 @@ def make_gpu_job(
 class World:
     """A manager cluster and worker clusters."""
 
-    def __init__(self, hub: QueueCluster, workers: dict[str, QueueCluster]) -> None:
+    def __init__(
+        self, hub: QueueCluster, workers: dict[str, QueueCluster], gates: dict[str, Gate]
+    ) -> None:
         self.hub = hub
         self.workers = workers
+        self.gates = gates
+        self.changes = Changes(
+            hub.informers.multikueue_clusters,
+            hub.informers.admission_checks,
+            hub.informers.workloads,
+        )
 
     # ------------------------------------------------------------ setting up
 
     async def add_worker(self, name: str, *, kubeconfig: Any = None) -> None:
         """Register a worker: its Secret and its MultiKueueCluster."""
-        config = self.workers[name].server.kubeconfig() if kubeconfig is None else kubeconfig
-        await self.put_secret(name, config)
+        await self.put_secret(name, self.kubeconfig(name) if kubeconfig is None else kubeconfig)
         await self.hub.create(
             resources.MULTIKUEUE_CLUSTERS,
             {
@@ -149,6 +158,13 @@ class World:
                 "spec": {"clusterSource": {"kubeConfig": {"location": name}}},
             },
         )
+
+    def kubeconfig(self, name: str, **changes: Any) -> dict[str, Any]:
+        """The kubeconfig of a worker, through its gate; ``changes`` replace parts of its user."""
+        config = deepcopy(self.workers[name].server.kubeconfig())
+        config["clusters"][0]["cluster"]["server"] = self.gates[name].url
+        config["users"][0]["user"].update(changes)
+        return config
 
     async def put_secret(self, name: str, kubeconfig: Any) -> None:
         """Create or replace the Secret with a worker's kubeconfig."""
@@ -258,6 +274,35 @@ class World:
                 yield context
 
     # ------------------------------------------------------------ looking
+
+    def cluster_condition(self, name: str) -> tuple[str, str, str]:
+        """Status, reason and message of a MultiKueueCluster's Active condition."""
+        return self._active(self.hub.informers.multikueue_clusters.store.get(name))
+
+    def check_condition(self) -> tuple[str, str, str]:
+        """Status, reason and message of the AdmissionCheck's Active condition."""
+        return self._active(self.hub.informers.admission_checks.store.get(CHECK))
+
+    def _active(self, obj: Any) -> tuple[str, str, str]:
+        condition = find_condition(obj.status.conditions, ACTIVE) if obj is not None else None
+        if condition is None:
+            return "", "", ""
+        return condition.status, condition.reason, condition.message
+
+    async def until_connected(self, *names_: str) -> None:
+        """Wait until workers are connected, and the check shows it; all of them by default."""
+        for name in names_ or self.workers:
+            await self.changes.until(
+                lambda name=name: self.cluster_condition(name)[0] == "True", f"{name} connected"
+            )
+        await self.changes.until(lambda: self.check_condition()[0] == "True", "check active")
+
+    async def until_cluster(self, name: str, *, reason: str) -> str:
+        """Wait for a reason on a MultiKueueCluster; returns its message."""
+        await self.changes.until(
+            lambda: self.cluster_condition(name)[1] == reason, f"{reason} on {name}"
+        )
+        return self.cluster_condition(name)[2]
 
     def workload(self, job: str = "train") -> Workload | None:
         return self.hub.workload_of(job)
@@ -389,7 +434,11 @@ async def multikueue_world(
     async with contextlib.AsyncExitStack() as stack:
         hub = await stack.enter_async_context(queue_cluster())
         workers = {name: await stack.enter_async_context(queue_cluster()) for name in names_}
-        world = World(hub, workers)
+        gates = {
+            name: await stack.enter_async_context(gate_to(cluster.server.url))
+            for name, cluster in workers.items()
+        }
+        world = World(hub, workers, gates)
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:
@@ -399,9 +448,3 @@ async def multikueue_world(
         await world.make_check()
         await world.make_queues(hub, gpus * 10, checks=(CHECK,))
         yield world
-
-
-async def gone(condition: Callable[[], Any]) -> bool:
-    """Whether something is gone, for `World.until`."""
-    await asyncio.sleep(0)
-    return not condition()

@@ -205,9 +205,14 @@ class Fleet:
 
     def state_changed(self, connection: WorkerConnection) -> None:
         """Pass on that a connection changed."""
-        if connection.session is None:
+        session = connection.session
+        if session is None:
             self._states.pop(connection.name, None)
         self._tell_connection(connection.name)
+        if session is not None:
+            # What was listed before counts from now on: strangers and left-overs among it must go.
+            for key in session.keys:
+                self._tell_remote(key)
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
         workload = new or old

@@ -84,10 +84,15 @@ class WorkerSession:
     """
 
     def __init__(
-        self, client: KubeClient, informers: WorkerInformers, tasks: asyncio.TaskGroup
+        self,
+        client: KubeClient,
+        informers: WorkerInformers,
+        adapters: tuple[MultiKueueAdapter, ...],
+        tasks: asyncio.TaskGroup,
     ) -> None:
         self.client = client
         self.informers = informers
+        self._adapters = adapters
         self._tasks = tasks
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
 
@@ -106,6 +111,15 @@ class WorkerSession:
         for kind, informer in self.informers.jobs.items():
             for job in informer.store.by_index(BY_WORKLOAD, key):
                 yield kind, job
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of all Workloads that something of ours there belongs to."""
+        found = set(self.informers.workloads.store.keys())
+        for adapter in self._adapters:
+            for job in self.informers.jobs[adapter.gvk].store.list():
+                found.update(_workload_key(adapter, job))
+        return found
 
     @property
     def is_empty(self) -> bool:
@@ -188,7 +202,7 @@ async def run_session(
         informers = build_worker_informers(client, adapters, origin)
         try:
             async with asyncio.TaskGroup() as tasks:
-                session = WorkerSession(client, informers, tasks)
+                session = WorkerSession(client, informers, adapters, tasks)
                 attach(session)
                 for informer in informers.all:
                     tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")

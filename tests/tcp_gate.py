@@ -1,0 +1,96 @@
+"""A TCP proxy that a test opens, cuts and lets hang: the network between manager and worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+
+class Gate:
+    """Forwards connections to one address.
+
+    Attributes:
+        url: Where to connect instead.
+    """
+
+    def __init__(self, target: str) -> None:
+        parts = urlsplit(target)
+        self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._is_cut = False
+        self.url = ""
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"{self._scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+
+    def cut(self) -> None:
+        """Drop every connection and take no new one."""
+        self._is_cut = True
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    def hang(self) -> None:
+        """Take connections, but let nothing through."""
+        self._flows.clear()
+
+    def heal(self) -> None:
+        """Let everything through again."""
+        self._is_cut = False
+        self._flows.set()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        other: asyncio.StreamWriter | None = None
+        try:
+            if self._is_cut:
+                return
+            await self._flows.wait()
+            other_reader, other = await asyncio.open_connection(self._host, self._port)
+            self._writers.add(other)
+            ways = [
+                asyncio.ensure_future(self._pump(reader, other)),
+                asyncio.ensure_future(self._pump(other_reader, writer)),
+            ]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.wait(ways)
+        except OSError:
+            pass
+        finally:
+            for end in (writer, other):
+                if end is not None:
+                    self._writers.discard(end)
+                    end.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(65536):
+                await self._flows.wait()
+                writer.write(data)
+                await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def gate_to(url: str) -> AsyncIterator[Gate]:
+    """Open a gate for the length of a block."""
+    gate = Gate(url)
+    await gate.start()
+    try:
+        yield gate
+    finally:
+        await gate.stop()
