@@ -1,0 +1,287 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.serde import decode
+from multiqueue.lib.amount import UNLIMITED
+from multiqueue.lib.quantity import parse_quantity
+from multiqueue.model import build
+from multiqueue.model.cluster_queue import (
+    CheckRule,
+    FlavorFungibility,
+    FungibilityPolicy,
+    FungibilityPreference,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+    Quota,
+    StopPolicy,
+)
+from multiqueue.model.queue_order import RequeuingTimestamp
+from multiqueue.model.transformations import RequestRules
+from multiqueue.model.workload import Workload
+
+CREATED, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+LATER_AT = datetime(2026, 1, 1, 1, tzinfo=UTC)
+
+
+def true(type_: str, reason: str = "", *, status: str = "True") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": LATER}
+
+
+def workload(spec: Any = None, *, meta: Any = None, **status: Any) -> api.Workload:
+    pod_sets = [{"name": "main", "count": 3, "template": template("1")}]
+    return decode(
+        api.Workload,
+        {
+            "metadata": {
+                "name": "w",
+                "namespace": "ns",
+                "uid": "u",
+                "generation": 2,
+                "creationTimestamp": CREATED,
+                **(meta or {}),
+            },
+            "spec": {"queueName": "q", "podSets": pod_sets, **(spec or {})},
+            "status": status,
+        },
+    )
+
+
+def template(cpu: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
+
+
+def built(*args: Any, **kwargs: Any) -> Workload:
+    return build.build_workload(workload(*args, **kwargs))
+
+
+def test_a_pending_workload_has_its_requests_queue_and_time() -> None:
+    got = built({"priority": 7})
+
+    assert (got.key, got.namespace, got.uid, got.generation) == ("ns/w", "ns", "u", 2)
+    assert (got.queue, got.priority, got.active, got.finished) == ("ns/q", 7, True, False)
+    assert got.pod_sets[0].requests == {"cpu": 1000}
+    assert got.pod_sets[0].total("cpu") == 3000
+    assert got.queue_order_at == got.created_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert got.reservation is None
+
+
+@pytest.mark.parametrize(
+    ("annotation", "want"), [("5", 12), ("-10", -3), ("much", 7)], ids=["boost", "less", "unread"]
+)
+def test_priority_may_be_boosted(annotation: str, want: int) -> None:
+    meta = {"annotations": {"kueue.x-k8s.io/priority-boost": annotation}}
+
+    assert built({"priority": 7}, meta=meta).priority == want
+
+
+def test_reclaimable_pods_need_no_quota() -> None:
+    assert built(reclaimablePods=[{"name": "main", "count": 2}]).pod_sets[0].count == 1
+    assert built(reclaimablePods=[{"name": "main", "count": 9}]).pod_sets[0].count == 0
+
+
+def test_conditions_become_what_the_queues_look_at() -> None:
+    got = built(
+        {"active": False},
+        meta={"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/gate"}},
+        conditions=[
+            true("QuotaReserved", "OnHold", status="False"),
+            true("WaitingForReplacementPods"),
+            true("Finished"),
+            true("Requeued", "BackoffFinished"),
+        ],
+        requeueState={"count": 1, "requeueAt": LATER},
+        admissionChecks=[{"name": "ac", "state": "Retry", "lastTransitionTime": LATER}],
+    )
+
+    assert (got.on_hold, got.finished, got.active) == (True, True, False)
+    assert got.awaits_replacement_pods
+    assert got.gated_by == "example.com/gate"
+    assert got.requeued is not None
+    assert got.requeue_at == LATER_AT
+    assert got.checks == {"ac": CheckState.RETRY}
+
+
+@pytest.mark.parametrize(
+    ("reason", "timestamp", "moves"),
+    [
+        pytest.param("PodsReadyTimeout", "Eviction", True, id="a timeout sends to the back"),
+        pytest.param("PodsReadyTimeout", "Creation", False, id="unless configured otherwise"),
+        pytest.param("AdmissionCheck", "Creation", True, id="a check always sends to the back"),
+        pytest.param("Preempted", "Eviction", False, id="a preempted one keeps its place"),
+    ],
+)
+def test_an_eviction_may_move_a_workload_back(reason: str, timestamp: str, moves: bool) -> None:
+    options = build.BuildOptions(requeuing_timestamp=RequeuingTimestamp(timestamp))
+    evicted = workload(conditions=[true("Evicted", reason)])
+    got = build.build_workload(evicted, options)
+
+    assert (got.queue_order_at == LATER_AT) is moves
+
+
+def admission(count: int | None = 3) -> dict[str, Any]:
+    assignment = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}}
+    if count is not None:
+        assignment["count"] = count
+    return {"clusterQueue": "cq", "podSetAssignments": [assignment]}
+
+
+def test_a_reservation_has_the_usage_of_its_assignment() -> None:
+    got = built(admission=admission(), conditions=[true("QuotaReserved"), true("Admitted")])
+
+    assert got.reservation is not None
+    assert got.reservation.admitted
+    assert got.reservation.reserved_at == LATER_AT
+    assert got.reservation.admission.usage() == {("f", "cpu"): 3000}
+    assert build.admission_to_wire(got.reservation.admission) == admission()
+
+
+def test_a_reservation_shrinks_with_reclaimable_pods() -> None:
+    got = built(
+        admission=admission(),
+        conditions=[true("QuotaReserved")],
+        reclaimablePods=[{"name": "main", "count": 1}],
+    )
+
+    assert got.reservation is not None
+    assert got.reservation.admission.usage() == {("f", "cpu"): 2000}
+    assert got.reservation.admission.pod_sets[0].count == 2
+
+
+def test_a_reservation_without_counts_takes_those_of_the_pod_sets() -> None:
+    got = built(admission=admission(None), conditions=[true("QuotaReserved")])
+
+    assert got.reservation is not None
+    assert got.reservation.admission.pod_sets[0].count == 3
+
+
+def test_an_assignment_without_a_flavor_uses_no_quota() -> None:
+    unassigned = {
+        **admission(),
+        "podSetAssignments": [{"name": "main", "resourceUsage": {"x": "1"}}],
+    }
+    got = built(admission=unassigned, conditions=[true("QuotaReserved")])
+
+    assert got.reservation is not None
+    assert got.reservation.admission.usage() == {}
+
+
+def test_problems_name_the_pod_set() -> None:
+    got = built({"podSets": [{"name": "main", "count": 1, "template": template("-1")}]})
+
+    assert got.problems == (
+        'pod set "main": requests of container "c": cpu: -1 is negative; use 0 or more',
+    )
+
+
+def test_request_rules_apply_to_pending_workloads() -> None:
+    rules = RequestRules(exclude_prefixes=("cpu",))
+    got = build.build_workload(workload(), build.BuildOptions(request_rules=rules))
+
+    assert got.pod_sets[0].requests == {}
+
+
+def test_equal_workloads_have_equal_shapes() -> None:
+    other = built(meta={"name": "other", "uid": "v"})
+
+    assert built().shape == other.shape
+    assert built({"priority": 1}).shape != other.shape
+    assert not built().may_shrink
+    assert built({"podSets": [{"count": 3, "minCount": 1, "template": {}}]}).may_shrink
+
+
+def cluster_queue(**spec: Any) -> Any:
+    obj = {"metadata": {"name": "cq"}, "spec": spec}
+    return build.build_cluster_queue(decode(api.ClusterQueue, obj))
+
+
+def test_a_bare_cluster_queue_has_the_defaults() -> None:
+    got = cluster_queue()
+
+    assert (got.name, got.cohort, got.namespace_selector) == ("cq", "", None)
+    assert got.strategy is QueueingStrategy.BEST_EFFORT_FIFO
+    assert got.stop_policy is StopPolicy.NONE
+    assert got.fungibility == FlavorFungibility()
+    assert got.preemption == Preemption()
+    assert got.weight == parse_quantity("1")
+
+
+def test_a_cluster_queue_has_quotas_policies_and_checks() -> None:
+    resource = {"name": "cpu", "nominalQuota": "2", "borrowingLimit": "1", "lendingLimit": "100E"}
+    group = {"coveredResources": ["cpu"], "flavors": [{"name": "f", "resources": [resource]}]}
+    got = cluster_queue(
+        resourceGroups=[group],
+        flavorFungibility={
+            "whenCanBorrow": "TryNextFlavor",
+            "whenCanPreempt": "MayStopSearch",
+            "preference": "PreemptionOverBorrowing",
+        },
+        preemption={
+            "withinClusterQueue": "LowerPriority",
+            "reclaimWithinCohort": "Any",
+            "borrowWithinCohort": {"policy": "LowerPriority", "maxPriorityThreshold": 3},
+        },
+        admissionChecksStrategy={"admissionChecks": [{"name": "ac", "onFlavors": ["f"]}]},
+        fairSharing={"weight": "500m"},
+    )
+
+    assert got.resource_groups[0].flavors[0].quotas == {
+        "cpu": Quota(nominal=2000, borrowing_limit=1000, lending_limit=UNLIMITED)
+    }
+    assert got.fungibility == FlavorFungibility(
+        when_can_borrow=FungibilityPolicy.TRY_NEXT_FLAVOR,
+        when_can_preempt=FungibilityPolicy.MAY_STOP_SEARCH,
+        preference=FungibilityPreference.PREEMPTION_OVER_BORROWING,
+    )
+    assert got.preemption == Preemption(
+        within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+        reclaim_within_cohort=PreemptionPolicy.ANY,
+        borrow_within_cohort=PreemptionPolicy.LOWER_PRIORITY,
+        borrow_max_priority_threshold=3,
+    )
+    assert got.checks == (CheckRule(name="ac", on_flavors=frozenset({"f"})),)
+    assert got.weight == parse_quantity("0.5")
+
+
+def test_preemption_without_borrowing_never_borrows() -> None:
+    got = cluster_queue(preemption={"reclaimWithinCohort": "Any"}, flavorFungibility={})
+
+    assert got.preemption.borrow_within_cohort is PreemptionPolicy.NEVER
+    assert got.fungibility.preference is FungibilityPreference.BORROWING_OVER_PREEMPTION
+
+
+def test_other_kinds_keep_what_decides() -> None:
+    cohort = decode(api.Cohort, {"metadata": {"name": "co"}, "spec": {"parentName": "root"}})
+    queue = decode(
+        api.LocalQueue,
+        {
+            "metadata": {"name": "q", "namespace": "ns", "deletionTimestamp": CREATED},
+            "spec": {"clusterQueue": "cq", "stopPolicy": "Hold"},
+        },
+    )
+    check = decode(
+        api.AdmissionCheck,
+        {
+            "metadata": {"name": "ac"},
+            "spec": {"controllerName": "example.com/c"},
+            "status": {"conditions": [true("Active")]},
+        },
+    )
+    flavor = decode(
+        api.ResourceFlavor,
+        {"metadata": {"name": "f"}, "spec": {"nodeLabels": {"a": "b"}, "topologyName": "t"}},
+    )
+    topology = decode(
+        api.Topology, {"metadata": {"name": "t"}, "spec": {"levels": [{"nodeLabel": "rack"}]}}
+    )
+
+    assert build.build_cohort(cohort).parent == "root"
+    assert build.build_local_queue(queue).terminating
+    assert build.build_local_queue(queue).stop_policy is StopPolicy.HOLD
+    assert build.build_admission_check(check).active
+    assert build.build_resource_flavor(flavor).topology_name == "t"
+    assert build.build_topology(topology).levels == ("rack",)
