@@ -114,13 +114,14 @@ class Transport:
                     if lines := splitter.feed(chunk):
                         yield lines
         finally:
-            response.close()
+            _abort(response)
 
     async def close(self) -> None:
         """Close all connections; streams in progress end with an error."""
         self._closed = True
         if self._session is not None:
             await self._session.close()
+            await asyncio.sleep(0)  # aborted connections let go of their sockets
 
     async def _send(self, request: Request, authorization: str | None) -> Response:
         limits = aiohttp.ClientTimeout(
@@ -228,6 +229,14 @@ def parse_warnings(header: str) -> list[str]:
         else:
             text.append(character)
     return texts
+
+
+def _abort(response: aiohttp.ClientResponse) -> None:
+    """Leave a stream at once: a polite TLS shutdown would wait for the server, past the loop's end."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.close()
 
 
 async def _error_of(response: aiohttp.ClientResponse, what: str) -> ApiError:
