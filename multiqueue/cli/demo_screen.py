@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from rich import box
 from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel
@@ -87,6 +88,17 @@ class DemoScreen:
         return Panel(Group(*lines, state), title=title, title_align="left", border_style="dim")
 
 
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        expand=True,
+        padding=(0, 1),
+    )
+
+
 def _columns(left: RenderableType, right: RenderableType) -> Table:
     grid = Table.grid(expand=True, padding=(0, 1))
     grid.add_column(ratio=1)
@@ -96,7 +108,7 @@ def _columns(left: RenderableType, right: RenderableType) -> Table:
 
 
 def _render_queues(tracks: list[Track]) -> Table:
-    table = Table(title="Queues", title_justify="left", expand=True)
+    table = _table("Queues")
     for name in ("team", "share", "pending", "admitted", "GPUs"):
         table.add_column(name, justify="left" if name in {"team", "share"} else "right")
     for team in TEAMS:
@@ -110,7 +122,7 @@ def _render_queues(tracks: list[Track]) -> Table:
 
 
 def _render_clusters(tracks: list[Track]) -> Table:
-    table = Table(title="Clusters", title_justify="left", expand=True)
+    table = _table("Clusters")
     for name in ("worker", "GPUs in use", "jobs"):
         table.add_column(name, justify="right" if name == "jobs" else "left")
     for worker in WORKERS:
@@ -128,7 +140,7 @@ def _bar(worker: Worker, used: int) -> Text:
 
 
 def _render_jobs(tracks: list[Track], now: float, room: int) -> Table:
-    table = Table(title="Jobs", title_justify="left", expand=True)
+    table = _table("Jobs")
     for name in ("team", "job", "GPUs", "stage", "worker", "waited", "ran"):
         right = name in {"GPUs", "waited", "ran"}
         table.add_column(name, justify="right" if right else "left", no_wrap=True)

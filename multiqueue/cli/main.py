@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -68,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code."""
     try:
         result = cli.main(
-            args=None if arguments is None else list(arguments), standalone_mode=False
+            args=None if arguments is None else list(arguments),
+            prog_name=_program_name(),
+            standalone_mode=False,
         )
     except click.exceptions.Exit as error:
         return error.exit_code
@@ -87,6 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     return result if isinstance(result, int) else ExitCode.OK
+
+
+def _program_name() -> str:
+    """As a kubectl plugin the program is called ``kubectl multiqueue``."""
+    return (
+        " ".join(Path(sys.argv[0]).name.split("-")) if "kubectl-" in sys.argv[0] else "multiqueue"
+    )
 
 
 def _complain(message: str) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,7 +25,19 @@ if TYPE_CHECKING:
     from multiqueue.engine.state import PendingWorkload
     from multiqueue.kube.client import KubeClient
 
-S = TypeVar("S", bound=msgspec.Struct)
+_KINDS: dict[str, tuple[Resource, type[Any]]] = {
+    "namespaces": (resources.NAMESPACES, dict),
+    "flavors": (resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+    "topologies": (resources.TOPOLOGIES, api.Topology),
+    "checks": (resources.ADMISSION_CHECKS, api.AdmissionCheck),
+    "cohorts": (resources.COHORTS, api.Cohort),
+    "cluster_queues": (resources.CLUSTER_QUEUES, api.ClusterQueue),
+    "local_queues": (resources.LOCAL_QUEUES, api.LocalQueue),
+    "workloads": (resources.WORKLOADS, api.Workload),
+    "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
+    "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+}
+"""Argument of `build_mirror` -> what to list for it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,28 +84,67 @@ class Mirror:
 
 async def load_mirror(client: KubeClient) -> Mirror:
     """Read the cluster and build the engine's view of it."""
+    hidden: list[str] = []
+    rows = await asyncio.gather(
+        *(_list(client, hidden, resource, kind) for resource, kind in _KINDS.values())
+    )
+    lists = dict(zip(_KINDS, rows, strict=True))
+    return build_mirror(now=datetime.now(UTC), hidden=hidden, **lists)
+
+
+def build_mirror(  # noqa: PLR0913 - one argument a kind
+    *,
+    now: datetime,
+    namespaces: Sequence[dict[str, Any]] = (),
+    flavors: Sequence[api.ResourceFlavor] = (),
+    topologies: Sequence[api.Topology] = (),
+    checks: Sequence[api.AdmissionCheck] = (),
+    cohorts: Sequence[api.Cohort] = (),
+    cluster_queues: Sequence[api.ClusterQueue] = (),
+    local_queues: Sequence[api.LocalQueue] = (),
+    workloads: Sequence[api.Workload] = (),
+    clusters: Sequence[api.MultiKueueCluster] = (),
+    configs: Sequence[api.MultiKueueConfig] = (),
+    hidden: Sequence[str] = (),
+) -> Mirror:
+    """Feed an engine with objects."""
     from multiqueue.engine.engine import Engine
     from multiqueue.engine.options import EngineOptions
+    from multiqueue.model import build
 
-    mirror = Mirror(engine=Engine(EngineOptions()), now=datetime.now(UTC))
-    lists = await asyncio.gather(
-        _list(client, mirror, resources.NAMESPACES, dict),
-        _list(client, mirror, resources.RESOURCE_FLAVORS, api.ResourceFlavor),
-        _list(client, mirror, resources.TOPOLOGIES, api.Topology),
-        _list(client, mirror, resources.ADMISSION_CHECKS, api.AdmissionCheck),
-        _list(client, mirror, resources.COHORTS, api.Cohort),
-        _list(client, mirror, resources.CLUSTER_QUEUES, api.ClusterQueue),
-        _list(client, mirror, resources.LOCAL_QUEUES, api.LocalQueue),
-        _list(client, mirror, resources.WORKLOADS, api.Workload),
-        _list(client, mirror, resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
-        _list(client, mirror, resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+    engine = Engine(EngineOptions())
+    for namespace in namespaces:
+        metadata = namespace["metadata"]
+        engine.upsert_namespace(metadata["name"], metadata.get("labels") or {})
+    for flavor in flavors:
+        engine.upsert_resource_flavor(build.build_resource_flavor(flavor))
+    for topology in topologies:
+        engine.upsert_topology(build.build_topology(topology))
+    for check in checks:
+        engine.upsert_admission_check(build.build_admission_check(check))
+    for cohort in cohorts:
+        engine.upsert_cohort(build.build_cohort(cohort))
+    for queue in cluster_queues:
+        engine.upsert_cluster_queue(build.build_cluster_queue(queue))
+    for local_queue in local_queues:
+        engine.upsert_local_queue(build.build_local_queue(local_queue))
+    for workload in workloads:
+        engine.upsert_workload(build.build_workload(workload), now)
+    return Mirror(
+        engine=engine,
+        now=now,
+        workloads={workload.metadata.key: workload for workload in workloads},
+        cluster_queues={queue.metadata.name: queue for queue in cluster_queues},
+        local_queues={queue.metadata.key: queue for queue in local_queues},
+        clusters={cluster.metadata.name: cluster for cluster in clusters},
+        configs={config.metadata.name: config for config in configs},
+        checks={check.metadata.name: check for check in checks},
+        hidden=list(hidden),
     )
-    _fill(mirror, lists)
-    return mirror
 
 
 async def _list(
-    client: KubeClient, mirror: Mirror, resource: Resource, kind: type[Any]
+    client: KubeClient, hidden: list[str], resource: Resource, kind: type[Any]
 ) -> list[Any]:
     load: Callable[[bytes], Any]
     if kind is dict:
@@ -106,36 +157,5 @@ async def _list(
     try:
         return (await client.list(resource, decode=load)).items
     except (Forbidden, NotFound):
-        mirror.hidden.append(resource.plural)
+        hidden.append(resource.plural)
         return []
-
-
-def _fill(mirror: Mirror, lists: Sequence[list[Any]]) -> None:
-    from multiqueue.model import build
-
-    engine = mirror.engine
-    namespaces, flavors, topologies, checks, cohorts, queues, local_queues, workloads, *rest = lists
-    for namespace in namespaces:
-        metadata = namespace["metadata"]
-        engine.upsert_namespace(metadata["name"], metadata.get("labels") or {})
-    for flavor in flavors:
-        engine.upsert_resource_flavor(build.build_resource_flavor(flavor))
-    for topology in topologies:
-        engine.upsert_topology(build.build_topology(topology))
-    for check in checks:
-        engine.upsert_admission_check(build.build_admission_check(check))
-    for cohort in cohorts:
-        engine.upsert_cohort(build.build_cohort(cohort))
-    for queue in queues:
-        engine.upsert_cluster_queue(build.build_cluster_queue(queue))
-    for local_queue in local_queues:
-        engine.upsert_local_queue(build.build_local_queue(local_queue))
-    for workload in workloads:
-        engine.upsert_workload(build.build_workload(workload), mirror.now)
-    mirror.checks = {check.metadata.name: check for check in checks}
-    mirror.cluster_queues = {queue.metadata.name: queue for queue in queues}
-    mirror.local_queues = {queue.metadata.key: queue for queue in local_queues}
-    mirror.workloads = {workload.metadata.key: workload for workload in workloads}
-    clusters, configs = rest
-    mirror.clusters = {cluster.metadata.name: cluster for cluster in clusters}
-    mirror.configs = {config.metadata.name: config for config in configs}

@@ -88,11 +88,11 @@ async def _read_worker(
     client: KubeClient, cluster: MultiKueueCluster, namespace: str
 ) -> WorkerStatus:
     active = find_condition(cluster.status.conditions, ACTIVE)
-    status = WorkerStatus(
-        name=cluster.metadata.name,
-        connected=active is not None and active.status == "True",
-        reason=_reason(active.reason, active.message) if active else "no manager has looked at it",
-    )
+    connected = active is not None and active.status == "True"
+    reason = "no manager has looked at it"
+    if active is not None:
+        reason = "" if connected else _reason(active.reason, active.message)
+    status = WorkerStatus(name=cluster.metadata.name, connected=connected, reason=reason)
     try:
         async with asyncio.timeout(WORKER_SECONDS):
             credentials = await _credentials(client, cluster, namespace)

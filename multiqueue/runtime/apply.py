@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from multiqueue.kube import resources
-from multiqueue.kube.client import KubeClient
+from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.errors import AlreadyExists, NotFound
 from multiqueue.kube.resources import Resource
 
@@ -79,7 +79,9 @@ class Applier:
                 current = await self._client.get(resource, name, namespace=namespace)
         if _contains(current, manifest):
             return ApplyResult(outcome=Applied.UNCHANGED, resource=resource, obj=current)
-        patched: Object = await self._client.patch(resource, name, manifest, namespace=namespace)
+        patched: Object = await self._client.patch(
+            resource, name, manifest, namespace=namespace, patch_type=_patch_type(resource)
+        )
         same = patched["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
         outcome = Applied.UNCHANGED if same else Applied.CONFIGURED
         return ApplyResult(outcome=outcome, resource=resource, obj=patched)
@@ -133,9 +135,23 @@ async def apply_all(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) 
 
 
 def _contains(current: Any, wanted: Any) -> bool:
-    """Whether everything that a manifest says is so already; lists must be equal."""
+    """Whether everything that a manifest says is so already; defaulted fields do not matter."""
     if isinstance(wanted, Mapping):
         return isinstance(current, Mapping) and all(
             _contains(current.get(key), value) for key, value in wanted.items()
         )
+    if isinstance(wanted, list):
+        return (
+            isinstance(current, list)
+            and len(current) == len(wanted)
+            and all(map(_contains, current, wanted))
+        )
     return bool(current == wanted)
+
+
+def _patch_type(resource: Resource) -> PatchType:
+    """Kubernetes' own kinds merge lists by key; custom resources know plain merges only."""
+    is_builtin = "." not in resource.group or (
+        resource.group.endswith(".k8s.io") and not resource.group.endswith(".x-k8s.io")
+    )
+    return PatchType.STRATEGIC if is_builtin else PatchType.MERGE

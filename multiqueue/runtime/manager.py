@@ -36,6 +36,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
@@ -46,7 +47,7 @@ REQUIRED_KINDS = frozenset(
     {"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck"}
 )
 """Without these nothing can be queued; other kinds are used as they appear."""
-CRD_RETRY_SECONDS = 2.0
+CRD_RETRY_SECONDS = 1.0
 GC_THRESHOLDS = (50_000, 20, 100)
 """Informers hold what lives long; young garbage is collected less often than by default."""
 
@@ -77,6 +78,7 @@ class Manager:
 
     Attributes:
         leading: Set while this manager is the active one.
+        waiting: Set while the cluster lacks something without which there is nothing to do.
         metrics_port: Where metrics are served, once they are; None where they are not.
         health_port: Likewise for health.
     """
@@ -92,6 +94,7 @@ class Manager:
         self.config = config
         self.options = options or ManagerOptions()
         self.leading = asyncio.Event()
+        self.waiting = asyncio.Event()
         self.metrics_port: int | None = None
         self.health_port: int | None = None
         self._credentials = credentials
@@ -114,7 +117,7 @@ class Manager:
     async def _work(self, scope: Scope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connected before the informers run, so that the engine sees everything from the start.
-        leading_parts = [*build_controllers(context, engine), *_multikueue(context)]
+        leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
         scope.create_task(context.recorder.run(), name="events")
         if self.options.webhooks:
             scope.start(build_webhooks(context))
@@ -217,7 +220,9 @@ class Manager:
             problem = await _find_missing_kinds(client)
             self._starting = problem
             if problem is None:
+                self.waiting.clear()
                 return
+            self.waiting.set()
             if problem != told:
                 log.warning("waiting for the cluster", problem=problem)
                 told = problem
@@ -292,11 +297,3 @@ async def _find_missing_kinds(client: KubeClient) -> str | None:
         f"the cluster does not serve {', '.join(missing)} of {names.V1BETA2}; install the "
         "CustomResourceDefinitions: kubectl apply --server-side -f config/crd"
     )
-
-
-def _multikueue(context: ManagerContext) -> list[Runnable]:
-    try:
-        from multiqueue.multikueue.setup import build_multikueue
-    except ModuleNotFoundError:
-        return []
-    return build_multikueue(context)

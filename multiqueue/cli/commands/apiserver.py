@@ -79,8 +79,8 @@ def command(
     from multiqueue.runtime.embedded import EmbeddedOptions
     from multiqueue.runtime.process import Stopped, run_process
 
-    start_logging(log_level, log_format)
     simulation = _simulation(nodes or (DEFAULT_NODES if simulate else ()), speed)
+    start_logging(log_level, log_format)
     with tempfile.TemporaryDirectory(prefix="multiqueue-") as temporary:
         options = EmbeddedOptions(
             data_dir=data,

@@ -57,5 +57,5 @@ def _row(worker: WorkerStatus) -> list[str | int]:
         ", ".join(str(f.free) for f in flavors),
         len(worker.running),
         worker.waiting,
-        worker.problem or worker.reason,
+        worker.reason or worker.problem,
     ]

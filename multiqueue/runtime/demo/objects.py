@@ -186,7 +186,9 @@ def _worker_cluster(worker: Worker) -> Object:
 
 
 def _secret_name(worker: str) -> str:
-    return f"{worker}-kubeconfig"
+    # Not "<worker>-kubeconfig": published manifests register another MultiKueueCluster with a
+    # Secret of that name, and one cluster under two names would clean up after the other.
+    return f"{worker}-access"
 
 
 def _kubeconfig_secret(worker: str, kubeconfig: Mapping[str, Any]) -> Object:

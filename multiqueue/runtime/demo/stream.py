@@ -28,7 +28,7 @@ class JobStream:
 
     name = "job-stream"
 
-    def __init__(self, client: KubeClient, tracker: Tracker, *, pace_seconds: float = 1.5) -> None:
+    def __init__(self, client: KubeClient, tracker: Tracker, *, pace_seconds: float = 0.8) -> None:
         self._client = client
         self._tracker = tracker
         self._pace_seconds = pace_seconds

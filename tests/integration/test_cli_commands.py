@@ -1,0 +1,203 @@
+"""The commands against a cluster with a manager: what people and programs get to read."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import structlog
+import yaml
+
+from multiqueue.cli.main import main
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.runtime.apply import apply_all
+from multiqueue.simcluster.cluster import SimOptions
+from multiqueue.simcluster.nodes import parse_node_pool
+from tests.integration.test_runtime_manager import embedded, make_config
+from tests.integration.waiting import condition, until
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+OBJECTS = """
+{apiVersion: v1, kind: Namespace, metadata: {name: team}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: a100}}
+---
+{apiVersion: kueue.x-k8s.io/v1beta2, kind: WorkloadPriorityClass, metadata: {name: high}, value: 9}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: gpus}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [nvidia.com/gpu]
+    flavors: [{name: a100, resources: [{name: nvidia.com/gpu, nominalQuota: 4}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: jobs, namespace: team}
+spec: {clusterQueue: gpus}
+"""
+
+
+@pytest.fixture(autouse=True)
+def logs_are_not_output() -> Iterator[None]:
+    """The cluster of these tests runs in this process; its logs are not what commands print."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    yield
+    structlog.reset_defaults()
+
+
+class Shell:
+    """Runs commands as a user would, with the cluster's kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._kubeconfig = str(kubeconfig)
+        self._capsys = capsys
+
+    async def run(self, *arguments: str, code: int = 0) -> str:
+        """Return what a command prints; its exit code must be the given one."""
+        self._capsys.readouterr()
+        got = await asyncio.to_thread(main, [*arguments, "--kubeconfig", self._kubeconfig])
+        output = self._capsys.readouterr()
+        assert got == code, output
+        assert "Traceback" not in output.err
+        return output.out
+
+    async def json(self, *arguments: str, code: int = 0) -> Any:
+        return orjson.loads(await self.run(*arguments, "-o", "json", code=code))
+
+
+@asynccontextmanager
+async def queue_cluster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[tuple[Shell, Any]]:
+    kubeconfig = tmp_path / "kubeconfig"
+    simulation = SimOptions(pools=[parse_node_pool("a100/4")], speed=20)
+    options: dict[str, Any] = {"kubeconfig": kubeconfig, "simulation": simulation}
+    async with embedded(**options, manager=make_config()) as (_, client):
+        await apply_all(client, yaml.safe_load_all(OBJECTS))
+        yield Shell(kubeconfig, capsys), client
+
+
+def write_job(
+    path: Path,
+    name: str,
+    *,
+    gpus: int,
+    seconds: str = "1",
+    exit_code: int = 0,
+    priority: str | None = None,
+) -> str:
+    labels = {QUEUE: "jobs"}
+    if priority:
+        labels["kueue.x-k8s.io/priority-class"] = priority
+    annotations = {
+        "multiqueue.dev/sim-run-seconds": seconds,
+        "multiqueue.dev/sim-exit-code": str(exit_code),
+    }
+    resources = {"requests": {"nvidia.com/gpu": str(gpus)}}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "template": {
+                "metadata": {"annotations": annotations},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "c", "image": "i", "resources": resources}],
+                },
+            },
+        },
+    }
+    file = path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(job))
+    return str(file)
+
+
+async def test_a_job_is_followed_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write_job(tmp_path, "train", gpus=2)
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        text = await shell.run("submit", "-f", job, "-n", "team", "--wait")
+        again = await shell.run("submit", "-f", job, "-n", "team")
+    assert "job/train created" in text
+    assert "in LocalQueue jobs" in text
+    assert "job/train Succeeded" in text
+    assert "job/train unchanged" in again
+
+
+async def test_waiting_for_a_job_that_fails_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = write_job(tmp_path, "train", gpus=1, exit_code=1)
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        (result,) = await shell.json("submit", "-f", job, "-n", "team", "--wait", code=1)
+    assert (result["outcome"], result["state"]) == ("created", "Failed")
+
+
+async def test_a_refused_manifest_is_named_and_the_others_are_submitted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write_job(tmp_path, "good", gpus=1)
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("apiVersion: batch/v1\nkind: Job\nmetadata: {name: bad}\nspec: {}\n")
+    files = ["-f", str(bad), "-f", good]
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        results = await shell.json("submit", *files, "-n", "team", code=1)
+    assert [result["outcome"] for result in results] == ["refused", "created"]
+    assert "spec.template" in results[0]["message"]
+
+
+async def test_who_waits_sees_position_and_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, client):
+        for name, gpus, priority in (("long", 3, None), ("first", 2, "high"), ("second", 3, None)):
+            job = write_job(tmp_path, name, gpus=gpus, seconds="forever", priority=priority)
+            await shell.run("submit", "-f", job, "-n", "team")
+        await until(client, WORKLOADS, lambda all_: sum(map(_waits, all_)) == 2)
+
+        rows = await shell.json("queue", "jobs", "-n", "team")
+        assert [(row["position"], row["job"]) for row in rows] == [
+            (None, "Job/long"),
+            (1, "Job/first"),
+            (2, "Job/second"),
+        ]
+        assert "1 more needed" in rows[1]["why"]
+        assert rows == await shell.json("queue", "--cluster-queue", "gpus")
+
+        (summary,) = await shell.json("queue", "-n", "team")
+        assert (summary["pending"], summary["running"], summary["gpus"]) == (2, 1, 3)
+
+        why = await shell.json("why", "second", "-n", "team")
+        assert (why["state"], why["position"], why["waiting"]) == ("Queued", 2, 2)
+        assert why["flavors"][0]["verdict"] == "2 more needed"
+        text = await shell.run("why", "job/second", "-n", "team")
+        assert "position 2 of 2" in text
+        assert "2 more needed" in text
+
+
+def _waits(workload: dict[str, Any]) -> bool:
+    return condition(workload, "QuotaReserved").get("status") == "False"
+
+
+async def test_what_does_not_exist_is_named_with_what_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        await shell.run("queue", "nope", "-n", "team", code=1)
+        await shell.run("queue", "--cluster-queue", "nope", code=1)
+        await shell.run("why", "nope", "-n", "team", code=1)
+        assert await shell.run("clusters") == (
+            "No MultiKueueClusters; jobs run on this cluster only.\n"
+        )

@@ -1,0 +1,158 @@
+"""The demo as a user runs it: three clusters, a manager process, jobs that find their worker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.resources import JOBS, PODS
+from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.demo.jobs import ONCE, DemoJob, build_job
+from tests.integration.test_runtime_manager import published
+from tests.integration.waiting import is_true, until, until_one
+
+pytestmark = pytest.mark.timeout(180)  # several processes, on machines with few cores
+
+PROGRAM = [sys.executable, "-m", "multiqueue"]
+
+
+async def start(*arguments: str, **streams: Any) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(*PROGRAM, *arguments, **streams)
+
+
+async def stop(process: asyncio.subprocess.Process) -> int:
+    if process.returncode is None:
+        process.terminate()
+    return await asyncio.wait_for(process.wait(), 30)
+
+
+async def test_twelve_jobs_end_as_they_should() -> None:
+    pipe = asyncio.subprocess.PIPE
+    process = await start("demo", "--once", "-o", "json", stdout=pipe, stderr=pipe)
+    output, errors = await asyncio.wait_for(process.communicate(), 120)
+    assert process.returncode == 0, errors.decode()
+    assert "multiqueue run --config" in errors.decode()
+    jobs = {job["name"]: job for job in orjson.loads(output)["jobs"]}
+    assert list(jobs) == [job.name for job in ONCE]
+    for planned in ONCE:
+        job = jobs[planned.name]
+        assert job["state"] == str(planned.end)
+        assert job["worker"] in (planned.workers or (None,))
+        assert (job["waitedSeconds"] is None) == (not planned.workers)
+    assert "ExceedsMaxQuota" in jobs["too-wide"]["reason"]
+    assert "quantities must match" in jobs["typo"]["reason"]
+    assert jobs["vit-large"]["waitedSeconds"] > 3
+
+
+class Served:
+    """A demo that keeps running, with clients of its clusters."""
+
+    def __init__(self, paths: dict[str, Any], clients: dict[str, KubeClient]) -> None:
+        self.command: list[str] = paths["manager"]["command"]
+        self.pid: int = paths["manager"]["pid"]
+        self.manager = clients["manager"]
+        self.workers = [client for name, client in clients.items() if name != "manager"]
+
+
+@contextlib.asynccontextmanager
+async def served(data: Path) -> AsyncIterator[Served]:
+    with (data / "stdout").open("wb") as output, (data / "stderr").open("wb") as errors:
+        process = await start(
+            "demo", "--serve", "--data", str(data), "-o", "json", stdout=output, stderr=errors
+        )
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            paths = await _first_output(process, data / "stdout")
+            clients = {}
+            for name, path in paths["kubeconfigs"].items():
+                client = KubeClient(await Credentials.from_kubeconfig_file(path))
+                clients[name] = await stack.enter_async_context(client)
+            yield Served(paths, clients)
+    finally:
+        assert await stop(process) == 0, (data / "stderr").read_text()
+
+
+async def _first_output(process: asyncio.subprocess.Process, path: Path) -> dict[str, Any]:
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(orjson.JSONDecodeError):
+                paths: dict[str, Any] = orjson.loads(await asyncio.to_thread(path.read_bytes))
+                return paths
+            assert process.returncode is None, (path.parent / "stderr").read_text()
+            await asyncio.sleep(0.05)  # another process writes the file
+
+
+async def test_published_manifests_are_accepted_and_their_job_runs(tmp_path: Path) -> None:
+    async with served(tmp_path) as demo:
+        await apply_all(demo.manager, published("v1beta1-gpu-teams.yaml"))
+        await apply_all(demo.manager, published("v1beta2-batch-gpu.yaml"))
+        await until_one(
+            demo.manager,
+            JOBS,
+            "train-model",
+            lambda job: is_true(job, "Complete"),
+            namespace="training",
+        )
+
+
+async def test_a_killed_manager_is_replaced_and_no_job_is_lost_or_run_twice(tmp_path: Path) -> None:
+    jobs = [
+        DemoJob(team="research", name=f"job-{n}", pods=2, gpus_each=2, run_seconds=2)
+        for n in range(6)
+    ]
+    async with served(tmp_path) as demo:
+        pods = [asyncio.create_task(_started_pods(worker)) for worker in demo.workers]
+        for job in jobs:
+            await demo.manager.create(JOBS, build_job(job), namespace=job.team)
+        await until(demo.manager, JOBS, lambda all_: any(_ready(job) for job in all_))
+        os.kill(demo.pid, signal.SIGKILL)
+        second = await asyncio.create_subprocess_exec(
+            *demo.command, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+        )
+        try:
+            await until(
+                demo.manager,
+                JOBS,
+                lambda all_: len(all_) == 6 and all(is_true(job, "Complete") for job in all_),
+                seconds=90,
+            )
+        finally:
+            assert await stop(second) == 0
+        for task in pods:
+            task.cancel()
+        started = [name for task in pods for name in await task]
+    assert "SIGKILL" in (tmp_path / "stderr").read_text()
+    assert sorted(started) == sorted(job.name for job in jobs for _ in range(job.pods))
+
+
+def _ready(job: dict[str, Any]) -> bool:
+    return bool((job.get("status") or {}).get("ready"))
+
+
+async def _started_pods(client: KubeClient) -> list[str]:
+    """Return, when cancelled, the job of every pod that ever ran on a worker."""
+    started: dict[str, str] = {}
+    listed = await client.list(PODS)
+    try:
+        async with contextlib.aclosing(
+            client.watch(PODS, resource_version=listed.resource_version)
+        ) as events:
+            async for event in events:
+                pod = orjson.loads(event.raw)
+                if (pod.get("status") or {}).get("phase") == "Running":
+                    uid, labels = pod["metadata"]["uid"], pod["metadata"]["labels"]
+                    started[uid] = labels["batch.kubernetes.io/job-name"]
+    except asyncio.CancelledError:
+        pass
+    return list(started.values())

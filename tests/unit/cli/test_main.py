@@ -1,0 +1,112 @@
+"""The command line as a whole: help, exit codes, no tracebacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from multiqueue import __version__
+from multiqueue.cli.main import COMMANDS, main
+from multiqueue.cli.manifests import read_manifests
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"  {name} " in text for name in COMMANDS)
+    assert "Exit codes" in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    assert f"multiqueue {name}" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version"]) == 0
+    assert __version__ in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["frobnicate"],
+        ["queue", "a", "--cluster-queue", "b"],
+        ["submit"],
+        ["submit", "-f", "/does/not/exist.yaml"],
+        ["run", "--config", "/does/not/exist.yaml"],
+        ["run", "--feature-gates", "MultiKueue"],
+        ["run", "--feature-gates", "NoSuchGate=true"],
+        ["apiserver", "--nodes", "toaster"],
+        ["demo", "--once", "--serve"],
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["queue", "clusters", "why"])
+def test_an_unreachable_cluster_ends_with_3(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    arguments = [command, *(["train"] if command == "why" else []), "--kubeconfig", str(kubeconfig)]
+    assert main(arguments) == 3
+    error = capsys.readouterr().err
+    assert "http://127.0.0.1:1" in error
+    assert "Traceback" not in error
+
+
+def test_a_missing_kubeconfig_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queue", "--kubeconfig", "/does/not/exist"]) == 3
+    assert "/does/not/exist" in capsys.readouterr().err
+
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+"""
+
+
+class TestManifests:
+    def test_lists_are_taken_apart_and_empty_documents_skipped(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.yaml"
+        path.write_text(
+            "---\n---\nkind: List\napiVersion: v1\nitems:\n- {apiVersion: v1, kind: A}\n"
+            "---\napiVersion: v1\nkind: B\n"
+        )
+        assert [manifest["kind"] for manifest in read_manifests(str(path))] == ["A", "B"]
+
+    @pytest.mark.parametrize(
+        ("text", "says"),
+        [
+            ("a: [", "not valid YAML"),
+            ("just text", "no object"),
+            ("kind: Job", "no apiVersion"),
+            ("apiVersion: v1", "no kind"),
+        ],
+    )
+    def test_other_files_are_refused(
+        self, text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "m.yaml"
+        path.write_text(text)
+        assert main(["submit", "-f", str(path)]) == 2
+        assert says in capsys.readouterr().err
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = "import sys; from multiqueue.cli.main import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"aiohttp", "kubernetes_asyncio", "rich", "yaml", "msgspec", "structlog"}

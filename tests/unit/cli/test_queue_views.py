@@ -1,0 +1,69 @@
+"""Rows and summaries of queues, and explanations, from a mirror."""
+
+from __future__ import annotations
+
+from multiqueue.cli.views.explanation import explain
+from multiqueue.cli.views.queues import list_rows, summarize
+from multiqueue.cli.workers import FlavorGpus, count_gpus
+from tests.unit.cli.builders import condition, make_mirror, make_workload
+
+HOLDS = {"queue": "cq", "flavor": "a100"}
+RUNNING = make_workload(
+    "a-runs",
+    condition("QuotaReserved"),
+    condition("Admitted"),
+    gpus=3,
+    admission=HOLDS,
+    clusterName="w1",
+)
+FIRST = make_workload("b-first", gpus=2, priority=10)
+SECOND = make_workload("c-second", gpus=2)
+ENDED = make_workload("d-ended", condition("Finished", reason="Succeeded"))
+
+
+def test_the_waiting_follow_the_running_in_queue_order() -> None:
+    rows = list_rows(make_mirror(SECOND, FIRST, RUNNING, ENDED), local_queue="team/lq")
+    got = [(row.position, row.view.key) for row in rows]
+    assert got == [(None, "team/a-runs"), (1, "team/b-first"), (2, "team/c-second")]
+
+
+def test_ended_workloads_come_last_on_request() -> None:
+    rows = list_rows(make_mirror(FIRST, ENDED), cluster_queue="cq", ended=True)
+    assert [row.view.key for row in rows] == ["team/b-first", "team/d-ended"]
+
+
+def test_a_summary_counts_jobs_and_gpus() -> None:
+    (summary,) = summarize(make_mirror(FIRST, SECOND, RUNNING, ENDED), "team")
+    assert (summary.pending, summary.reserving, summary.gpus) == (2, 1, 3)
+    assert summary.is_active
+    assert summarize(make_mirror(), "other") == []
+
+
+def test_an_explanation_has_numbers_per_flavor() -> None:
+    explanation = explain(make_mirror(FIRST, SECOND, RUNNING), SECOND)
+    assert (explanation.position, explanation.waiting) == (2, 2)
+    gpus = next(row for row in explanation.numbers if row.resource == "nvidia.com/gpu")
+    assert (gpus.flavor, gpus.asked, gpus.nominal, gpus.used) == ("a100", "2", "4", "3")
+    assert (gpus.free, gpus.borrowable, gpus.verdict) == ("1", "0", "1 more needed")
+
+
+def test_an_explanation_names_the_workers() -> None:
+    mirror = make_mirror(RUNNING, checks=True)
+    workers = {row.name: row for row in explain(mirror, RUNNING).workers}
+    assert workers["w1"].role == "runs here"
+    assert workers["w2"].reason == "ClientConnectionFailed: no answer"
+    assert workers["w3"].reason == "no such MultiKueueCluster"
+
+
+def test_a_queue_that_leads_nowhere_is_explained() -> None:
+    mirror = make_mirror(FIRST)
+    mirror.local_queues.clear()
+    explanation = explain(mirror, FIRST)
+    assert (explanation.cluster_queue, explanation.position) == ("", None)
+
+
+def test_gpus_of_a_worker_are_counted_from_quota_and_reservations() -> None:
+    mirror = make_mirror(RUNNING, FIRST)
+    got = count_gpus(list(mirror.cluster_queues.values()), list(mirror.workloads.values()))
+    assert got == [FlavorGpus(flavor="a100", total=4, used=3)]
+    assert got[0].free == 1

@@ -1,0 +1,134 @@
+"""The demo's jobs, tracks and judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from multiqueue.runtime.demo import objects
+from multiqueue.runtime.demo.jobs import ONCE, End, build_job, endless_jobs
+from multiqueue.runtime.demo.once import is_as_planned, judge
+from multiqueue.runtime.demo.tracker import Stage, Track, observe_remote_job, observe_workload
+from tests.unit.cli.builders import condition, make_workload
+
+QUOTA = condition("QuotaReserved")
+HOLDS = {"queue": "research", "flavor": "a100"}
+
+
+def make_track(**fields: Any) -> Track:
+    return Track(job=ONCE[0], submitted_at=10, **fields)
+
+
+def remote(*, ready: int = 0, ended: str = "") -> Mapping[str, Any]:
+    conditions = [{"type": ended, "status": "True"}] if ended else []
+    return {"status": {"ready": ready, "conditions": conditions}}
+
+
+def test_twelve_jobs_of_one_to_eight_gpus_have_different_names() -> None:
+    assert len({job.name for job in ONCE}) == 12
+    assert {job.gpus for job in ONCE} >= {1, 8}
+    assert all(1 <= job.gpus <= 8 for job in ONCE)
+
+
+def test_jobs_that_end_badly_are_among_them() -> None:
+    assert {job.end for job in ONCE} == set(End)
+
+
+def test_jobs_that_cannot_run_have_no_worker() -> None:
+    assert all(bool(job.workers) == (job.end in {End.SUCCEEDED, End.FAILED}) for job in ONCE)
+
+
+def test_a_manifest_names_queue_and_hardware() -> None:
+    job = build_job(ONCE[1])
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "training"
+    pod = job["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"cloud.provider.com/accelerator": "h100"}
+
+
+def test_the_stream_is_the_same_every_time_and_fits_the_hardware() -> None:
+    first, second = (list(islice(endless_jobs(), 200)) for _ in range(2))
+    assert first == second
+    assert all(job.gpus <= (4 if job.accelerator == "h100" else 8) for job in first)
+    assert {job.team for job in first} == {team.name for team in objects.TEAMS}
+
+
+def test_the_shares_of_the_teams_are_the_hardware() -> None:
+    for worker in objects.WORKERS:
+        assert sum(team.gpus[worker.flavor] for team in objects.TEAMS) == worker.gpus
+
+
+class TestTracks:
+    def test_the_whole_way(self) -> None:
+        track = make_track()
+        observe_workload(track, make_workload(), 11)
+        assert track.stage is Stage.QUEUED
+        nominated = make_workload("w", QUOTA, admission=HOLDS, nominatedClusterNames=["w1"])
+        observe_workload(track, nominated, 12)
+        assert (track.stage, track.nominated) == (Stage.DISPATCHED, ("w1",))
+        won = make_workload("w", QUOTA, admission=HOLDS, clusterName="w1")
+        observe_workload(track, won, 13)
+        observe_remote_job(track, remote(ready=ONCE[0].pods), "w1", 14)
+        assert (track.stage, track.waited_seconds) == (Stage.RUNNING, 4)
+        observe_remote_job(track, remote(ended="Complete"), "w1", 19)
+        done = make_workload("w", condition("Finished", reason="Succeeded"), clusterName="w1")
+        observe_workload(track, done, 20)
+        assert (track.stage, track.worker, track.ran_seconds) == (Stage.SUCCEEDED, "w1", 5)
+
+    @pytest.mark.parametrize("reason", ["ExceedsMaxQuota", "NoMatchingFlavor"])
+    def test_hopeless_reasons_are_final(self, reason: str) -> None:
+        track = make_track()
+        refused = condition("QuotaReserved", "False", reason, "4 is all there is")
+        observe_workload(track, make_workload("w", refused), 11)
+        assert (track.stage, track.reason) == (Stage.IMPOSSIBLE, f"{reason}: 4 is all there is")
+
+    def test_losing_quota_queues_again(self) -> None:
+        track = make_track(stage=Stage.RUNNING, reserved_at=11.0)
+        waits = condition("QuotaReserved", "False", "WaitingForQuota", "preempted")
+        observe_workload(track, make_workload("w", waits), 12)
+        assert (track.stage, track.reserved_at) == (Stage.QUEUED, None)
+
+
+class TestJudgements:
+    def test_a_job_that_ended_as_it_should_has_no_problem(self) -> None:
+        track = make_track(
+            stage=Stage.SUCCEEDED,
+            worker="worker-a100",
+            ran_on={"worker-a100"},
+            running_at=11.004,
+            stopped_at=15.0,
+        )
+        outcome = judge(track)
+        assert outcome.problem == ""
+        assert list(outcome.to_dict()) == [
+            "name",
+            "gpus",
+            "worker",
+            "waitedSeconds",
+            "ranSeconds",
+            "state",
+            "reason",
+        ]
+        assert (outcome.waited_seconds, outcome.ran_seconds) == (1.0, 4.0)
+
+    @pytest.mark.parametrize(
+        ("track", "problem"),
+        [
+            (make_track(stage=Stage.FAILED), "ended Failed instead of Succeeded"),
+            (
+                make_track(stage=Stage.SUCCEEDED, ran_on={"worker-a100", "worker-h100"}),
+                "ran on worker-a100 and worker-h100",
+            ),
+            (
+                make_track(stage=Stage.SUCCEEDED, ran_on={"worker-h100"}),
+                "must not run on worker-h100",
+            ),
+        ],
+    )
+    def test_other_ends_are_problems(self, track: Track, problem: str) -> None:
+        assert problem in judge(track).problem
+
+    def test_all_twelve_must_be_there(self) -> None:
+        assert not is_as_planned([])
