@@ -13,6 +13,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from copy import deepcopy
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
+from multiqueue.multikueue.credentials import PATH_PREFIX
 from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
@@ -243,6 +245,7 @@ class World:
         *,
         dispatchers: Mapping[str, Dispatcher] | None = None,
         clock: Clock | None = None,
+        kubeconfigs: Path = PATH_PREFIX,
     ) -> AsyncIterator[ManagerContext]:
         """Run a manager while the block runs."""
         config = config or make_config()
@@ -263,7 +266,11 @@ class World:
             )
             parts = [
                 *build_controllers(context, build_engine(config)),
-                *build_multikueue(context, Dispatchers({**BUILT_IN, **(dispatchers or {})})),
+                *build_multikueue(
+                    context,
+                    Dispatchers({**BUILT_IN, **(dispatchers or {})}),
+                    path_prefix=kubeconfigs,
+                ),
             ]
             async with tasks() as start:
                 start(context.recorder.run())

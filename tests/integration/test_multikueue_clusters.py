@@ -1,0 +1,193 @@
+"""MultiKueueClusters and their checks: what is refused, why, and how it is mended (T-1 to T-14)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from multiqueue.api import names
+from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.kube import resources
+from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
+from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
+from tests.queue_manager import CONFIG
+
+
+def make_token(expires_at: int) -> str:
+    parts = ({"alg": "none"}, {"exp": expires_at})
+    encoded = [base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=") for p in parts]
+    return ".".join([*encoded, "sig"])
+
+
+async def test_a_check_says_step_by_step_what_is_missing():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        assert world.check_condition()[:2] == ("True", "Active")
+        await world.set_clusters("worker1", "other")
+        await world.changes.until(
+            lambda: world.check_condition()[1] == "SomeActiveClusters", "other is missing"
+        )
+        assert "missing clusters: other" in world.check_condition()[2]
+        await world.set_clusters("other")
+        await world.changes.until(
+            lambda: world.check_condition()[:2] == ("False", "NoUsableClusters"), "none is left"
+        )
+        await world.hub.client.delete(resources.MULTIKUEUE_CONFIGS, "fleet")
+        await world.changes.until(
+            lambda: world.check_condition()[:2] == ("False", "BadConfig"), "no configuration"
+        )
+        assert '"fleet" not found' in world.check_condition()[2]
+
+
+async def test_a_check_without_parameters_is_bad():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.hub.patch(ADMISSION_CHECKS, CHECK, {"spec": {"parameters": None}})
+        await world.changes.until(lambda: world.check_condition()[1] == "BadConfig", "BadConfig")
+        assert "spec.parameters is not set" in world.check_condition()[2]
+
+
+async def test_a_secret_that_comes_late_connects_the_worker():
+    async with multikueue_world("worker1") as world:
+        await world.hub.client.delete(SECRETS, "worker1", namespace=CONFIG.namespace)
+        async with world.manager():
+            message = await world.until_cluster("worker1", reason="BadKubeConfig")
+            assert 'Secret "kueue-system/worker1" not found' in message
+            await world.changes.until(
+                lambda: world.check_condition()[1] == "NoUsableClusters", "check inactive"
+            )
+            await world.put_secret("worker1", world.kubeconfig("worker1"))
+            await world.until_connected()
+
+
+BAD = {
+    "empty": ("", "BadKubeConfig", 'key "kubeconfig" is empty'),
+    "no yaml": ("{", "InsecureKubeConfig", "not valid YAML"),
+    "no context": ({}, "BadKubeConfig", "no current-context"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(BAD))
+async def test_a_broken_kubeconfig_is_named(case):
+    content, reason, words = BAD[case]
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.put_secret("worker1", content)
+        assert words in await world.until_cluster("worker1", reason=reason)
+
+
+USERS = {
+    "token file": ({"tokenFile": "/etc/passwd"}, "InsecureKubeConfig", "uses a token file"),
+    "program": ({"exec": {"command": "id"}}, "InsecureKubeConfig", "uses a program (exec)"),
+    "password": (
+        {"username": "robert", "password": "hunter2"},
+        "InsecureKubeConfig",
+        "uses a password",
+    ),
+    "expired": ({"token": make_token(1_000_000_000)}, "BadKubeConfig", "expired at 2001-09-09"),
+    "wrong token": ({"token": "wrong"}, "ClientConnectionFailed", "401"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(USERS))
+async def test_a_user_that_cannot_be_used_is_named_and_no_secret_is_repeated(case):
+    user, reason, words = USERS[case]
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.put_secret("worker1", world.kubeconfig("worker1", **user))
+        message = await world.until_cluster("worker1", reason=reason)
+        assert words in message
+        assert not any(str(value) in message for value in user.values())
+
+
+async def test_a_broken_worker_is_left_out_and_the_healthy_one_is_used():
+    """T-6."""
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await world.until_connected()
+        broken = world.kubeconfig("worker1")
+        broken["clusters"][0]["cluster"]["insecure-skip-tls-verify"] = True
+        await world.put_secret("worker1", broken)
+        message = await world.until_cluster("worker1", reason="InsecureKubeConfig")
+        assert "does not verify TLS" in message
+        await world.hub.create(JOBS, make_gpu_job())
+        await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
+        assert world.workload().status.nominated_cluster_names == ("worker2",)
+        assert 'is offered to "worker2"; worker1 is not connected' in world.check()[1]
+
+
+async def test_a_rotated_kubeconfig_disturbs_no_job():
+    """G-13."""
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.hub.create(JOBS, make_gpu_job())
+        await world.admit("worker1")
+        await world.until_ready()
+        uid = world.workers["worker1"].job("train")["metadata"]["uid"]
+        rotated = {**world.kubeconfig("worker1"), "preferences": {"generation": "2"}}
+        await world.put_secret("worker1", rotated)
+        await world.run_job("worker1")
+        await world.until(
+            lambda: world.hub.job("train").get("status", {}).get("active"), "status still comes"
+        )
+        assert world.workers["worker1"].job("train")["metadata"]["uid"] == uid
+        assert world.workload().status.scheduling_stats is None
+
+
+async def test_a_worker_without_our_api_is_named():
+    bare = ApiServer(ServerOptions(tls=False))
+    async with multikueue_world("worker1") as world, bare, world.manager():
+        await world.until_connected()
+        await world.put_secret("worker1", bare.kubeconfig())
+        message = await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        assert "does not serve kueue.x-k8s.io/v1beta2" in message
+        assert "connection attempts: 1, next at" in message
+
+
+async def test_a_wrong_certificate_is_named():
+    one, other = ApiServer(), ApiServer()
+    async with multikueue_world("worker1") as world, one, other, world.manager():
+        config = one.kubeconfig()
+        ca = other.kubeconfig()["clusters"][0]["cluster"]["certificate-authority-data"]
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = ca
+        await world.put_secret("worker1", config)
+        message = await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        assert "certificate" in message.lower()
+
+
+async def test_a_cluster_profile_needs_its_gate():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.hub.create(
+            MULTIKUEUE_CLUSTERS,
+            {
+                "apiVersion": names.V1BETA2,
+                "kind": "MultiKueueCluster",
+                "metadata": {"name": "profiled"},
+                "spec": {"clusterSource": {"clusterProfileRef": {"name": "p"}}},
+            },
+        )
+        message = await world.until_cluster(
+            "profiled", reason="MultiKueueClusterProfileFeatureDisabled"
+        )
+        assert "MultiKueueClusterProfile" in message
+
+
+async def use_file(world: World, path: Path) -> None:
+    source = {"kubeConfig": {"location": str(path), "locationType": "Path"}}
+    await world.hub.patch(MULTIKUEUE_CLUSTERS, "worker1", {"spec": {"clusterSource": source}})
+
+
+async def test_a_kubeconfig_file_may_only_be_below_its_place(tmp_path):
+    async with multikueue_world("worker1") as world, world.manager(kubeconfigs=tmp_path / "k"):
+        outside = tmp_path / "elsewhere"
+        outside.write_text(json.dumps(world.kubeconfig("worker1")))
+        (tmp_path / "k").mkdir()
+        await use_file(world, outside)
+        message = await world.until_cluster("worker1", reason="BadKubeConfig")
+        assert "is not below" in message
+        inside = tmp_path / "k" / "worker1"
+        inside.write_text(json.dumps(world.kubeconfig("worker1")))
+        await use_file(world, inside)
+        await world.until_connected()

@@ -1,0 +1,222 @@
+"""Which worker gets a job: with workers that run this program, and with plugins that misbehave."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.workload_state import find, is_finished
+from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_FLAVORS
+from multiqueue.plugins import DispatchView, Nomination
+from tests.multikueue_world import (
+    CHECK,
+    World,
+    make_config,
+    make_gpu_flavor,
+    make_gpu_job,
+    make_gpu_queue,
+    multikueue_world,
+)
+
+SCORE = make_config(dispatcher_name="score")
+
+
+async def submit(world: World, name: str = "train", **wishes: object) -> None:
+    await world.hub.create(JOBS, make_gpu_job(name, **wishes))
+
+
+async def resize(world: World, worker: str, gpus: int) -> None:
+    """Give a worker another quota."""
+    queue = make_gpu_queue(gpus)
+    await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
+
+
+async def end(world: World, worker: str, job: str) -> None:
+    await world.finish_job(worker, job)
+    await world.until(lambda: is_finished(world.workload(job).status), f"{job} finished")
+
+
+async def test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over():
+    async with multikueue_world("big", "small", real_workers=True) as world, world.manager(SCORE):
+        await resize(world, "small", 4)
+        await world.until_connected()
+        await submit(world, gpus=4)
+        assert await world.until_ready() == "small"
+        assert "big" not in world.workload().status.nominated_cluster_names
+        assert world.copy("big") is None
+        await submit(world, "next", gpus=4)
+        assert await world.until_ready("next") == "big"
+
+
+async def test_score_gives_a_burst_to_workers_that_hold_it():
+    async with multikueue_world("w1", "w2", real_workers=True) as world, world.manager(SCORE):
+        await world.until_connected()
+        names = [f"job{number}" for number in range(4)]
+        for name in names:
+            await submit(world, name, gpus=4)
+        got = [await world.until_ready(name) for name in names]
+        assert sorted(got) == ["w1", "w1", "w2", "w2"]
+
+
+async def test_a_job_goes_where_its_hardware_is():
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager(SCORE):
+        for worker, label in (("a", "a100"), ("b", "h100")):
+            cluster = world.workers[worker]
+            await cluster.patch(
+                RESOURCE_FLAVORS,
+                "gpu",
+                {"spec": make_gpu_flavor("gpu", accelerator=label)["spec"]},
+            )
+        await world.until_connected()
+        await submit(world, node_selector={"accelerator": "h100"})
+        assert await world.until_ready() == "b"
+
+
+async def test_what_has_to_wait_goes_where_room_comes_first():
+    async with multikueue_world("w1", "w2", real_workers=True) as world, world.manager(SCORE):
+        await world.until_connected()
+        for name in ("one", "two"):
+            await submit(world, name, gpus=8)
+        where = {name: await world.until_ready(name) for name in ("one", "two")}
+        await submit(world, "late", gpus=8)
+        await world.until(
+            lambda: (w := world.workload("late")) and w.status.nominated_cluster_names, "offered"
+        )
+        offered = world.workload("late").status.nominated_cluster_names
+        other = next(name for name, worker in where.items() if (worker,) != offered)
+        await end(world, where[other], other)
+        assert await world.until_ready("late") == where[other]
+
+
+async def test_a_gang_larger_than_every_worker_is_refused_with_the_numbers():
+    for dispatcher in ("score", "all-at-once"):
+        config = make_config(dispatcher_name=dispatcher)
+        async with multikueue_world("a100", "h100", real_workers=True) as world:
+            await resize(world, "h100", 4)
+            async with world.manager(config):
+                await world.until_connected()
+                await submit(world, gpus=16)
+                await world.until(
+                    lambda: (w := world.workload()) and find(w.status, WorkloadCondition.EVICTED),
+                    "deactivated",
+                )
+                message = find(world.workload().status, WorkloadCondition.EVICTED).message
+                assert (
+                    "no worker can hold 16 x nvidia.com/gpu: a100 has at most 8, h100 at most 4"
+                    in message
+                )
+                assert world.copy("a100") is None
+
+
+async def test_a_gang_that_a_lost_worker_might_hold_waits_and_says_so():
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager(SCORE):
+        world.gates["b"].cut()
+        await world.until_cluster("b", reason="ClientConnectionFailed")
+        await submit(world, gpus=16)
+        await world.until(lambda: "b is not connected" in world.check()[1], "the reason")
+        assert world.check()[0] == "Pending"
+        assert "a has at most 8 nvidia.com/gpu, 16 asked" in world.check()[1]
+
+
+async def test_a_cluster_added_to_the_configuration_is_offered_what_waits():
+    """T-35."""
+    async with multikueue_world("w1", "w2") as world, world.manager():
+        await world.set_clusters("w1")
+        await world.until_connected()
+        await submit(world)
+        await world.until(lambda: world.copy("w1"), "copy on w1", on="w1")
+        assert world.copy("w2") is None
+        await world.set_clusters("w1", "w2")
+        await world.until(lambda: world.copy("w2"), "copy on w2", on="w2")
+
+
+async def test_an_unknown_dispatcher_stops_nothing_and_is_named_on_the_check():
+    config = make_config(dispatcher_name="example.com/nobody")
+    async with multikueue_world("w1") as world, world.manager(config):
+        await submit(world)
+        await world.until(
+            lambda: 'dispatcher "example.com/nobody" is not installed' in world.check()[1],
+            "the reason",
+        )
+        assert "all-at-once" in world.check()[1]
+        assert world.check()[0] == "Pending"
+
+
+@dataclass
+class Misbehaving:
+    """Hangs, raises or lies, as the annotation of the Workload's name says."""
+
+    name: str = "misbehaving"
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        if "hang" in view.workload.key:
+            self.released.wait(30)
+        if "raise" in view.workload.key:
+            raise ValueError("no idea")
+        if "lie" in view.workload.key:
+            return Nomination(clusters=("atlantis", "w1"))
+        return Nomination(clusters=("w1",))
+
+
+MISBEHAVING = make_config(dispatcher_name="misbehaving")
+
+
+async def test_a_dispatcher_that_raises_fails_for_that_workload_only():
+    plugin = Misbehaving()
+    async with (
+        multikueue_world("w1") as world,
+        world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}),
+    ):
+        await world.until_connected()
+        await submit(world, "raise")
+        await submit(world, "good")
+        await world.until(
+            lambda: (
+                world.check("raise")[1] == 'dispatcher "misbehaving" failed: ValueError: no idea'
+            ),
+            "the reason",
+        )
+        await world.until(lambda: world.copy("w1", "good"), "the other job", on="w1")
+
+
+async def test_unknown_names_are_dropped_and_reported_and_the_rest_is_used():
+    plugin = Misbehaving()
+    async with (
+        multikueue_world("w1") as world,
+        world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}),
+    ):
+        await world.until_connected()
+        await submit(world, "lie")
+        await world.until(lambda: world.copy("w1", "lie"), "the known one is used", on="w1")
+        message = world.check("lie")[1]
+        assert (
+            'atlantis is no cluster of this check, but dispatcher "misbehaving" named it' in message
+        )
+        assert world.workload("lie").status.nominated_cluster_names == ("w1",)
+
+
+async def test_a_dispatcher_that_hangs_leaves_workloads_pending_and_the_manager_at_work():
+    plugin = Misbehaving()
+    try:
+        async with (
+            multikueue_world("w1") as world,
+            world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}),
+        ):
+            await world.until_connected()
+            await submit(world, "good")
+            await world.admit("w1", "good")
+            await world.until_ready("good")
+            await submit(world, "hang")
+            await world.until(
+                lambda: "did not answer within 1 s" in world.check("hang")[1], "the reason"
+            )
+            await world.run_job("w1", "good")
+            await world.until(
+                lambda: world.hub.job("good").get("status", {}).get("active"), "status still comes"
+            )
+            assert world.check("hang")[0] == "Pending"
+            assert world.workload("hang").status.admission_checks[0].name == CHECK
+    finally:
+        plugin.released.set()
