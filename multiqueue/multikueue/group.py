@@ -187,11 +187,6 @@ class ClusterState:
         return self.workload is None and self.job is None
 
     @property
-    def may_run(self) -> bool:
-        """Whether a job of ours could run there."""
-        return self.job is not None or self.may_run_unseen
-
-    @property
     def copy(self) -> RemoteWorkload | None:
         """The copy that counts: there, reachable, and not on its way out."""
         if not self.reachable or self.condemned or self.workload is None or self.workload.deleting:

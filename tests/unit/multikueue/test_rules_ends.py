@@ -1,0 +1,200 @@
+"""Rules for what ends: ignored, deleted, cleaned up, finished, evicted, rejected."""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue.group import (
+    DeactivateCopy,
+    FinishJob,
+    FinishLocal,
+    LocalJob,
+    MirrorStatus,
+    Removal,
+    SetCheck,
+    StopLocalJob,
+)
+from tests.unit.multikueue.builders import (
+    T0,
+    TIMEOUT,
+    make_admitted,
+    make_cluster,
+    make_copy,
+    make_finish,
+    make_job,
+    make_local,
+    make_lost,
+    make_plan,
+    make_ready,
+    make_running,
+    minutes,
+)
+
+ACTIVE = LocalJob(active=True)
+
+
+def evicted(**fields):
+    return make_local(evicted_at=T0 - minutes(1), was_evicted=True, **fields)
+
+
+class TestIgnore:
+    def test_a_workload_without_check_and_copies_is_left_alone(self):
+        plan = make_plan(make_local(check=None), make_cluster("a"))
+        assert (plan.rule, plan.steps, plan.removals) == ("ignore", (), ())
+
+    def test_a_rejected_workload_is_left_alone(self):
+        plan = make_plan(make_local(check=CheckState.REJECTED), make_cluster("a"))
+        assert (plan.rule, plan.steps) == ("ignore", ())
+
+    def test_copies_that_no_check_claims_any_more_are_removed(self):
+        plan = make_plan(make_local(check=None), make_cluster("a", workload=make_copy()))
+        want = Removal(cluster="a", why="no MultiKueue check applies any more")
+        assert plan.removals == (want,)
+        assert plan.steps == ()
+
+    def test_an_eviction_that_began_with_a_check_is_seen_through_without_one(self):
+        local = evicted(check=None, job=ACTIVE)
+        plan = make_plan(local, make_cluster("a"), last_cluster="a")
+        assert plan.steps == (StopLocalJob(why="the remote job is gone"),)
+
+    def test_nothing_of_a_workload_that_nobody_knows_is_nothing_to_do(self):
+        assert make_plan(None, make_cluster("a")).rule == "ignore"
+
+
+class TestDelete:
+    def test_what_is_left_of_a_deleted_workload_goes_everywhere(self):
+        plan = make_plan(None, make_running("a"), make_cluster("b"), make_lost("c"))
+        assert plan.removals == (Removal(cluster="a", why="the workload was deleted"),)
+
+    def test_a_workload_on_its_way_out_loses_its_copies(self):
+        plan = make_plan(make_ready(deleting=True), make_running("a"))
+        assert plan.rule == "delete"
+        assert plan.removals == (Removal(cluster="a", why="the workload was deleted"),)
+
+    def test_its_job_is_said_to_be_stopped_once_nothing_is_left(self):
+        plan = make_plan(make_ready(deleting=True, job=ACTIVE), make_cluster("a"))
+        assert plan.steps == (StopLocalJob(why="the remote job is gone"),)
+
+    def test_its_job_may_still_run_where_nobody_can_look(self):
+        local = make_ready(deleting=True, job=ACTIVE)
+        plan = make_plan(local, make_lost("a", may_run_unseen=True))
+        assert plan.steps == ()
+        assert plan.wait == TIMEOUT - minutes(1)
+
+
+class TestCleanUp:
+    def test_a_finished_workload_leaves_nothing_behind(self):
+        plan = make_plan(make_ready(finished=True), make_running("a"), make_lost("b"))
+        assert plan.removals == (Removal(cluster="a", why="the workload finished"),)
+
+    def test_a_workload_without_quota_has_no_copies(self):
+        plan = make_plan(make_local(has_quota=False), make_cluster("a", workload=make_copy()))
+        assert plan.removals == (Removal(cluster="a", why="the workload holds no quota"),)
+
+
+class TestFinish:
+    def test_the_end_of_the_copy_is_the_end_of_the_workload(self):
+        end = make_finish()
+        cluster = make_cluster("a", workload=make_admitted(finished=end), job=make_job())
+        plan = make_plan(make_ready(), cluster)
+        assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
+
+    def test_the_end_is_not_thrown_away_for_an_eviction(self):
+        end = make_finish()
+        cluster = make_cluster("a", workload=make_copy(finished=end), job=make_job())
+        assert make_plan(evicted(), cluster).rule == "finish"
+
+    def test_without_latch_the_first_end_counts(self):
+        late, early = make_finish(at=T0), make_finish("Failed", at=T0 - minutes(1))
+        plan = make_plan(
+            make_local(),
+            make_cluster("a", workload=make_copy(finished=late)),
+            make_cluster("b", workload=make_copy(finished=early)),
+        )
+        assert plan.steps[0] == FinishJob(cluster="b", finish=early)
+
+    def test_with_a_latch_the_end_of_a_stranger_does_not_count(self):
+        stranger = make_cluster("b", workload=make_copy(finished=make_finish()))
+        plan = make_plan(make_ready("a"), make_running("a"), stranger)
+        assert plan.rule == "follow"
+        assert [removal.cluster for removal in plan.removals] == ["b"]
+
+    def test_where_the_copy_was_deleted_the_ended_job_tells(self):
+        """G-14."""
+        end = make_finish()
+        plan = make_plan(make_ready(), make_cluster("a", job=make_job(finished=end)))
+        assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
+
+    def test_a_job_without_copy_that_no_latch_points_to_tells_nothing(self):
+        cluster = make_cluster("a", job=make_job(finished=make_finish()))
+        plan = make_plan(make_local(), cluster)
+        assert plan.removals == (Removal(cluster="a", why="its Workload is gone"),)
+        assert plan.rule == "nominate"
+
+
+class TestEvict:
+    def test_the_worker_is_asked_to_stop_the_job(self):
+        plan = make_plan(evicted(job=ACTIVE), make_running("a"))
+        assert plan.steps == (DeactivateCopy(cluster="a"),)
+
+    def test_it_is_asked_only_once(self):
+        cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
+        plan = make_plan(evicted(job=ACTIVE), cluster)
+        assert (plan.rule, plan.steps, plan.removals) == ("evict", (), ())
+        assert plan.wait == TIMEOUT - minutes(1)
+
+    def test_once_evicted_there_its_status_comes_back(self):
+        cluster = make_cluster("a", workload=make_copy(evicted_at=T0), job=make_job())
+        plan = make_plan(evicted(job=ACTIVE), cluster)
+        assert plan.steps == (MirrorStatus(cluster="a"),)
+
+    def test_a_worker_that_does_not_stop_it_in_time_loses_it(self):
+        cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
+        plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + TIMEOUT)
+        assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
+        assert plan.wait is None
+
+    def test_copies_without_job_are_withdrawn(self):
+        plan = make_plan(evicted(), make_cluster("a", workload=make_copy()))
+        assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
+
+    def test_a_job_without_copy_is_deleted(self):
+        plan = make_plan(evicted(job=ACTIVE), make_cluster("a", job=make_job()))
+        assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
+
+    def test_an_admitted_copy_whose_job_cannot_be_seen_is_asked_to_stop(self):
+        cluster = make_cluster("a", workload=make_admitted(), job_known=False)
+        assert make_plan(evicted(), cluster).steps == (DeactivateCopy(cluster="a"),)
+
+    def test_nothing_is_nominated_while_the_quota_is_held(self):
+        """M-175: upstream does, and stops a job on another cluster for it."""
+        plan = make_plan(evicted(job=ACTIVE), make_lost("a", may_run_unseen=True))
+        assert (plan.rule, plan.ask, plan.steps) == ("evict", False, ())
+        assert plan.wait == TIMEOUT - minutes(1)
+
+    def test_a_worker_that_was_given_up_holds_no_quota(self):
+        """G-22: the last status said active, and nobody will ever say otherwise."""
+        lost = make_lost("a", ago=TIMEOUT, may_run_unseen=True)
+        plan = make_plan(evicted(job=ACTIVE), lost)
+        assert plan.steps == (StopLocalJob(why="the workers that could run it were given up"),)
+
+    def test_what_is_being_removed_is_waited_for(self):
+        old = make_cluster("a", workload=make_copy(epoch="e1"), job=make_job(epoch="e1"))
+        plan = make_plan(evicted(job=ACTIVE), old)
+        assert plan.removals == (Removal(cluster="a", why="it belongs to an earlier reservation"),)
+        assert plan.steps == ()
+
+    def test_a_job_that_says_itself_that_nothing_runs_is_the_core_s_business(self):
+        plan = make_plan(evicted(), make_cluster("a"))
+        assert (plan.rule, plan.steps, plan.wait) == ("evict", (), None)
+
+
+class TestReject:
+    REFUSED = LocalJob(refusal="it runs itself")
+
+    def test_a_job_that_cannot_be_dispatched_is_rejected(self):
+        plan = make_plan(make_local(job=self.REFUSED), make_cluster("a"))
+        want = SetCheck(state=CheckState.REJECTED, message="it runs itself", warning=True)
+        assert plan.steps == (want,)
+
+    def test_what_runs_already_is_not_rejected(self):
+        assert make_plan(make_ready(job=self.REFUSED), make_running("a")).rule == "follow"
