@@ -53,6 +53,17 @@ def namespace_option(function: F) -> F:
     )(function)
 
 
+def system_namespace_option(function: F) -> F:
+    """Add ``--system-namespace``."""
+    return click.option(
+        "--system-namespace",
+        default="kueue-system",
+        show_default=True,
+        metavar="NAME",
+        help="Namespace of the manager, where the kubeconfigs of the workers are.",
+    )(function)
+
+
 def find_kubeconfig(target: Target) -> str | None:
     """Return the kubeconfig to use, or None where there is none or the pod's own account counts."""
     given = target.kubeconfig or os.environ.get("KUBECONFIG")

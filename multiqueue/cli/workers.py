@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
 from multiqueue.cli.views.workloads import AT_WORK, ENDED, is_accelerator, view_workload
@@ -82,6 +83,44 @@ async def read_workers(client: KubeClient, *, system_namespace: str) -> list[Wor
             *(_read_worker(client, cluster, system_namespace) for cluster in listed.items)
         )
     )
+
+
+async def read_remote_states(
+    client: KubeClient,
+    clusters: Sequence[MultiKueueCluster],
+    key: str,
+    *,
+    system_namespace: str,
+) -> dict[str, str]:
+    """Return what the copies of a Workload say about themselves, by cluster; best effort."""
+    states = await asyncio.gather(
+        *(_read_remote_state(client, cluster, key, system_namespace) for cluster in clusters)
+    )
+    return {
+        cluster.metadata.name: state
+        for cluster, state in zip(clusters, states, strict=True)
+        if state
+    }
+
+
+async def _read_remote_state(
+    client: KubeClient, cluster: MultiKueueCluster, key: str, system_namespace: str
+) -> str:
+    namespace, name = split_key(key)
+    try:
+        async with asyncio.timeout(WORKER_SECONDS):
+            credentials = await _credentials(client, cluster, system_namespace)
+            async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
+                copy = await worker.get(
+                    WORKLOADS,
+                    name,
+                    namespace=namespace,
+                    decode=lambda data: decode(Workload, data),
+                )
+    except (KubeError, ValueError, TimeoutError):
+        return ""
+    view = view_workload(copy)
+    return f"{view.state}: {view.why}" if view.why else str(view.state)
 
 
 async def _read_worker(

@@ -93,8 +93,10 @@ async def _first_output(process: asyncio.subprocess.Process, path: Path) -> dict
             await asyncio.sleep(0.05)  # another process writes the file
 
 
-async def test_published_manifests_are_accepted_and_their_job_runs(tmp_path: Path) -> None:
+async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_path: Path) -> None:
     async with served(tmp_path) as demo:
+        job = DemoJob(team="research", name="wide", pods=2, gpus_each=4, run_seconds=60)
+        await demo.manager.create(JOBS, build_job(job), namespace=job.team)
         await apply_all(demo.manager, published("v1beta1-gpu-teams.yaml"))
         await apply_all(demo.manager, published("v1beta2-batch-gpu.yaml"))
         await until_one(
@@ -104,6 +106,24 @@ async def test_published_manifests_are_accepted_and_their_job_runs(tmp_path: Pat
             lambda job: is_true(job, "Complete"),
             namespace="training",
         )
+        kubeconfig = str(tmp_path / "manager.kubeconfig")
+        clusters = {c["name"]: c for c in await ask("clusters", "--kubeconfig", kubeconfig)}
+        assert clusters["worker-a100"]["gpus"] == [
+            {"flavor": "a100", "total": 8, "used": 8, "free": 0}
+        ]
+        assert clusters["worker-h100"]["running"] == []
+        assert not clusters["worker-cluster-a100"]["connected"]
+        why = await ask("why", "wide", "-n", "research", "--kubeconfig", kubeconfig)
+        assert (why["worker"], why["checks"][0]["state"]) == ("worker-a100", "Ready")
+        roles = {worker["name"]: worker["role"] for worker in why["workers"]}
+        assert roles == {"worker-a100": "runs here", "worker-h100": ""}
+
+
+async def ask(*arguments: str) -> Any:
+    process = await start(*arguments, "-o", "json", stdout=asyncio.subprocess.PIPE)
+    output, _ = await asyncio.wait_for(process.communicate(), 30)
+    assert process.returncode == 0
+    return orjson.loads(output)
 
 
 async def test_a_killed_manager_is_replaced_and_no_job_is_lost_or_run_twice(tmp_path: Path) -> None:

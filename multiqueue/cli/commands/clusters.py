@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    run_async,
+    system_namespace_option,
+)
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
@@ -14,12 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("clusters")
-@click.option(
-    "--system-namespace",
-    default="kueue-system",
-    show_default=True,
-    help="Namespace of the manager, where the kubeconfig Secrets are.",
-)
+@system_namespace_option
 @cluster_options
 @output_option
 def command(

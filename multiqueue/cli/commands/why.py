@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+    system_namespace_option,
+)
 from multiqueue.cli.output import echo, output_option, print_data, print_table, style_state
 
 if TYPE_CHECKING:
@@ -17,11 +24,14 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @click.argument("workload", metavar="WORKLOAD|JOB")
+@system_namespace_option
 @namespace_option
 @cluster_options
 @output_option
 def command(
+    *,
     workload: str,
+    system_namespace: str,
     namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
@@ -32,19 +42,28 @@ def command(
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
     target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    run_async(_why(target, workload, output))
+    run_async(_why(target, workload, system_namespace, output))
 
 
-async def _why(target: Target, name: str, output: str) -> None:
+async def _why(target: Target, name: str, system_namespace: str, output: str) -> None:
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.mirror import load_mirror
     from multiqueue.cli.views.explanation import explain
+    from multiqueue.cli.workers import read_remote_states
 
     async with connect(target) as (client, namespace):
         workload = await find_workload(client, namespace, name)
         mirror = await load_mirror(client)
-    workload = mirror.workloads.get(workload.metadata.key, workload)
-    explanation = explain(mirror, workload)
+        workload = mirror.workloads.get(workload.metadata.key, workload)
+        status = workload.status
+        offered = [*status.nominated_cluster_names, *filter(None, [status.cluster_name])]
+        remote = await read_remote_states(
+            client,
+            [mirror.clusters[name] for name in offered if name in mirror.clusters],
+            workload.metadata.key,
+            system_namespace=system_namespace,
+        )
+    explanation = explain(mirror, workload, remote)
     if output != "human":
         print_data(explanation.to_dict(), output)
         return
@@ -87,10 +106,15 @@ def _show(explanation: Explanation, now: datetime) -> None:
     if explanation.workers:
         echo()
         print_table(
-            ["WORKER", "CONNECTED", "ROLE", "REASON"],
+            ["WORKER", "CONNECTED", "ROLE", "THERE"],
             [
-                [w.name, "Connected" if w.connected else "Disconnected", w.role, w.reason]
-                for w in explanation.workers
+                [
+                    worker.name,
+                    "Connected" if worker.connected else "Disconnected",
+                    worker.role,
+                    worker.reason or worker.there,
+                ]
+                for worker in explanation.workers
             ],
         )
     if explanation.conditions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,13 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
-    """One worker that the Workload could run on."""
+    """One worker that the Workload could run on; ``there`` is what its copy there says."""
 
     name: str
     connected: bool
     role: str
     reason: str
+    there: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +82,16 @@ class Explanation:
         }
 
 
-def explain(mirror: Mirror, workload: Workload) -> Explanation:
-    """Put together what is known about a Workload."""
+def explain(
+    mirror: Mirror, workload: Workload, remote: Mapping[str, str] | None = None
+) -> Explanation:
+    """Put together what is known about a Workload.
+
+    Args:
+        mirror: The cluster.
+        workload: What to explain.
+        remote: What its copies on workers say, by cluster.
+    """
     view = view_workload(workload)
     queue = mirror.cluster_queue_of(workload)
     place = mirror.place_of(view.key)
@@ -97,7 +107,7 @@ def explain(mirror: Mirror, workload: Workload) -> Explanation:
             CheckRow(name=check.name, state=check.state, message=check.message)
             for check in workload.status.admission_checks
         ),
-        workers=_workers(mirror, workload, queue),
+        workers=_workers(mirror, workload, queue, remote or {}),
         conditions=tuple(
             {
                 "type": condition.type,
@@ -146,7 +156,9 @@ def _verdict(resource: str, asked: int, *, free: Amount, borrowable: Amount) -> 
     return f"{format_amount(resource, asked - free - borrowable)} more needed"
 
 
-def _workers(mirror: Mirror, workload: Workload, queue: str) -> tuple[WorkerRow, ...]:
+def _workers(
+    mirror: Mirror, workload: Workload, queue: str, remote: Mapping[str, str]
+) -> tuple[WorkerRow, ...]:
     status = workload.status
     rows = []
     for name in _candidate_clusters(mirror, workload, queue):
@@ -165,7 +177,15 @@ def _workers(mirror: Mirror, workload: Workload, queue: str) -> tuple[WorkerRow,
             role = "runs here"
         elif name in status.nominated_cluster_names:
             role = "nominated"
-        rows.append(WorkerRow(name=name, connected=connected, role=role, reason=reason))
+        rows.append(
+            WorkerRow(
+                name=name,
+                connected=connected,
+                role=role,
+                reason=reason,
+                there=remote.get(name, ""),
+            )
+        )
     return tuple(rows)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ class ManagerProcess:
         """The process runs inside of this, unless it ends by itself."""
         with self.log.open("ab") as output:
             process = self._process = await asyncio.create_subprocess_exec(
+                *_ending_with_us(),
                 *self.command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
@@ -76,3 +78,12 @@ class ManagerProcess:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _ending_with_us() -> list[str]:
+    """Where the machine has it: let the kernel stop the manager if the demo is killed outright.
+
+    Without its clusters it would only wait for them, for ever.
+    """
+    program = shutil.which("setpriv")
+    return [program, "--pdeathsig", "TERM", "--"] if program else []
