@@ -50,7 +50,7 @@ crds-clean: crds
 	@git diff --exit-code --stat -- config/crd || (echo "config/crd is stale: commit the result of 'make crds'" && exit 1)
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
-	$(BIN)/python -m pytest -p xdist -n 0 -m bench tests/bench --benchmark-disable-gc
+	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench
 
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
 	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
