@@ -90,11 +90,15 @@ class QueueCluster:
 
     @contextlib.asynccontextmanager
     async def manager(
-        self, config: Configuration = CONFIG, *, clock: Clock | None = None
+        self,
+        config: Configuration = CONFIG,
+        *,
+        clock: Clock | None = None,
+        client_type: type[KubeClient] = KubeClient,
     ) -> AsyncIterator[ManagerContext]:
         """Run the controllers while the block runs."""
         clock = clock or SystemClock()
-        async with KubeClient(self.credentials, on_outcome=self._on_outcome) as client:
+        async with client_type(self.credentials, on_outcome=self._on_outcome) as client:
             registry = build_registry(config)
             informers = build_informers(client, config, registry)
             context = ManagerContext(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.framework.compose import build_spec, compose_workload, workload_class
 from multiqueue.jobs.framework.plan import (
     CreateWorkload,
@@ -86,8 +85,3 @@ def _priority(view: JobView) -> Priority:
     return resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )
-
-
-def holds_nothing(workload: Workload) -> bool:
-    """Whether no reservation depends on the Workload's spec."""
-    return workload.status.admission is None

@@ -1,0 +1,144 @@
+"""When the scheduler loop runs a cycle, and when it rests; on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+from multiqueue.controllers.scheduler_loop import SchedulerLoop
+from multiqueue.controllers.status_ticker import StatusTicker
+from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason
+from multiqueue.engine.state import Changed
+from multiqueue.observability.metrics import Metrics
+from tests.unit.controllers.workload_views import because
+from tests.virtual_time import LoopClock, virtual_time
+
+NOTHING = CyclePlan()
+REFUSED = CyclePlan(
+    decisions=(
+        Requeue(
+            workload="team-a/wl",
+            cluster_queue="cq",
+            requeue_reason=RequeueReason.NO_FIT,
+            parked=False,
+            explanation=because("WaitingForQuota"),  # type: ignore[arg-type]
+        ),
+    )
+)
+
+
+class FakeEngine:
+    """Says when it wants to run next, and notes when it did."""
+
+    def __init__(self, *results: Any, next_at: Callable[[datetime], datetime | None]) -> None:
+        self.results = list(results)
+        self.next_at = next_at
+        self.ran_at: list[float] = []
+
+    def run_cycle(self, now: datetime) -> CyclePlan:
+        self.ran_at.append(asyncio.get_running_loop().time() - 1000.0)
+        result = self.results.pop(0) if self.results else NOTHING
+        if isinstance(result, Exception):
+            raise result
+        return cast("CyclePlan", result)
+
+    def next_cycle_at(self, now: datetime) -> datetime | None:
+        return self.next_at(now) if self.results else None
+
+    def changed_since_last_call(self) -> Changed:
+        return Changed(cluster_queues=("cq",), local_queues=("team-a/lq",))
+
+
+class FakeApplier:
+    def __init__(self) -> None:
+        self.applied: list[CyclePlan] = []
+
+    async def has_room(self) -> None:
+        return
+
+    def apply(self, plan: CyclePlan) -> None:
+        self.applied.append(plan)
+
+
+class Settled:
+    """Informers that know everything already."""
+
+    def __getattr__(self, name: str) -> Any:
+        settled = asyncio.Event()
+        settled.set()
+        return SimpleNamespace(settled=settled)
+
+
+@asynccontextmanager
+async def running(engine: FakeEngine, applier: FakeApplier) -> AsyncIterator[SchedulerLoop]:
+    context: Any = SimpleNamespace(informers=Settled(), clock=LoopClock(), metrics=Metrics())
+    loop = SchedulerLoop(context, engine, applier)  # type: ignore[arg-type]
+    task = asyncio.create_task(loop.run())
+    try:
+        yield loop
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@virtual_time
+async def test_it_rests_until_something_changes() -> None:
+    engine = FakeEngine(next_at=lambda now: None)
+    async with running(engine, FakeApplier()) as loop:
+        await asyncio.sleep(60)
+        assert engine.ran_at == [0]
+        loop.wake()
+        await asyncio.sleep(1)
+        assert engine.ran_at == [0, 60]
+
+
+@virtual_time
+async def test_it_wakes_for_what_is_due() -> None:
+    engine = FakeEngine(NOTHING, NOTHING, next_at=lambda now: now + timedelta(seconds=5))
+    async with running(engine, FakeApplier()):
+        await asyncio.sleep(60)
+    assert engine.ran_at == [0, 5]
+
+
+@virtual_time
+async def test_cycles_that_admit_nothing_slow_down() -> None:
+    engine = FakeEngine(*[REFUSED] * 8, next_at=lambda now: now)
+    async with running(engine, FakeApplier()):
+        await asyncio.sleep(60)
+    milliseconds = [round(at * 1000) for at in engine.ran_at]
+    assert milliseconds == [0, 1, 3, 7, 15, 25, 35, 45]
+
+
+@virtual_time
+async def test_a_cycle_that_fails_is_tried_again_and_ends_nothing() -> None:
+    engine = FakeEngine(RuntimeError("a bug"), REFUSED, next_at=lambda now: now)
+    applier = FakeApplier()
+    async with running(engine, applier):
+        await asyncio.sleep(60)
+    assert engine.ran_at[:2] == [0, 5]
+    assert applier.applied[0] is REFUSED
+
+
+@virtual_time
+async def test_statuses_are_passed_on_once_a_second_and_only_after_a_change() -> None:
+    told: list[tuple[float, str]] = []
+
+    def tell(name: str) -> None:
+        told.append((asyncio.get_running_loop().time() - 1000.0, name))
+
+    engine: Any = FakeEngine(next_at=lambda now: None)
+    ticker = StatusTicker(engine, on_cluster_queue=tell, on_local_queue=tell)
+    task = asyncio.create_task(ticker.run())
+    await asyncio.sleep(10)
+    assert told == []
+    for _ in range(5):
+        ticker.touch()
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(10)
+    assert told == [(11, "cq"), (11, "team-a/lq")]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

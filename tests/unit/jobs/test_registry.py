@@ -1,0 +1,39 @@
+"""Which job kinds a manager knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from multiqueue.api.config import Configuration, Integrations
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.jobs.setup import UnknownFrameworkError, build_registry
+
+
+def test_batch_jobs_are_known_by_name_and_kind() -> None:
+    registry = build_registry(Configuration())
+    job = registry.find("batch/job")
+    assert job is not None
+    assert registry.find_by_gvk(GroupVersionKind("batch", "v1", "Job")) is job
+    assert registry.find_by_gvk(GroupVersionKind("batch", "v1beta1", "Job")) is job
+    assert registry.find_by_gvk(GroupVersionKind("apps", "v1", "Deployment")) is None
+    assert registry.find_adapter(GroupVersionKind("batch", "v1", "Job")) is not None
+
+
+def test_an_unknown_kind_is_named_with_those_that_are_known() -> None:
+    config = Configuration(integrations=Integrations(frameworks=("batch/job", "x/y")))
+    with pytest.raises(UnknownFrameworkError, match='"x/y" is not supported; known are: batch/job'):
+        build_registry(config)
+
+
+def test_two_adapters_for_a_kind_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="two MultiKueue adapters for batch/v1, Kind=Job"):
+        IntegrationRegistry(adapters=[BatchJobAdapter(), BatchJobAdapter()])
+
+
+def test_kinds_are_written_as_annotations_have_them() -> None:
+    kind = GroupVersionKind.of("batch/v1", "Job")
+    assert kind == GroupVersionKind.of_object({"apiVersion": "batch/v1", "kind": "Job"})
+    assert (str(kind), kind.api_version) == ("batch/v1, Kind=Job", "batch/v1")
+    assert GroupVersionKind.of("v1", "Pod") == GroupVersionKind("", "v1", "Pod")
