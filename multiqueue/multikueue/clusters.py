@@ -1,11 +1,13 @@
 """MultiKueueClusters: each gets a connection made from its kubeconfig, and an Active condition.
 
 Parity: M-10 to M-14, M-30 to M-36, M-41, M-42, M-222.
+Deviates: a second name of the same worker is refused; see `servers`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ from multiqueue.multikueue.credentials import (
     read_secret,
 )
 from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.servers import ServerTable
 
 SECRET, PATH = "Secret", "Path"
 CONCURRENCY = 8
@@ -57,6 +60,7 @@ class ClusterReconciler:
         self._context = context
         self._fleet = fleet
         self._path_prefix = path_prefix
+        self._servers = ServerTable()
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
@@ -78,6 +82,9 @@ class ClusterReconciler:
         )
         for informer in informers:
             await informer.settled.wait()
+        # All are known before any is judged: a second name must not be connected even for a moment.
+        for cluster in self._context.informers.multikueue_clusters.store.list():
+            self._note_server(cluster, await self._load(cluster))
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
@@ -88,9 +95,12 @@ class ClusterReconciler:
             timeout = self._context.config.multi_kueue.worker_lost_timeout
             if self._fleet.retire(name, give_up_after=timeout):
                 metrics.forget("cluster", name)
+                self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
         source = await self._load(cluster)
+        self._note_server(cluster, source)
+        source = self._refuse_second_name(name, source)
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
         connection.configure(source)
         metrics.child(name).set(connection.session is not None)
@@ -102,6 +112,32 @@ class ClusterReconciler:
         kubeconfig = cluster.spec.cluster_source.kube_config
         is_file = kubeconfig is not None and kubeconfig.location_type == PATH
         return Result(requeue_after=FILE_SECONDS) if is_file else DONE
+
+    def _note_server(
+        self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | Refusal
+    ) -> None:
+        age = (cluster.metadata.creation_timestamp, cluster.metadata.name)
+        server = source.server if isinstance(source, SafeKubeconfig) else None
+        self._judge_again(self._servers.update(age, server))
+
+    def _judge_again(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._reconciler.queue.add(name)
+
+    def _refuse_second_name(
+        self, name: str, source: SafeKubeconfig | Refusal
+    ) -> SafeKubeconfig | Refusal:
+        """Keep one worker from being used under two names: they would clean up after each other."""
+        elder = self._servers.find_elder(name)
+        if elder is None or isinstance(source, Refusal):
+            return source
+        return Refusal(
+            reason=ClusterReason.BAD_KUBE_CONFIG,
+            message=(
+                f'kubeconfig leads to the same API server as MultiKueueCluster "{elder}"; '
+                "delete one of the two, or give this one the kubeconfig of another cluster"
+            ),
+        )
 
     def _first_lost_at(self, cluster: api.MultiKueueCluster) -> datetime:
         condition = find_condition(cluster.status.conditions, ACTIVE)

@@ -63,10 +63,12 @@ class SafeKubeconfig:
     Attributes:
         config: Its content.
         expires_at: When its token ends, where it says so.
+        server: Which API server its current context leads to; equal for equal ones.
     """
 
     config: Mapping[str, Any]
     expires_at: datetime | None = None
+    server: str = ""
 
 
 def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> bytes | Refusal:
@@ -138,7 +140,8 @@ def check_kubeconfig(data: bytes, now: datetime) -> SafeKubeconfig | Refusal:
             f'kubeconfig: the token of context "{picked.name}" expired at '
             f"{expires_at:%Y-%m-%dT%H:%M:%SZ}; renew it"
         )
-    return SafeKubeconfig(config=config, expires_at=expires_at)
+    server = identify_server(picked.cluster)
+    return SafeKubeconfig(config=config, expires_at=expires_at, server=server)
 
 
 def token_expiry(token: object) -> datetime | None:
@@ -169,6 +172,22 @@ def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
         if cluster.get("certificate-authority"):
             yield f'kubeconfig: cluster "{name}" uses a CA file; put the CA inline'
         yield from _find_server_problems(name, cluster.get("server"))
+
+
+_PORTS = {"https": 443, "http": 80}
+
+
+def identify_server(cluster: Mapping[str, Any]) -> str:
+    """Return one spelling for all that lead to the same API server, the way there included.
+
+    Behind different proxies, or under different TLS names, equal addresses are different servers.
+    """
+    server = str(cluster.get("server") or "")
+    parts = urlsplit(server if "//" in server else f"https://{server}")
+    port = parts.port or _PORTS.get(parts.scheme, 443)
+    address = f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}{parts.path.rstrip('/')}"
+    way = (address, cluster.get("proxy-url") or "", cluster.get("tls-server-name") or "")
+    return " ".join(filter(None, way))
 
 
 def _find_server_problems(name: str, server: object) -> Iterator[str]:

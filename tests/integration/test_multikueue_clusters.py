@@ -191,3 +191,14 @@ async def test_a_kubeconfig_file_may_only_be_below_its_place(tmp_path):
         inside.write_text(json.dumps(world.kubeconfig("worker1")))
         await use_file(world, inside)
         await world.until_connected()
+
+
+async def test_a_second_name_for_a_worker_is_refused_until_the_first_is_gone():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.add_worker("worker1-again", kubeconfig=world.kubeconfig("worker1"))
+        message = await world.until_cluster("worker1-again", reason="BadKubeConfig")
+        assert 'leads to the same API server as MultiKueueCluster "worker1"' in message
+        assert world.check_condition()[:2] == ("True", "Active")
+        await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker1")
+        await world.until_cluster("worker1-again", reason="Active")
