@@ -140,14 +140,15 @@ class Fleet:
             return
         if part == "job" and worker.job is not None and worker.seen_job is not None:
             if worker.job.uid == worker.seen_job.uid:
-                worker.job, worker.job_runs = None, False
+                # In the foreground: it is gone when its pods are, see `work`.
+                worker.job = replace(worker.job, deleting=True)
         elif (
             part == "workload"
             and worker.workload is not None
             and worker.seen_workload is not None
             and worker.workload.uid == worker.seen_workload.uid
         ):
-            worker.workload, worker.job_runs = None, False
+            worker.workload = None
 
     def _apply(self, step: group.Step) -> bool:  # noqa: C901 - a table of steps
         match step:
@@ -172,6 +173,7 @@ class Fleet:
             case group.FinishLocal():
                 self._finish()
             case group.StopLocalJob():
+                self._assert_nothing_runs()
                 self.local = replace(self.local, job=replace(self.local.job, active=False))
             case group.UpdatePriority() | group.Explain():
                 pass
@@ -211,11 +213,22 @@ class Fleet:
         if self.local.finished or self.local.job.finished:
             raise PromiseBrokenError("I-5: a finished job is started again")
         for other in self.workers.values():
-            if other is worker or other.job is None:
+            if other is worker:
                 continue
-            given_up = not other.up and self.now - other.lost_at >= LOST_TIMEOUT
-            if not given_up:
+            if other.job is not None and not self._is_given_up(other):
                 raise PromiseBrokenError(f"I-1: {other.name} and {worker.name} may both run it")
+            if other.up and other.workload is not None and other.seen_workload is not None:
+                raise PromiseBrokenError(
+                    f"{other.name} still has a copy, {worker.name} gets the job"
+                )
+
+    def _assert_nothing_runs(self) -> None:
+        for worker in self.workers.values():
+            if worker.job is not None and not self._is_given_up(worker):
+                raise PromiseBrokenError(f"I-6: {worker.name} still has the job")
+
+    def _is_given_up(self, worker: Worker) -> bool:
+        return not worker.up and self.now - worker.lost_at >= LOST_TIMEOUT
 
     def _mirror(self, worker: Worker) -> bool:
         if worker.seen_job is not None:
@@ -238,6 +251,10 @@ class Fleet:
         return getattr(worker, part) is None
 
     def _set_check(self, step: group.SetCheck) -> None:
+        holder = self.workers.get(self.local.cluster_name or "")
+        lost = holder is not None and not holder.up and step.state == CheckState.RETRY
+        if lost and not self._is_given_up(holder):
+            raise PromiseBrokenError(f"{holder.name} was given up too early")
         check = replace(self.local.check, state=step.state, message=step.message)
         if step.state == CheckState.READY:
             if step.cluster not in self.local.nominated and self.local.is_pending:
@@ -305,6 +322,8 @@ class Fleet:
         if copy is not None and copy.deactivating and copy.evicted_at is None:
             copy = replace(copy, evicted_at=self.now, admitted_at=None)
             worker.workload = copy
+        if worker.job is not None and worker.job.deleting:
+            worker.job = None
         admitted = copy is not None and copy.admitted_at is not None and copy.finished is None
         worker.job_runs = worker.job is not None and admitted and worker.job.finished is None
 

@@ -23,10 +23,14 @@ names = st.sampled_from(NAMES)
 
 class Promises(RuleBasedStateMachine):
     fleet: Fleet
+    ends: str
 
-    @initialize(race=st.booleans(), foreign=st.sets(names, max_size=2))
-    def begin(self, race, foreign):
+    @initialize(
+        race=st.booleans(), foreign=st.sets(names, max_size=1), ends=st.sampled_from(["", "d", "f"])
+    )
+    def begin(self, race, foreign, ends):
         self.fleet = make_fleet(NAMES, race=race)
+        self.ends = ends
         for name in foreign:
             self.fleet.workers[name].foreign_job = True
 
@@ -43,18 +47,20 @@ class Promises(RuleBasedStateMachine):
     def manager_acts_undisturbed(self):
         self.fleet.step()
 
-    @rule(name=names, writes=st.none() | st.integers(0, 3))
-    def things_go_well_for_a_while(self, name, writes):
+    @rule(name=names, writes=st.none() | st.integers(0, 6))
+    def a_worker_wins(self, name, writes):
         self.fleet.core()
         self.fleet.reserve()
         self.fleet.step()
         self.fleet.admit(self.worker(name))
-        if self.worker(name).up:
-            self.worker(name).deliver()
+        self.news_arrive(name)
         self.manager_acts(writes, crash=False)
+
+    @rule(name=names)
+    def its_job_gets_going(self, name):
+        self.fleet.step()
         self.fleet.work(self.worker(name))
-        if self.worker(name).up:
-            self.worker(name).deliver()
+        self.news_arrive(name)
         self.fleet.step()
 
     @rule()
@@ -81,6 +87,7 @@ class Promises(RuleBasedStateMachine):
     def worker_acts(self, name):
         self.fleet.work(self.worker(name))
 
+    @precondition(lambda self: self.ends == "f")
     @rule(name=names)
     def job_ends(self, name):
         self.fleet.finish_on(self.worker(name))
@@ -128,7 +135,7 @@ class Promises(RuleBasedStateMachine):
     def time_passes(self, seconds):
         self.fleet.now += timedelta(seconds=seconds)
 
-    @precondition(lambda self: self.fleet.local is not None)
+    @precondition(lambda self: self.fleet.local is not None and self.ends == "d")
     @rule()
     def user_deletes(self):
         self.fleet.local = replace(self.fleet.local, deleting=True)

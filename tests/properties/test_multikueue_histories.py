@@ -1,0 +1,104 @@
+"""Histories that random search finds rarely, told once each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from multiqueue.multikueue.group import LocalJob
+from tests.properties.multikueue_fleet import LOST_TIMEOUT, Fleet, make_fleet
+
+
+def admit_on(fleet: Fleet, name: str) -> None:
+    fleet.admit(fleet.workers[name])
+    if fleet.workers[name].up:
+        fleet.workers[name].deliver()
+
+
+def run_on(fleet: Fleet, name: str) -> None:
+    """Offer, admit, start, and bring the status back."""
+    fleet.reserve()
+    fleet.step()
+    admit_on(fleet, name)
+    fleet.step()
+    fleet.work(fleet.workers[name])
+    fleet.workers[name].deliver()
+    fleet.step()
+
+
+def test_a_job_made_by_a_killed_manager_keeps_others_from_starting():
+    fleet = make_fleet(("a", "b"))
+    fleet.step()
+    admit_on(fleet, "a")
+    fleet.step(writes=3)  # the two parts of the loser, then the job: killed before the latch
+    assert fleet.workers["a"].job is not None
+    fleet.restart()
+    fleet.cut(fleet.workers["a"])
+    fleet.step()
+    admit_on(fleet, "b")
+    fleet.step()
+    assert fleet.workers["b"].job is None
+    fleet.now += LOST_TIMEOUT
+    fleet.step()
+    assert fleet.workers["b"].job is not None
+
+
+def test_a_manager_that_starts_while_a_nominated_worker_is_away_suspects_it():
+    fleet = make_fleet(("a", "b"))
+    fleet.step()
+    admit_on(fleet, "a")
+    fleet.step(writes=3)
+    fleet.cut(fleet.workers["a"])
+    fleet.restart()
+    fleet.step()
+    admit_on(fleet, "b")
+    fleet.step()
+    assert fleet.workers["b"].job is None
+
+
+def test_an_eviction_does_not_make_a_restarted_manager_forget_the_old_job():
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    fleet.evict()
+    fleet.cut(fleet.workers["a"])
+    fleet.restart()
+    fleet.local = replace(fleet.local, job=LocalJob(active=False))  # what was last brought back
+    fleet.core()
+    fleet.reserve()
+    fleet.step()
+    admit_on(fleet, "b")
+    fleet.step()
+    assert fleet.workers["b"].job is None
+
+
+def test_a_returning_worker_is_fenced_though_its_admission_is_older():
+    """G-1."""
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    fleet.cut(fleet.workers["a"])
+    fleet.now += LOST_TIMEOUT + timedelta(seconds=1)
+    for _ in range(4):
+        fleet.step()
+        fleet.core()
+    run_on(fleet, "b")
+    assert fleet.local.cluster_name == "b"
+    fleet.heal(fleet.workers["a"])
+    fleet.step()
+    fleet.work(fleet.workers["a"])
+    assert fleet.workers["a"].job is None
+    assert fleet.local.cluster_name == "b"
+    assert fleet.workers["b"].job is not None
+
+
+def test_a_lost_worker_that_comes_back_in_time_goes_on():
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    job = fleet.workers["a"].job
+    fleet.cut(fleet.workers["a"])
+    fleet.now += LOST_TIMEOUT - timedelta(seconds=1)
+    fleet.step()
+    fleet.core()
+    fleet.heal(fleet.workers["a"])
+    fleet.step()
+    assert fleet.local.cluster_name == "a"
+    assert fleet.workers["a"].job == job
