@@ -8,9 +8,11 @@ from datetime import UTC, datetime, timedelta
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2.meta import Condition, LabelSelector
 from multiqueue.engine.engine import Engine
+from multiqueue.engine.flavors.oracle import Oracle, no_candidates
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
     CheckRule,
     ClusterQueue,
     FlavorQuotas,
@@ -149,9 +151,10 @@ class World:
         *queues: ClusterQueue,
         flavors: Sequence[ResourceFlavor] = (),
         options: EngineOptions | None = None,
+        oracle: Oracle = no_candidates,
         local_queues: Mapping[str, str] | None = None,
     ) -> None:
-        self.engine = Engine(options or EngineOptions())
+        self.engine = Engine(options or EngineOptions(), oracle=oracle)
         self.now = T0
         self.workloads: dict[str, Workload] = {}
         self.engine.upsert_namespace(NAMESPACE, {})
@@ -172,6 +175,12 @@ class World:
                 LocalQueue(key=f"{NAMESPACE}/{name}", cluster_queue=cluster_queue)
             )
 
+        for before in (10, 5):  # deliver the wake that the set-up itself asked for
+            self.engine.run_cycle(T0 - seconds(before))
+
+    def add_check(self, name: str, *, active: bool = True) -> None:
+        self.engine.upsert_admission_check(AdmissionCheckInfo(name=name, active=active))
+
     def submit(self, *workloads: Workload) -> None:
         for workload in workloads:
             self.workloads[workload.key] = workload
@@ -179,6 +188,7 @@ class World:
 
     def cycle(self, *, after: float = 0) -> CyclePlan:
         """Run the engine until it is quiet, some seconds later."""
+        self.engine.next_cycle_at(self.now)  # as the shell asks after every event
         self.now += seconds(after)
         return self.engine.run_cycle(self.now)
 

@@ -266,5 +266,5 @@ class Intake:
 
 
 def is_other_object(old: Workload, new: Workload) -> bool:
-    """Whether the workload was deleted and made again under the same name."""
-    return old.uid != new.uid
+    """Whether the workload was made again under the same name, or went to another LocalQueue."""
+    return old.uid != new.uid or old.queue != new.queue

@@ -158,6 +158,4 @@ class Ledger:
     def touch(self, entry: Entry) -> None:
         """Note that the state of the queues of a workload changed."""
         self.changed_local_queues.add(entry.workload.queue)
-        name = entry.charged or entry.queue
-        if name:
-            self.changed_cluster_queues.add(name)
+        self.changed_cluster_queues.add(entry.charged or entry.queue)

@@ -146,7 +146,8 @@ class Cache:
         orphans = [name for tree in former for name in tree.queues if name in self.queues]
         keys |= {self._key_of(self.queues[name].spec) for name in orphans}
         for key in sorted(keys):
-            self._build(key)
+            if key.startswith(ALONE) or self._graph.root_of(key)[0] == key:
+                self._build(key)
         return keys
 
     def _build(self, key: str) -> None:

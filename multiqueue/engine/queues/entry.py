@@ -124,5 +124,4 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
         or old.requeued != new.requeued
         or old.shape != new.shape
         or old.queue_order_at != new.queue_order_at
-        or old.queue != new.queue
     )

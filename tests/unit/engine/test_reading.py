@@ -1,0 +1,205 @@
+"""What the engine tells about queues and waiting workloads."""
+
+import pytest
+
+from multiqueue.api.conditions import QueueReason, Reason
+from multiqueue.api.v1beta2.meta import Taint
+from multiqueue.engine.explain import (
+    AffinityMismatch,
+    Explanation,
+    FlavorAttempt,
+    FlavorNotFound,
+    InvalidPlacement,
+    PodSetExplanation,
+    Refusal,
+    ResourceNotCovered,
+    Shortfall,
+    TopologyMismatch,
+    UntoleratedTaint,
+)
+from multiqueue.engine.state import Changed, LocalQueueState, PendingWorkload, UsedQuota
+from multiqueue.model.cluster_queue import LocalQueue, StopPolicy
+from tests.engine_world import (
+    NAMESPACE,
+    T0,
+    World,
+    flavor_quotas,
+    make_queue,
+    make_workload,
+    pod_set,
+    seconds,
+)
+
+
+def busy_world() -> World:
+    """Queue "a" borrows 2 of the 4 cpu of queue "b"."""
+    world = World(
+        make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
+        make_queue("b", flavor_quotas("f", cpu=4), cohort="co"),
+    )
+    world.submit(make_workload("w", queue="a", pod_sets=[pod_set(cpu=3)]))
+    world.write_back(world.cycle())
+    return world
+
+
+def test_a_cluster_queue_shows_usage_borrowing_and_room() -> None:
+    world = busy_world()
+    a, b = (world.engine.cluster_queue_state(name) for name in ("a", "b"))
+
+    assert a.reservation == a.usage == {"f": {"cpu": UsedQuota(total=3000, borrowed=2000)}}
+    assert (a.reserving, a.admitted, a.pending) == (1, 1, 0)
+    assert (a.active, a.reason, a.message) == (True, QueueReason.READY, "Can admit new workloads")
+    assert (a.nominal, a.free, a.borrowable) == (
+        {"f": {"cpu": 1000}},
+        {"f": {"cpu": 0}},
+        {"f": {"cpu": 2000}},
+    )
+    assert (b.free, b.borrowable) == ({"f": {"cpu": 2000}}, {"f": {"cpu": 0}})
+
+
+def test_a_local_queue_shows_its_own_part() -> None:
+    world = busy_world()
+    world.submit(make_workload("x", queue="a", pod_sets=[pod_set(cpu=9)]))
+    used = {"f": {"cpu": UsedQuota(total=3000, borrowed=2000)}}
+
+    assert world.engine.local_queue_state(f"{NAMESPACE}/a") == LocalQueueState(
+        key=f"{NAMESPACE}/a",
+        active=True,
+        reason=QueueReason.READY,
+        message="Can submit new workloads to localQueue",
+        pending=1,
+        reserving=1,
+        admitted=1,
+        reservation=used,
+        usage=used,
+    )
+
+
+def test_a_local_queue_says_why_it_takes_nothing() -> None:
+    world = World(make_queue("cq", stop_policy=StopPolicy.HOLD), local_queues={})
+
+    def reason(**fields: object) -> QueueReason:
+        spec = {"key": f"{NAMESPACE}/q", "cluster_queue": "cq", **fields}
+        world.engine.upsert_local_queue(LocalQueue(**spec))
+        return world.engine.local_queue_state(f"{NAMESPACE}/q").reason
+
+    assert reason() is QueueReason.CLUSTER_QUEUE_IS_INACTIVE
+    assert reason(stop_policy=StopPolicy.HOLD) is QueueReason.STOPPED
+    assert reason(cluster_queue="gone") is QueueReason.CLUSTER_QUEUE_DOES_NOT_EXIST
+
+
+def test_pending_workloads_have_positions_in_both_queues() -> None:
+    world = World(make_queue("cq", flavor_quotas("f", cpu=0)), local_queues={"x": "cq", "y": "cq"})
+    for i, queue in enumerate(["x", "y", "x"]):
+        world.submit(make_workload(f"w{i}", queue=queue, at=T0 + seconds(i)))
+    got = world.engine.pending_workloads("cq")
+
+    assert [(p.workload, p.position_in_cluster_queue, p.position_in_local_queue) for p in got] == [
+        (f"{NAMESPACE}/w0", 0, 0),
+        (f"{NAMESPACE}/w1", 1, 0),
+        (f"{NAMESPACE}/w2", 2, 1),
+    ]
+    assert got[1] == PendingWorkload(
+        workload=f"{NAMESPACE}/w1",
+        local_queue=f"{NAMESPACE}/y",
+        priority=0,
+        position_in_cluster_queue=1,
+        position_in_local_queue=0,
+        parked=False,
+    )
+    assert world.engine.pending_workloads("unknown") == []
+
+
+def test_a_reason_has_the_numbers_by_pod_set_resource_and_flavor() -> None:
+    world = busy_world()
+    world.submit(make_workload("x", queue="b", pod_sets=[pod_set(cpu=4)]))
+    world.cycle()
+    got = world.engine.workload_reason(f"{NAMESPACE}/x")
+
+    shortfall = Shortfall(
+        flavor="f", resource="cpu", asked=4000, previous=0, free=2000, borrowable=0, maximum=5000
+    )
+    attempt = FlavorAttempt(flavor="f", refusals=(shortfall,))
+    assert got == Explanation(
+        workload=f"{NAMESPACE}/x",
+        cluster_queue="b",
+        cause=Reason.WAITING_FOR_QUOTA,
+        pod_sets=(PodSetExplanation(name="main", pods=1, groups=((attempt,),)),),
+    )
+    assert shortfall.missing == 2000
+
+
+def test_a_workload_that_nobody_looked_at_yet_says_so() -> None:
+    world = World(make_queue())
+    world.submit(make_workload("w"))
+
+    assert world.reason("w") == "PendingEvaluation: The workload has not been evaluated yet"
+    assert world.engine.workload_reason("unknown/w") is None
+
+
+def test_the_most_hopeless_resource_group_gives_the_reason() -> None:
+    def attempt(asked: int, maximum: int) -> FlavorAttempt:
+        shortfall = Shortfall("f", "cpu", asked, 0, 0, 0, maximum)
+        return FlavorAttempt("f", (shortfall,))
+
+    waits, exceeds = attempt(1, 2), attempt(3, 2)
+    gone = FlavorAttempt("g", (FlavorNotFound(flavor="g"),))
+    undeclared = FlavorAttempt("", (ResourceNotCovered(resource="tpu"),))
+
+    def reason(*groups: tuple[FlavorAttempt, ...]) -> Reason:
+        return PodSetExplanation("main", 1, groups).reason
+
+    assert reason((waits, exceeds, gone)) is Reason.WAITING_FOR_QUOTA
+    assert reason((waits,), (exceeds, gone)) is Reason.EXCEEDS_MAX_QUOTA
+    assert reason((waits,), (undeclared,)) is Reason.NO_MATCHING_FLAVOR
+    assert reason() is Reason.NO_MATCHING_FLAVOR
+    assert str(gone.refusals[0]) == "flavor g not found"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        (
+            UntoleratedTaint(flavor="f", taint=Taint(key="spot", value="yes", effect="NoSchedule")),
+            "untolerated taint {spot yes NoSchedule <nil>} in flavor f",
+        ),
+        (AffinityMismatch(flavor="f"), "flavor f doesn't match node affinity"),
+        (
+            TopologyMismatch(flavor="f", wanted=True),
+            "Flavor f does not support TopologyAwareScheduling",
+        ),
+        (
+            TopologyMismatch(flavor="f", wanted=False),
+            "Flavor f supports only TopologyAwareScheduling",
+        ),
+        (
+            InvalidPlacement(flavor="f", detail="no"),
+            "node affinity cannot be matched with flavor f: no",
+        ),
+    ],
+)
+def test_a_flavor_that_does_not_match_says_why(refusal: Refusal, words: str) -> None:
+    assert str(refusal) == words
+    assert refusal.reason is Reason.NO_MATCHING_FLAVOR
+
+
+def test_changed_queues_are_named_once() -> None:
+    world = busy_world()
+    changed = world.engine.changed_since_last_call()
+    assert changed.cluster_queues == ("a", "b")
+    assert world.engine.changed_since_last_call() == Changed()
+
+    world.finish("w")
+    assert world.engine.changed_since_last_call() == Changed(
+        cluster_queues=("a",), local_queues=(f"{NAMESPACE}/a",)
+    )
+
+
+def test_a_queue_whose_activity_changed_is_named_with_its_local_queues() -> None:
+    world = busy_world()
+    world.engine.changed_since_last_call()
+    world.engine.delete_resource_flavor("f")
+
+    assert world.engine.changed_since_last_call() == Changed(
+        cluster_queues=("a", "b"), local_queues=(f"{NAMESPACE}/a", f"{NAMESPACE}/b")
+    )
