@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import ipaddress
+import os
 import socket
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import structlog
@@ -41,7 +44,7 @@ from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Scope, open_scope
-from multiqueue.webhooks.setup import build_webhooks
+from multiqueue.webhooks.setup import build_webhooks, is_reached_by_url
 
 REQUIRED_KINDS = frozenset(
     {"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck"}
@@ -64,12 +67,12 @@ class ManagerOptions:
 
     Attributes:
         identity: Tells it from its competitors; made up by default.
-        webhooks: Serve and register admission webhooks.
+        webhooks: Serve and register admission webhooks; None: where the API server can reach them.
         clock: For times in objects.
     """
 
     identity: str = ""
-    webhooks: bool = True
+    webhooks: bool | None = None
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -119,7 +122,7 @@ class Manager:
         # Connected before the informers run, so that the engine sees everything from the start.
         leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
         scope.create_task(context.recorder.run(), name="events")
-        if self.options.webhooks:
+        if self._serves_webhooks():
             scope.start(build_webhooks(context))
         informers = list_informers(context.informers)
         for informer in informers:
@@ -129,6 +132,19 @@ class Manager:
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
+
+    def _serves_webhooks(self) -> bool:
+        if self.options.webhooks is not None:
+            return self.options.webhooks
+        server = self._credentials.server
+        if can_reach_webhooks(server, self.config, os.environ):
+            return True
+        log.warning(
+            "no webhooks: this manager runs outside of the cluster, whose API server could not "
+            "reach them; name an address that it can reach in webhook.host, or pass --webhooks",
+            server=server,
+        )
+        return False
 
     async def _lead(self, client: KubeClient, parts: list[Runnable]) -> None:
         election = self.config.leader_election
@@ -261,6 +277,23 @@ class Manager:
                 f"not synced within {seconds:g} s: {', '.join(missing)}; check the API server and "
                 "the permissions of this manager"
             ) from None
+
+
+def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[str, str]) -> bool:
+    """Whether an API server reaches the webhooks of this process, as far as one can tell from here.
+
+    Webhooks that are registered but out of reach refuse every Job with a queue, so where nothing
+    speaks for it they stay off; the manager is correct without them.
+    """
+    if config.webhook.host not in {"", "0.0.0.0", "::"}:  # noqa: S104 - read, not bound
+        return True
+    if not is_reached_by_url(config, environment):
+        return True
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def list_informers(informers: Informers) -> list[Informer[Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
@@ -117,6 +118,23 @@ async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_
         assert (why["worker"], why["checks"][0]["state"]) == ("worker-a100", "Ready")
         roles = {worker["name"]: worker["role"] for worker in why["workers"]}
         assert roles == {"worker-a100": "runs here", "worker-h100": ""}
+
+        await apply_all(demo.manager, samples())
+        sample = await until_one(
+            demo.manager,
+            JOBS,
+            "train-sample",
+            lambda job: is_true(job, "Complete"),
+            namespace="training",
+        )
+        assert sample["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+
+
+def samples() -> list[dict[str, Any]]:
+    """The manifests of the repository's samples, in the order of their names."""
+    folder = Path(__file__).parents[2] / "config" / "samples"
+    paths = sorted(folder.glob("*.yaml"))
+    return [each for path in paths for each in yaml.safe_load_all(path.read_text()) if each]
 
 
 async def ask(*arguments: str) -> Any:

@@ -19,7 +19,7 @@ from multiqueue.kube.resources import CRDS, JOBS, LEASES, NAMESPACES
 from multiqueue.runtime.apply import Applied, Applier, UnknownKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
-from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.manager import Manager, can_reach_webhooks
 from multiqueue.simcluster.cluster import SimOptions
 from multiqueue.simcluster.nodes import parse_node_pool
 from tests.integration.waiting import is_true, until, until_one
@@ -138,6 +138,26 @@ async def test_the_namespace_is_made_where_it_is_missing() -> None:
             await manager.leading.wait()
             assert await client.get(NAMESPACES, "queues")
             assert await client.get(LEASES, "c1f6bfd2.kueue.x-k8s.io", namespace="queues")
+
+
+@pytest.mark.parametrize(
+    ("server", "host", "environment", "reachable"),
+    [
+        pytest.param("https://127.0.0.1:6443", "", {}, True, id="the same machine"),
+        pytest.param("https://localhost:6443", "", {}, True, id="the same machine by name"),
+        pytest.param("https://10.0.0.1", "", {}, False, id="a cluster elsewhere"),
+        pytest.param("https://api.example.com", "0.0.0.0", {}, False, id="any host is no address"),
+        pytest.param("https://10.0.0.1", "10.0.0.7", {}, True, id="an address that was given"),
+        pytest.param(
+            "https://10.0.0.1", "", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, True, id="in a cluster"
+        ),
+    ],
+)
+def test_webhooks_are_served_where_the_api_server_can_reach_them(
+    server: str, host: str, environment: dict[str, str], *, reachable: bool
+) -> None:
+    config = make_config(webhook={"host": host, "port": 9443})
+    assert can_reach_webhooks(server, config, environment) is reachable
 
 
 async def test_a_standby_takes_over_when_the_leader_stops() -> None:

@@ -27,12 +27,19 @@ if TYPE_CHECKING:
     metavar="NAME=true|false,...",
     help="Feature gates; not together with those of the configuration file.",
 )
+@click.option(
+    "--webhooks/--no-webhooks",
+    default=None,
+    help="Serve and register admission webhooks; by default where the API server can reach them: "
+    "inside of a cluster, at webhook.host, or on this machine.",
+)
 @cluster_options
 @log_options
 def command(
     *,
     config_file: Path | None,
     feature_gates: str | None,
+    webhooks: bool | None,
     kubeconfig: str | None,
     context: str | None,
     log_level: str,
@@ -48,7 +55,7 @@ def command(
     start_logging(log_level, log_format)
     target = Target(kubeconfig=kubeconfig, context=context)
     try:
-        run_process(lambda: _run(target, config))
+        run_process(lambda: _run(target, config, webhooks))
     except Stopped:
         return ExitCode.OK
     except ExceptionGroup as group:
@@ -56,13 +63,13 @@ def command(
     return ExitCode.OK
 
 
-async def _run(target: Target, config: Configuration) -> None:
+async def _run(target: Target, config: Configuration, webhooks: bool | None) -> None:
     from multiqueue.runtime.components import open_scope
-    from multiqueue.runtime.manager import Manager
+    from multiqueue.runtime.manager import Manager, ManagerOptions
 
     credentials = await load_credentials(target)
     async with open_scope() as scope:
-        await scope.start(Manager(config, credentials))
+        await scope.start(Manager(config, credentials, ManagerOptions(webhooks=webhooks)))
 
 
 def _load_config(path: Path | None, feature_gates: str | None) -> Configuration:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
 import yaml
 
 from multiqueue.api import names
@@ -22,6 +23,7 @@ Object = dict[str, Any]
 GPU = "nvidia.com/gpu"
 COHORT = "gpu-pool"
 CHECK = "gpu-workers"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 TEAM_LABEL = "kueue.x-k8s.io/team"
 
 
@@ -62,7 +64,7 @@ def manager_objects(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object
     Args:
         kubeconfigs: Worker name -> kubeconfig.
     """
-    return [
+    objects = [
         _namespace(names.DEFAULT_NAMESPACE),
         *(_namespace(team.name, team=team.name) for team in TEAMS),
         *(_kubeconfig_secret(name, kubeconfig) for name, kubeconfig in kubeconfigs.items()),
@@ -89,12 +91,13 @@ def manager_objects(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object
         *(_team_queue(team) for team in TEAMS),
         *(_local_queue(team.name, team.name) for team in TEAMS),
     ]
+    return [_as_applied(obj) for obj in objects]
 
 
 def worker_objects(worker: Worker) -> list[Object]:
     """Return what a worker cluster holds, in an order in which it can be created."""
     quota = {GPU: worker.gpus, "cpu": worker.cpu, "memory": f"{worker.memory_gib}Gi"}
-    return [
+    objects = [
         _namespace(names.DEFAULT_NAMESPACE),
         *(_namespace(team.name, team=team.name) for team in TEAMS),
         _flavor(worker.flavor),
@@ -102,6 +105,7 @@ def worker_objects(worker: Worker) -> list[Object]:
         _cluster_queue(worker.name, {worker.flavor: quota}),
         *(_local_queue(team.name, worker.name) for team in TEAMS),
     ]
+    return [_as_applied(obj) for obj in objects]
 
 
 def manager_configuration(*, health_port: int = 0) -> Object:
@@ -122,6 +126,16 @@ def manager_configuration(*, health_port: int = 0) -> Object:
         },
         "multiKueue": {"dispatcherName": "score", "gcInterval": "10s", "workerLostTimeout": "30s"},
     }
+
+
+def _as_applied(obj: Object) -> Object:
+    """Leave the mark of kubectl apply, so that whoever applies a manifest of his own is not
+    warned.
+    """
+    if obj["kind"] == "Secret":
+        return obj
+    annotations = {LAST_APPLIED: orjson.dumps(obj).decode()}
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 
 def _team_queue(team: Team) -> Object:
@@ -186,9 +200,7 @@ def _worker_cluster(worker: Worker) -> Object:
 
 
 def _secret_name(worker: str) -> str:
-    # Not "<worker>-kubeconfig": published manifests register another MultiKueueCluster with a
-    # Secret of that name, and one cluster under two names would clean up after the other.
-    return f"{worker}-access"
+    return f"{worker}-kubeconfig"
 
 
 def _kubeconfig_secret(worker: str, kubeconfig: Mapping[str, Any]) -> Object:
