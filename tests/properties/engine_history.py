@@ -52,6 +52,7 @@ class History:
     known: dict[str, Workload] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
     made: int = 0
+    admitted: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -121,6 +122,7 @@ class History:
         plan = self.world.cycle()
         failing = self.random.random() < 0.1
         for decision in plan.decisions:
+            self.admitted += isinstance(decision, Admit)
             if isinstance(decision, Admit) and not failing:
                 self.running.append(decision.workload)
             elif isinstance(decision, Admit):
