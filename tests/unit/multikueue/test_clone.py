@@ -1,0 +1,83 @@
+"""The copy that a worker gets, and its marks."""
+
+from __future__ import annotations
+
+from multiqueue.api import names
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.multikueue.clone import clone_workload, digest_of, epoch_of, stamp_job
+
+
+def make_workload(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00:00Z", **spec):
+    conditions = [
+        {
+            "type": "QuotaReserved",
+            "status": "True" if reserved_at else "False",
+            "reason": "r",
+            "message": "m",
+            "lastTransitionTime": reserved_at or "2026-01-01T00:00:00Z",
+        }
+    ]
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c", "unknownField": 1}]}}
+    return decode(
+        Workload,
+        {
+            "metadata": {
+                "name": "w",
+                "namespace": "ns",
+                "uid": "u",
+                "resourceVersion": "7",
+                "labels": {"team": "a", names.JOB_UID: "x"},
+                "annotations": {"note": "n"},
+                "finalizers": [names.RESOURCE_IN_USE],
+                "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j"}],
+            },
+            "spec": {
+                "queueName": "lq",
+                "priority": 5,
+                "preemptionGates": [{"name": "g"}],
+                "podSets": [{"name": "main", "count": count, "template": template}],
+                **spec,
+            },
+            "status": {"conditions": conditions},
+        },
+    )
+
+
+def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
+    got = clone_workload(make_workload(), origin="here")
+    metadata = got["metadata"]
+    assert set(metadata) == {"name", "namespace", "labels", "annotations"}
+    assert metadata["labels"] == {"team": "a", names.MULTIKUEUE_ORIGIN: "here"}
+    assert metadata["annotations"]["note"] == "n"
+    assert set(got) == {"apiVersion", "kind", "metadata", "spec"}
+
+
+def test_the_copy_of_the_spec_is_complete_but_for_our_own_gates():
+    got = clone_workload(make_workload(), origin="here")["spec"]
+    template = {"metadata": {}, "spec": {"containers": [{"name": "c", "unknownField": 1}]}}
+    assert got == {
+        "queueName": "lq",
+        "priority": 5,
+        "podSets": [{"name": "main", "count": 1, "template": template}],
+    }
+
+
+def test_copy_and_job_carry_the_mark_of_the_reservation():
+    workload = make_workload()
+    annotations = clone_workload(workload, origin="here")["metadata"]["annotations"]
+    job = stamp_job({"metadata": {"name": "j"}, "spec": {}}, workload)
+    assert annotations[names.DISPATCH_EPOCH] == "2026-01-01T00:00:00Z"
+    assert job["metadata"]["annotations"] == {names.DISPATCH_EPOCH: "2026-01-01T00:00:00Z"}
+
+
+def test_without_reservation_there_is_no_epoch():
+    assert epoch_of(make_workload(reserved_at=None)) == ""
+    assert epoch_of(Workload()) == ""
+
+
+def test_the_digest_follows_what_a_copy_is_made_of():
+    first = digest_of(make_workload())
+    assert digest_of(make_workload(priority=9)) == first
+    assert digest_of(make_workload(count=2)) != first
+    assert digest_of(make_workload(queueName="other")) != first

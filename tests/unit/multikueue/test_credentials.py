@@ -1,0 +1,197 @@
+"""Which kubeconfigs are safe, and what is said about the others (T-235 to T-266)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from multiqueue.api.conditions import ClusterReason
+from multiqueue.multikueue.credentials import (
+    MAX_KUBECONFIG_BYTES,
+    Refusal,
+    SafeKubeconfig,
+    check_kubeconfig,
+    check_path,
+    read_file,
+    read_secret,
+    token_expiry,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BAD, INSECURE = ClusterReason.BAD_KUBE_CONFIG, ClusterReason.INSECURE_KUBE_CONFIG
+
+
+def make_config(*, cluster: dict | None = None, user: dict | None = None) -> dict:
+    return {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "clusters": [
+            {"name": "k", "cluster": {"server": "https://10.0.0.1:6443", **(cluster or {})}}
+        ],
+        "users": [{"name": "u", "user": {"token": "t", **(user or {})}}],
+    }
+
+
+def make_token(**claims: object) -> str:
+    def encode(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return f"{encode({'alg': 'RS256'})}.{encode(claims)}.signature"
+
+
+def check(config: object) -> SafeKubeconfig | Refusal:
+    return check_kubeconfig(yaml.safe_dump(config).encode(), NOW)
+
+
+def test_inline_data_is_safe():
+    config = make_config(cluster={"certificate-authority-data": "Zm9v"})
+    assert check(config) == SafeKubeconfig(config=config, server="https://10.0.0.1:6443")
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "words"),
+    [
+        ("user", {"tokenFile": "/t"}, 'user "u" uses a token file'),
+        ("user", {"client-certificate": "/c"}, "uses a client certificate file"),
+        ("user", {"client-key": "/k"}, "uses a client key file"),
+        ("user", {"exec": {"command": "sh"}}, "uses a program (exec)"),
+        ("user", {"auth-provider": {"name": "gcp"}}, "uses an auth-provider"),
+        ("user", {"username": "u"}, "uses a password"),
+        ("user", {"password": "p"}, "uses a password"),
+        ("cluster", {"insecure-skip-tls-verify": True}, 'cluster "k" does not verify TLS'),
+        ("cluster", {"certificate-authority": "/ca"}, 'cluster "k" uses a CA file'),
+        ("cluster", {"server": ""}, 'cluster "k" has no server'),
+        ("cluster", {"server": "https://under_score"}, "neither an IP address nor a host name"),
+        ("cluster", {"server": "https://[::1"}, "neither an IP address nor a host name"),
+        ("cluster", {"server": f"https://{'a' * 254}"}, "neither an IP address nor a host name"),
+    ],
+)
+def test_what_reads_runs_or_trusts_is_insecure(part, value, words):
+    got = check(make_config(**{part: value}))
+    assert isinstance(got, Refusal)
+    assert got.reason is INSECURE
+    assert words in got.message
+
+
+@pytest.mark.parametrize(
+    "server", ["https://[fd00::1]:6443", "k8s.example.com", "https://K8S.Example"]
+)
+def test_servers_may_be_addresses_and_names(server):
+    assert isinstance(check(make_config(cluster={"server": server})), SafeKubeconfig)
+
+
+def test_entries_that_no_context_points_to_are_looked_at_too():
+    config = make_config()
+    config["users"].append({"name": "other", "user": {"exec": {"command": "sh"}}})
+    assert 'user "other"' in check(config).message
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "no current-context"),
+        ({"current-context": "x"}, 'no context "x"'),
+        ({**make_config(), "clusters": []}, 'no cluster "k"'),
+    ],
+)
+def test_what_points_nowhere_is_bad(config, words):
+    got = check(config)
+    assert (got.reason, words in got.message) == (BAD, True)
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"- a\n- b"])
+def test_what_is_no_kubeconfig_is_refused(text):
+    assert check_kubeconfig(text, NOW).reason is INSECURE
+
+
+def test_a_token_that_says_it_has_expired_is_named():
+    got = check(make_config(user={"token": make_token(exp=NOW.timestamp())}))
+    assert (got.reason, "expired at 2026-01-01T00:00:00Z" in got.message) == (BAD, True)
+
+
+def test_a_token_that_will_expire_is_remembered():
+    later = datetime(2026, 6, 1, tzinfo=UTC)
+    got = check(make_config(user={"token": make_token(exp=later.timestamp())}))
+    assert got.expires_at == later
+
+
+@pytest.mark.parametrize(
+    "token",
+    [None, 7, "opaque", "a.b.c", make_token(), make_token(exp="soon"), make_token(exp=1e30)],
+)
+def test_a_token_that_says_nothing_never_expires(token):
+    assert token_expiry(token) is None
+
+
+def secret(**data: str) -> dict:
+    return {"data": {k: base64.b64encode(v.encode()).decode() for k, v in data.items()}}
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, 'Secret "ns/s" not found'),
+        ({}, 'has no key "kubeconfig"'),
+        (secret(other="x"), 'has no key "kubeconfig"'),
+        (secret(kubeconfig=" \n"), 'key "kubeconfig" is empty'),
+        ({"data": {"kubeconfig": "%%%"}}, "is not base64"),
+    ],
+)
+def test_a_secret_that_holds_no_kubeconfig_is_bad(value, words):
+    got = read_secret(value, "s", "ns")
+    assert (got.reason, words in got.message) == (BAD, True)
+
+
+def test_a_secret_gives_its_kubeconfig():
+    assert read_secret(secret(kubeconfig="a: b"), "s", "ns") == b"a: b"
+
+
+class TestPath:
+    @pytest.fixture
+    def place(self, tmp_path):
+        (tmp_path / "kubeconfigs").mkdir()
+        (tmp_path / "kubeconfigs" / "worker").write_text("a: b")
+        (tmp_path / "kubeconfigs-x").mkdir()
+        (tmp_path / "kubeconfigs-x" / "worker").write_text("a: b")
+        return tmp_path / "kubeconfigs"
+
+    def test_a_file_below_the_place_is_read(self, place):
+        assert read_file(str(place / "worker"), place) == b"a: b"
+
+    @pytest.mark.parametrize(
+        ("location", "words"),
+        [
+            ("", "is not absolute"),
+            ("worker", "is not absolute"),
+            ("{place}/../kubeconfigs/worker", 'contains ".."'),
+            ("{place}/missing", "not found"),
+            ("{place}-x/worker", "is not below"),
+            ("/etc/hostname", "is not below"),
+        ],
+    )
+    def test_anything_else_is_refused(self, place, location, words):
+        got = check_path(location.format(place=place), place)
+        assert (got.reason, words in got.message) == (BAD, True)
+
+    def test_a_link_that_leads_out_is_refused(self, place):
+        (place / "link").symlink_to(place.parent / "kubeconfigs-x" / "worker")
+        assert "is not below" in check_path(str(place / "link"), place).message
+
+    def test_a_link_within_is_followed(self, place):
+        (place / "link").symlink_to(place / "worker")
+        assert check_path(str(place / "link"), place) == place / "worker"
+
+    def test_without_the_place_there_is_nothing(self, tmp_path):
+        assert "not found" in check_path(str(tmp_path / "x"), tmp_path / "missing").message
+
+    def test_files_that_hold_nothing_or_far_too_much_are_refused(self, place):
+        (place / "empty").write_text(" ")
+        assert "is empty" in read_file(str(place / "empty"), place).message
+        (place / "huge").write_bytes(b"x" * (MAX_KUBECONFIG_BYTES + 1))
+        assert "is too large" in read_file(str(place / "huge"), place).message
+        (place / "folder").mkdir()
+        assert isinstance(read_file(str(place / "folder"), place), Refusal)

@@ -1,0 +1,188 @@
+"""A dispatcher behind its fence: asked, bounded, checked, and never believed blindly."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from multiqueue.multikueue.dispatch import (
+    FIRST_PAUSE,
+    MAX_HUNG,
+    RETRY,
+    SOONEST,
+    Answer,
+    DispatchRunner,
+)
+from multiqueue.multikueue.registry import Selection
+from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
+from multiqueue.plugins.testing import T0, make_cluster, make_view
+
+VIEW = make_view(clusters=[make_cluster("a"), make_cluster("b")])
+
+
+class Plugin:
+    """Answers what it is told to."""
+
+    name = "plugin"
+
+    def __init__(self, nominate: Callable[[DispatchView], object]) -> None:
+        self.nominate = nominate
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = T0
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+def make_runner(
+    nominate: Callable[[DispatchView], object], *, seconds: float = 5.0
+) -> DispatchRunner:
+    clock = Clock()
+    selection = Selection(name="plugin", dispatcher=Plugin(nominate))
+    runner = DispatchRunner(selection, now=clock, budget=timedelta(seconds=seconds))
+    runner.clock = clock
+    return runner
+
+
+async def ask(runner: DispatchRunner, view: DispatchView = VIEW) -> Answer:
+    return await runner.ask(lambda: view, lambda _view, _nomination: None)
+
+
+async def test_an_answer_is_passed_on_and_taken_in_before_the_next_question():
+    taken = []
+    runner = make_runner(lambda view: Nomination(clusters=(view.clusters[0].name,)))
+
+    async def one() -> None:
+        await runner.ask(
+            lambda: taken.append("view") or VIEW, lambda _v, n: taken.append(n.clusters)
+        )
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(one())
+    assert taken == ["view", ("a",)] * 3
+
+
+async def test_unknown_clusters_are_dropped_and_reported():
+    verdict = ClusterVerdict(cluster="moon", nominated=True)
+    runner = make_runner(
+        lambda _: Nomination(clusters=("moon", "a", "moon", "a"), verdicts=(verdict,))
+    )
+    got = (await ask(runner)).nomination
+    assert got.clusters == ("a",)
+    (reported,) = got.verdicts
+    assert (reported.cluster, reported.nominated) == ("moon", False)
+    assert 'dispatcher "plugin" named it' in reported.reason
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "a",
+        Nomination(clusters=["a"]),
+        Nomination(clusters=(1,)),
+        Nomination(verdicts=("a",)),
+        Nomination(refusal=None),
+        Nomination(ask_again_at=datetime(2026, 1, 1)),  # noqa: DTZ001 - that is what is wrong
+        Nomination(ask_again_at="soon"),
+    ],
+    ids=repr,
+)
+async def test_what_is_no_answer_is_a_problem(answer):
+    got = await ask(make_runner(lambda _: answer))
+    assert got.nomination is None
+    assert got.problem.startswith('dispatcher "plugin" gave a malformed answer')
+    assert got.retry_at == T0 + RETRY
+
+
+async def test_asking_again_at_once_is_not_possible():
+    got = await ask(make_runner(lambda _: Nomination(ask_again_at=T0)))
+    assert got.nomination.ask_again_at == T0 + SOONEST
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), KeyboardInterrupt("no")])
+async def test_what_it_raises_is_told_and_the_next_question_is_asked(error):
+    def nominate(view: DispatchView) -> Nomination:
+        if view is VIEW:
+            raise error
+        return Nomination(clusters=("a",))
+
+    runner = make_runner(nominate)
+    got = await ask(runner)
+    assert got.problem == f'dispatcher "plugin" failed: {type(error).__name__}: no'
+    other = make_view(clusters=[make_cluster("a")])
+    assert (await ask(runner, other)).nomination.clusters == ("a",)
+
+
+class TestHanging:
+    @pytest.fixture
+    def release(self):
+        event = threading.Event()
+        yield event
+        event.set()
+
+    def hang(self, release: threading.Event) -> Callable[[DispatchView], Nomination]:
+        def nominate(_: DispatchView) -> Nomination:
+            release.wait(30)
+            return Nomination(clusters=("a",))
+
+        return nominate
+
+    async def test_it_is_left_alone_for_a_while(self, release):
+        runner = make_runner(self.hang(release), seconds=0.05)
+        first = await ask(runner)
+        assert first.problem == 'dispatcher "plugin" did not answer within 0.05 s'
+        assert first.retry_at == T0 + FIRST_PAUSE
+        assert await ask(runner) == first
+
+    async def test_it_is_tried_again_and_believed_when_it_answers(self, release):
+        runner = make_runner(self.hang(release), seconds=0.05)
+        await ask(runner)
+        release.set()
+        runner.clock.at += FIRST_PAUSE
+        assert (await ask(runner)).nomination.clusters == ("a",)
+
+    async def test_the_pauses_grow(self, release):
+        runner = make_runner(self.hang(release), seconds=0.01)
+        await ask(runner)
+        runner.clock.at += FIRST_PAUSE
+        got = await ask(runner)
+        assert got.retry_at == runner.clock.at + 2 * FIRST_PAUSE
+
+    async def test_it_costs_a_bounded_number_of_threads(self, release):
+        runner = make_runner(self.hang(release), seconds=0.01)
+        for _ in range(MAX_HUNG + 2):
+            got = await ask(runner)
+            runner.clock.at += timedelta(hours=1)
+        assert f"hung {MAX_HUNG} times and is not called any more" in got.problem
+        assert len(runner._hung) == MAX_HUNG
+
+
+async def test_a_gang_too_large_for_everybody_is_refused_without_asking():
+    runner = make_runner(lambda _: pytest.fail("asked"))
+    got = await ask(
+        runner, make_view(gpus=99, clusters=[make_cluster("a"), make_cluster("b", gpus=4)])
+    )
+    want = "no worker can hold 99 x nvidia.com/gpu: a has at most 8, b at most 4"
+    assert got.nomination == Nomination(refusal=want)
+
+
+async def test_a_dispatcher_that_is_not_installed_is_the_problem():
+    clock = Clock()
+    runner = DispatchRunner(Selection(name="x", problem="not installed"), now=clock)
+    assert (await ask(runner)).problem == "not installed"
+
+
+async def test_the_same_cause_is_logged_once(capsys):
+    runner = make_runner(lambda _: 1 / 0)
+    for _ in range(3):
+        await ask(runner)
+    assert capsys.readouterr().out.count("dispatcher failed") == 1

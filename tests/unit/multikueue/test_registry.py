@@ -1,0 +1,76 @@
+"""Which dispatchers there are, and what is said when one cannot be used."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import EntryPoint, distributions
+
+import pytest
+from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.api import names
+from multiqueue.multikueue.registry import ENTRY_POINT_GROUP, Dispatchers
+
+
+def make_point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name=name, value=value, group=ENTRY_POINT_GROUP)
+
+
+def test_the_built_in_ones_are_installed():
+    dispatchers = Dispatchers()
+    assert {"all-at-once", "score", names.DISPATCHER_ALL_AT_ONCE} <= set(dispatchers.names)
+    assert isinstance(dispatchers.select(names.DISPATCHER_ALL_AT_ONCE).dispatcher, AllAtOnce)
+    assert isinstance(dispatchers.select("score").dispatcher, Score)
+
+
+def test_an_unknown_name_is_told_with_the_known_ones():
+    got = Dispatchers({"mine": Score()}, installed=()).select("theirs")
+    assert got.dispatcher is None
+    assert got.problem.startswith('dispatcher "theirs" is not installed; installed are: mine.')
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("no_such_module:X", "cannot be loaded: ModuleNotFoundError"),
+        ("multiqueue_dispatchers.score:NoSuch", "cannot be loaded: AttributeError"),
+        ("builtins:zip", "has no name or no nominate(view)"),
+    ],
+)
+def test_one_that_cannot_be_loaded_is_told(value, words):
+    got = Dispatchers(installed=[make_point("broken", value)]).select("broken")
+    assert got.dispatcher is None
+    assert words in got.problem
+
+
+PACKAGE = """
+from multiqueue.plugins import DispatchView, Nomination
+
+
+class LastByName:
+    name = "example.com/last"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        usable = sorted(c.name for c in view.clusters if not c.unusable)
+        return Nomination(clusters=tuple(usable[-1:]))
+"""
+
+
+def test_a_package_of_somebody_else_s_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    (tmp_path / "last_by_name.py").write_text(PACKAGE)
+    info = tmp_path / "last_by_name-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: last-by-name\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        f"[{ENTRY_POINT_GROUP}]\nexample.com/last = last_by_name:LastByName\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = [p for d in distributions(path=[str(tmp_path)]) for p in d.entry_points]
+    assert [p.name for p in found] == ["example.com/last"]
+    try:
+        selection = Dispatchers().select("example.com/last")
+        assert selection.problem == ""
+        assert selection.dispatcher.name == "example.com/last"
+    finally:
+        sys.modules.pop("last_by_name", None)
