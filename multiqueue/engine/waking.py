@@ -23,7 +23,10 @@ def deliver_due(world: World, now: datetime) -> None:
 
 
 def wake_tree(world: World, tree: Tree) -> None:
-    """Wake the parked workloads of a tree that could have a chance now."""
+    """Wake the parked workloads of a tree that could have a chance now.
+
+    Those of namespaces that do not match stay; a change that makes one match names the queue again.
+    """
     namespaces = world.cache.namespaces
     agenda = world.agenda.tree(tree.key)
     woken = sorted(agenda.parked)
@@ -33,8 +36,6 @@ def wake_tree(world: World, tree: Tree) -> None:
         if queue is None or pending is None:
             continue
         pending.wake(partial(_matches, queue, namespaces))
-        if pending.has_parked:
-            agenda.parked.add(name)
     world.agenda.poke(tree.key, woken)
 
 

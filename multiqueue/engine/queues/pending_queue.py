@@ -169,12 +169,7 @@ class PendingQueue:
         """Make a held workload active: its backoff is over."""
         self._activate(entry, self._class_of(entry.workload.shape))
 
-    # ---------------------------------------------------------------- reading
-
-    @property
-    def has_parked(self) -> bool:
-        """Whether a wake would change anything."""
-        return bool(self._parked_classes or self._parked_alone)
+    # ---------------------------------------------------------------- classes
 
     def _class_of(self, shape: Shape) -> EquivalenceClass:
         equals = self._class_by_shape.get(shape)

@@ -228,6 +228,26 @@ def test_a_blocked_borrower_keeps(limit: int | None, asked: int, want: list[str]
     assert world.admitted() == want
 
 
+def test_a_reservation_counts_once_for_all_heads_behind_it() -> None:
+    """Of 10 cpu 2 are used and 2 kept for the head of "a": 3 and 3 more fit."""
+    quotas = flavor_quotas("f", cpu=quota("cpu", 4, borrow=0))
+    world = World(
+        make_queue("a", quotas, cohort="co", strategy=STRICT),
+        make_queue("b", flavor_quotas("f", cpu=0), cohort="co"),
+        make_queue("c", flavor_quotas("f", cpu=0), cohort="co"),
+        make_queue("lender", flavor_quotas("f", cpu=6), cohort="co"),
+    )
+    world.submit(make_workload("early", queue="a", pod_sets=[pod_set(cpu=2)]))
+    world.cycle()
+    world.submit(
+        make_workload("blocked", queue="a", pod_sets=[pod_set(cpu=4)], priority=9),
+        make_workload("b", queue="b", pod_sets=[pod_set(cpu=3)]),
+        make_workload("c", queue="c", pod_sets=[pod_set(cpu=3)]),
+    )
+
+    assert [type(decision) for decision in world.cycle().decisions[:3]] == [Requeue, Admit, Admit]
+
+
 def test_resource_groups_take_flavors_of_their_own() -> None:
     queue = make_queue("cq", flavor_quotas("cpus", cpu=4), flavor_quotas("gpus", gpu=2))
     world = World(queue)

@@ -152,3 +152,35 @@ def test_the_last_of_two_holders_leaves_a_deleted_queue() -> None:
     world.engine.upsert_cluster_queue(make_queue("a", flavor_quotas("f", cpu=2)))
 
     assert used(world, "a") == 0
+
+
+def generation(world: World, queue: str = "a") -> int:
+    return world.engine._cache.queues[queue].generation
+
+
+def test_the_generation_tells_that_quota_may_have_become_free() -> None:
+    """It grows with every event of a holder and every rebuild, not with an assumption (E-38)."""
+    world = World(cohort_queue("a", ""))
+    world.submit(make_workload("w"))
+    first = generation(world)
+    plan = world.cycle()
+    assert generation(world) == first
+
+    world.write_back(plan)
+    echoed = generation(world)
+    assert echoed > first
+
+    world.finish("w")
+    finished = generation(world)
+    assert finished > echoed
+
+    world.engine.upsert_cluster_queue(cohort_queue("a", "co"))
+    assert generation(world) > finished
+
+
+def test_the_generation_does_not_grow_with_other_fields_of_the_spec() -> None:
+    world = World(cohort_queue("a", ""))
+    before = generation(world)
+    world.engine.upsert_cluster_queue(make_queue("a", flavor_quotas("f", cpu=1), terminating=True))
+
+    assert generation(world) == before

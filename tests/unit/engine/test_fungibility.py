@@ -25,6 +25,7 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.placement import Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Admission, PodSetAssignment
 from tests.engine_world import (
     T0,
     World,
@@ -33,6 +34,7 @@ from tests.engine_world import (
     make_queue,
     make_workload,
     pod_set,
+    reserved,
     seconds,
 )
 
@@ -173,6 +175,26 @@ def test_a_strict_head_goes_round_its_flavors_and_then_rests() -> None:
     world.submit(make_workload("w", at=T0 + seconds(1), pod_sets=[pod_set(cpu=2)]))
     world.cycle()
     assert asked[0] == 0  # another shape begins at the first flavor
+
+
+def test_a_flavor_that_stops_the_search_is_taken_over_a_better_one_before_it() -> None:
+    """x fits by borrowing, y could preempt: x is preferred, but the search stops at y (E-53)."""
+    policy = FlavorFungibility(when_can_borrow=NEXT, when_can_preempt=STOP)
+    quotas = group(flavor_quotas("x", cpu=0), flavor_quotas("y", cpu=2))
+    world = World(
+        make_queue("a", quotas, cohort="co", fungibility=policy),
+        make_queue("b", flavor_quotas("x", cpu=5), cohort="co"),
+        oracle=lambda *_: (FlavorMode.PREEMPT, 0),
+    )
+    on_y = Admission(
+        cluster_queue="a",
+        pod_sets=(PodSetAssignment(name="main", flavors={"cpu": "y"}, usage={"cpu": 2000}),),
+    )
+    world.submit(reserved(make_workload("full", queue="a"), on_y))
+    world.submit(make_workload("w", queue="a", at=T0 + seconds(1)))
+    (decision,) = world.cycle().decisions
+
+    assert isinstance(decision, Requeue)
 
 
 def test_a_flavor_is_as_good_as_its_worst_resource() -> None:

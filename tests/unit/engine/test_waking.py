@@ -349,3 +349,24 @@ def test_a_class_whose_members_left_while_parked_is_forgotten_at_the_wake() -> N
     assert world.admitted(after=1) == []
     world.submit(make_workload("w0"))
     assert world.admitted() == ["w0"]
+
+
+def test_a_new_equal_is_tried_at_once_after_the_wake() -> None:
+    world = full_world(cpu=3, waiting=1)
+    world.cycle()
+    world.finish("running")
+    assert world.admitted(after=1) == ["w0"]
+
+    world.submit(make_workload("late"))
+    assert world.admitted() == ["late"]
+
+
+def test_a_namespace_that_matches_late_wakes_after_wakes_that_passed_it_by() -> None:
+    world = World(selective("ml"))
+    world.submit(make_workload("w"))
+    world.cycle()
+    world.engine.upsert_cluster_queue(with_strategy(selective("ml"), "StrictFIFO"))
+    assert world.admitted(after=1) == []
+
+    world.engine.upsert_namespace(NAMESPACE, {"team": "ml"})
+    assert world.admitted(after=1) == ["w"]
