@@ -19,7 +19,7 @@ def find_reduced(
     spans = [max(0, ps.count - (ps.min_count or ps.count)) for ps in pod_sets]
     total = sum(spans)
     low, high = 0, total + 1
-    best: tuple[int, Assignment] | None = None
+    best: Assignment | None = None
     while total and low < high:
         middle = (low + high) // 2
         counts = [
@@ -29,5 +29,5 @@ def find_reduced(
         if found is None:
             low = middle + 1
         else:
-            best, high = (middle, found), middle
-    return best[1] if best is not None and best[0] == low else None
+            best, high = found, middle
+    return best

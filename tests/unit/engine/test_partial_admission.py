@@ -57,13 +57,15 @@ def test_the_search_gives_up_where_no_reduction_helps() -> None:
     assert find_reduced([pod_set(count=8)], lambda _counts: Assignment()) is None
 
 
-def test_the_search_trusts_only_what_it_tried() -> None:
-    """What fits must fit at the count where the search ends, whatever it saw on the way."""
+@pytest.mark.parametrize("fewest", range(9))
+def test_the_search_finds_the_smallest_reduction_that_fits(fewest: int) -> None:
     tried: list[int] = []
 
-    def only_first_try(counts: list[int]) -> Assignment | None:
+    def at_most(counts: list[int]) -> Assignment | None:
         tried.append(counts[0])
-        return Assignment() if len(tried) == 1 else None
+        return Assignment(borrowing=counts[0]) if counts[0] <= fewest else None
 
-    assert find_reduced([pod_set(count=8, min_count=2)], only_first_try) is not None
-    assert tried[0] == min(tried)
+    found = find_reduced([pod_set(count=8, min_count=1)], at_most)
+
+    assert (found.borrowing if found else 0) == fewest
+    assert len(tried) <= 4

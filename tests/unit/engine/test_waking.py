@@ -370,3 +370,13 @@ def test_a_namespace_that_matches_late_wakes_after_wakes_that_passed_it_by() -> 
 
     world.engine.upsert_namespace(NAMESPACE, {"team": "ml"})
     assert world.admitted(after=1) == ["w"]
+
+
+def test_a_workload_parked_alone_is_looked_at_again_when_its_eviction_changed() -> None:
+    world = World(make_queue())
+    world.submit(make_workload("w", problems=("malformed",)))
+    assert len(world.cycle().decisions) == 1
+
+    evicted = condition("Evicted", status=True)
+    world.submit(make_workload("w", problems=("malformed",), evicted=evicted))
+    assert len(world.cycle().decisions) == 1
