@@ -13,7 +13,12 @@ from multiqueue.apiserver.lists import Selection, parse_revision, parse_selectio
 from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.representation import show_in_watch
 from multiqueue.apiserver.request import Request
-from multiqueue.apiserver.status import StatusError, bad_request, expired
+from multiqueue.apiserver.status import (
+    StatusError,
+    bad_request,
+    expired,
+    too_large_resource_version,
+)
 from multiqueue.apiserver.watch import ADDED, BOOKMARK, ERROR, MAX_PENDING, Notice, Watcher
 
 BOOKMARK_SECONDS = 60.0
@@ -119,9 +124,13 @@ class _Stream:
         else:
             start, replay = options.revision, True
             if start < collection.history.floor:
-                await self._refuse(
-                    f"too old resource version: {start} ({collection.history.floor})"
-                )
+                floor = collection.history.floor
+                await self._refuse(expired(f"too old resource version: {start} ({floor})"))
+                return
+            if start > store.revision:
+                # The client watched another life of this server. A silent watch would leave it
+                # with what it knew then.
+                await self._refuse(too_large_resource_version(start, store.revision))
                 return
         transport = self.request.http.transport
         watcher = Watcher(
@@ -142,9 +151,9 @@ class _Stream:
         finally:
             store.unwatch(self.key, watcher)
 
-    async def _refuse(self, message: str) -> None:
+    async def _refuse(self, error: StatusError) -> None:
         await self.response.prepare(self.request.http)
-        await self.response.write(frame(ERROR, orjson.dumps(expired(message).body())))
+        await self.response.write(frame(ERROR, orjson.dumps(error.body())))
 
     async def _send_initial(self, initial: Sequence[Entry], revision: int) -> None:
         for index in range(0, len(initial), CHUNK):

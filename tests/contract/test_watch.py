@@ -60,6 +60,13 @@ async def test_a_revision_older_than_the_history_is_gone(api: Api, config_maps: 
     assert status["message"].startswith("too old resource version: 1 (")
 
 
+async def test_a_revision_of_the_future_is_refused(api: Api, config_maps: str) -> None:
+    async with api.watch(config_maps, resourceVersion=str(2**53)) as watch:
+        type_, status = await watch.next()
+    assert type_ == "ERROR"
+    assert (status["kind"], status["code"], status["reason"]) == ("Status", 504, "Timeout")
+
+
 async def test_updates_that_change_nothing_are_not_told(api: Api, config_maps: str) -> None:
     await api.create(config_maps, config_map("a", {"x": "1"}))
     start = await revision(api, config_maps)
