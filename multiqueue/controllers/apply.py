@@ -28,7 +28,6 @@ from multiqueue.api.workload_state import (
     reserve_quota,
     sync_admitted,
 )
-from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext
@@ -65,7 +64,6 @@ class PlanApplier:
     Args:
         context: Where to write.
         engine: Whose decisions; told how each write ended.
-        feed: Held back for a Workload while its admission is written.
         on_pending: Called with the key of each Workload that was looked at and not admitted.
     """
 
@@ -75,21 +73,24 @@ class PlanApplier:
         self,
         context: ManagerContext,
         engine: Engine,
-        feed: CacheFeed,
         *,
         on_pending: Callable[[str], None],
     ) -> None:
         self._context = context
         self._engine = engine
-        self._feed = feed
         self._on_pending = on_pending
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
+        self._writing: set[str] = set()
         self._room = asyncio.Event()
         self._room.set()
 
     async def has_room(self) -> None:
         """Wait until the writers keep up."""
         await self._room.wait()
+
+    def is_writing(self, key: str) -> bool:
+        """Whether the admission of this Workload is decided and not yet written."""
+        return key in self._writing
 
     def apply(self, plan: CyclePlan) -> None:
         """Begin to write a plan; never blocks."""
@@ -112,7 +113,7 @@ class PlanApplier:
         if workload is None:
             self._engine.forget(key, self._context.clock.now())
             return
-        self._feed.hold(key)
+        self._writing.add(key)
         self._waiting.put_nowait(
             Admission(
                 decision=decision,
@@ -150,7 +151,7 @@ class PlanApplier:
                 self._engine.confirm(key)
             else:
                 self._engine.forget(key, self._context.clock.now())
-            self._feed.release(key)
+            self._writing.discard(key)
 
 
 def admitted_status(newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:

@@ -1,8 +1,7 @@
 """Feeds the engine from the informers; its only writer beside the scheduler's assume and confirm.
 
-Handlers are synchronous and do one upsert each. While the write of an admission is under way,
-events that show the Workload without quota are older than the decision and are held back;
-`release` brings the newest state in once the write has ended, well or not.
+Handlers are synchronous and do one upsert each. An event that is older than an assumed admission
+does not undo it: the engine waits for the write's end.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.workload_state import has_quota
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model import build
@@ -43,7 +41,6 @@ class CacheFeed:
         self._engine = engine
         self._options = options
         self._on_change = on_change
-        self._held: dict[str, bool] = {}
 
     def attach(self) -> None:
         """Begin to follow the informers."""
@@ -85,34 +82,12 @@ class CacheFeed:
         )
         informers.workloads.add_handler(self._on_workload)
 
-    def hold(self, key: str) -> None:
-        """Hold back events of this Workload that show no quota: an admission is being written."""
-        self._held[key] = False
-
-    def is_held(self, key: str) -> bool:
-        """Whether the admission of this Workload is being written."""
-        return key in self._held
-
-    def release(self, key: str) -> None:
-        """End a hold; what was held back meanwhile comes now, in its newest state."""
-        if self._held.pop(key, False):
-            self._feed(key, self._informers.workloads.store.get(key))
-
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        seen = new or old
-        assert seen is not None
-        key = seen.metadata.key
-        if new is not None and key in self._held and not has_quota(new.status):
-            self._held[key] = True
-        else:
-            self._feed(key, new)
-
-    def _feed(self, key: str, workload: api.Workload | None) -> None:
         now = self._clock.now()
-        if workload is None:
-            self._engine.delete_workload(key, now)
-        else:
-            self._engine.upsert_workload(build.build_workload(workload, self._options), now)
+        if new is not None:
+            self._engine.upsert_workload(build.build_workload(new, self._options), now)
+        elif old is not None:
+            self._engine.delete_workload(old.metadata.key, now)
         self._on_change()
 
     def _follow(

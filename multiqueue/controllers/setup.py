@@ -25,7 +25,8 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
     Call it before the informers run. The engine is fed from then on, on a standby too, so that a
     new leader decides at once; nothing is written before the runnables run.
     """
-    # The parts know each other by what they call, so the order of construction does not matter.
+    # The parts know each other by what they call; a function where that is built later.
+    applier: PlanApplier
     loop: SchedulerLoop
     ticker: StatusTicker
 
@@ -34,8 +35,12 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         ticker.touch()
 
     feed = CacheFeed(context, engine, options=build_options(context.config), on_change=on_change)
-    workloads = WorkloadController(context, engine, is_admitting=feed.is_held)
-    applier = PlanApplier(context, engine, feed, on_pending=workloads.enqueue)
+
+    def is_admitting(key: str) -> bool:
+        return applier.is_writing(key)
+
+    workloads = WorkloadController(context, engine, is_admitting=is_admitting)
+    applier = PlanApplier(context, engine, on_pending=workloads.enqueue)
     local_queues = LocalQueueController(context, engine)
 
     def on_activity(cluster_queue: str) -> None:

@@ -9,7 +9,8 @@ from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Configuration, Duration
 from multiqueue.api.config.types import ObjectRetentionPolicies, WorkloadRetention
-from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import find, has_quota, is_finished, requeue_at, set_requeue_at
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.compose import workload_name
 from multiqueue.kube import resources
@@ -19,6 +20,7 @@ from multiqueue.kube.resources import Resource
 from tests.integration.queue_steps import complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, queue_cluster
 from tests.queue_objects import make_job
+from tests.workloads import T0
 
 Interference = Callable[[Resource, str, Any], Awaitable[None]]
 
@@ -68,6 +70,29 @@ async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
             await submit(cluster, make_job("train"))
             await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
             assert 409 in [w.status for w in cluster.writes]
+
+
+async def test_a_status_is_decided_again_on_what_somebody_else_wrote() -> None:
+    async with queue_cluster() as cluster:
+        seen: list[str] = []
+
+        async def interfere(resource: Resource, name: str, patch: Any) -> None:
+            if "requeueState" in patch.get("status", {}) and len(seen) == 1:
+                note = {"metadata": {"annotations": {"note": "x"}}}
+                await cluster.patch(resources.WORKLOADS, name, note, namespace=NAMESPACE)
+
+        def change(newest: Workload) -> WorkloadStatus:
+            seen.append(newest.metadata.annotations.get("note", ""))
+            return set_requeue_at(newest.status, T0)
+
+        async with cluster.manager(client_type=client_with(interfere)) as context:
+            await make_queue(cluster)
+            await submit(cluster, make_job("train"))
+            await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+            (workload,) = cluster.informers.workloads.store.list()
+            written = await context.writer.update_status(workload.metadata.key, change)
+        assert seen == ["", "x"]
+        assert requeue_at(written.status) == T0
 
 
 async def test_a_workload_that_is_deactivated_under_its_admission_is_not_admitted() -> None:

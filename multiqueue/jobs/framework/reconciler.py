@@ -12,7 +12,7 @@ from typing import Any
 
 import structlog
 
-from multiqueue.api.names import key_of
+from multiqueue.api.names import key_of, split_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.decide import decide
@@ -22,6 +22,7 @@ from multiqueue.jobs.framework.integration import Integration, Job
 from multiqueue.jobs.framework.observe import JobObserver
 from multiqueue.jobs.framework.priority import DEFAULT_CLASS
 from multiqueue.jobs.informers import BY_JOB_CLASS, BY_NAMESPACE, BY_PREBUILT
+from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 MAX_STEPS = 12
@@ -81,12 +82,30 @@ class JobReconciler:
         return Result(requeue_after=1.0)
 
     async def _delete_left_behind(self, key: str) -> None:
-        """Where no garbage collector runs, Workloads whose job is gone go by our hand."""
+        """Where no garbage collector runs, Workloads whose job is gone go by our hand.
+
+        The API server is asked first: news of jobs may be older than those of Workloads.
+        """
         if not self._informer.synced.is_set():
             return
         job = self._informer.store.get(key)
-        for workload in self._observer.left_behind(key, job["metadata"]["uid"] if job else None):
+        if not self._observer.left_behind(key, _uid(job)):
+            return
+        job = await self._read(key)
+        for workload in self._observer.left_behind(key, _uid(job)):
             await self._executor.delete(workload)
+
+    async def _read(self, key: str) -> Job | None:
+        """Read a job past the informer, which then knows it too; None when it is gone."""
+        namespace, name = split_key(key)
+        try:
+            job: Job = await self._context.client.get(
+                self._integration.resource, name, namespace=namespace
+            )
+        except NotFound:
+            return None
+        self._informer.observe(job)
+        return job
 
     def _listen(self) -> None:
         informers = self._context.informers
@@ -135,6 +154,10 @@ async def wait_settled(*informers: Any) -> None:
 def _key(job: Job) -> str:
     metadata = job["metadata"]
     return key_of(metadata["namespace"], metadata["name"])
+
+
+def _uid(job: Job | None) -> str | None:
+    return job["metadata"]["uid"] if job is not None else None
 
 
 def _labels(namespace: dict[str, Any]) -> Any:

@@ -51,8 +51,6 @@ def start(view: JobView) -> JobPlan | None:
     workload = view.workload
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
-    if is_evicted(workload.status) or not has_quota(workload.status):
-        return None
     try:
         infos = build_infos(workload, view.find_flavor)
         patch = view.integration.start_patch(view.job, infos)
