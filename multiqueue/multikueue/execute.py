@@ -1,4 +1,4 @@
-"""Applies a plan: removals first, then the steps in order, copies side by side at the end.
+"""Applies a plan: its removals first, then the steps in order, copies side by side at the end.
 
 Every step may be repeated; one that cannot be done now ends the plan.
 """
@@ -92,7 +92,8 @@ class Executor:
 
     async def _apply_remote(
         self,
-        step: group.CreateWorkload
+        step: group.Removal
+        | group.CreateWorkload
         | group.UpdatePriority
         | group.DeactivateCopy
         | group.ConfirmCopyGone
@@ -102,6 +103,8 @@ class Executor:
     ) -> Outcome:
         remote = self._remote
         match step:
+            case group.Removal():
+                return await remote.remove((step,), seen.view.key)
             case group.CreateWorkload(cluster=cluster):
                 return await remote.create_workloads([cluster], seen, memory)
             case group.UpdatePriority(cluster=cluster):

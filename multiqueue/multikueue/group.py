@@ -253,7 +253,10 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """Delete what we have on a cluster: the job first, then the copy (M-135)."""
+    """Delete what we have on a cluster: the job first, then the copy (M-135).
+
+    As a step where it must not be done before the steps ahead of it.
+    """
 
     cluster: str
     why: str
@@ -365,7 +368,8 @@ class StopLocalJob:
 
 
 Step = (
-    CreateWorkload
+    Removal
+    | CreateWorkload
     | UpdatePriority
     | SyncJob
     | MirrorStatus

@@ -152,6 +152,9 @@ class Fleet:
 
     def _apply(self, step: group.Step) -> bool:  # noqa: C901 - a table of steps
         match step:
+            case group.Removal(cluster=name):
+                for part in ("job", "workload"):
+                    self._remove(self.workers[name], part)
             case group.CreateWorkload(cluster=name):
                 return self._create_workload(self.workers[name])
             case group.SyncJob(cluster=name):

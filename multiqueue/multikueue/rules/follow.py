@@ -52,9 +52,9 @@ def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
         return _give_up_stopped(cluster, local)
     if cluster.job_known and cluster.job is None and local.is_ready:
         return GroupPlan(
-            removals=(Removal(cluster=name, why="its job is gone"),),
             steps=(
                 ConfirmJobGone(cluster=name),
+                Removal(cluster=name, why="its job is gone"),
                 _retry(f'The job was deleted on cluster "{name}"', warning=True),
             ),
         )
@@ -96,14 +96,11 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
         and copy.finished.reason == Reason.OUT_OF_SYNC
     ):
         return GroupPlan(steps=(_retry_out_of_sync(cluster, local),))
-    removals = () if cluster.is_empty else (Removal(cluster=name, why="its copy is gone"),)
-    return GroupPlan(
-        removals=removals,
-        steps=(
-            ConfirmCopyGone(cluster=name),
-            _retry(f'The workload was deleted on cluster "{name}"', warning=True),
-        ),
-    )
+    steps: list[Step] = [ConfirmCopyGone(cluster=name)]
+    if not cluster.is_empty and not cluster.condemned:
+        steps.append(Removal(cluster=name, why="its copy is gone"))
+    steps.append(_retry(f'The workload was deleted on cluster "{name}"', warning=True))
+    return GroupPlan(steps=tuple(steps))
 
 
 def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:

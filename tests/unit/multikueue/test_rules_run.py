@@ -151,11 +151,22 @@ class TestFollow:
         assert plan.steps[0] == ConfirmCopyGone(cluster="a")
         assert retried(plan).warning
 
+    def test_what_a_gone_copy_left_is_removed_only_once_that_is_sure(self):
+        plan = make_plan(make_ready(), make_cluster("a", job=make_job()))
+        assert plan.removals == ()
+        assert plan.steps[:2] == (
+            ConfirmCopyGone(cluster="a"),
+            Removal(cluster="a", why="its copy is gone"),
+        )
+
     def test_a_job_that_is_gone_likewise(self):
         """G-14."""
         plan = make_plan(make_ready(), make_cluster("a", workload=make_admitted()))
-        assert plan.steps[0] == ConfirmJobGone(cluster="a")
-        assert plan.removals == (Removal(cluster="a", why="its job is gone"),)
+        assert plan.removals == ()
+        assert plan.steps[:2] == (
+            ConfirmJobGone(cluster="a"),
+            Removal(cluster="a", why="its job is gone"),
+        )
         assert "The job was deleted" in retried(plan).message
 
     def test_a_job_that_cannot_be_seen_is_not_taken_for_gone(self):
