@@ -36,6 +36,8 @@ from multiqueue.api.workload_checks import reset_checks
 
 DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
 """Prefix of the eviction reason of a deactivation that had a cause (E-103)."""
+_QUEUES_AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.MISCONFIGURED})
+"""Reasons of evictions after which nothing has to be awaited."""
 DELAYED_PENDING = "Pending"
 DELAYED_READY = "Ready"
 """Values of ``delayedTopologyRequest``."""
@@ -291,7 +293,7 @@ def complete_eviction(
         return status
     status = set_requeued(
         status,
-        value=evicted.reason in {Reason.PREEMPTED, Reason.NODE_FAILURES},
+        value=evicted.reason in _QUEUES_AT_ONCE,
         reason=evicted.reason,
         message=evicted.message,
         now=now,

@@ -122,6 +122,10 @@ def workload_reason(world: World, entry: Entry) -> Explanation | None:
 
     if not workload.active:
         return blocked(Reason.DEACTIVATED, "The workload is deactivated")
+    if workload.terminating:
+        return blocked(Reason.PENDING_EVALUATION, "The workload is being deleted")
+    if workload.is_broken:
+        return blocked(Reason.MISCONFIGURED, "QuotaReserved is True, but status.admission is empty")
     if workload.on_hold:
         return blocked(Reason.ON_HOLD, "The workload is on hold")
     local_queue = split_key(workload.queue)[1]

@@ -22,6 +22,7 @@ from multiqueue.api.conditions import (
     is_true,
 )
 from multiqueue.api.v1beta2.meta import Condition, parse_time
+from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.quantity import Quantity, parse_quantity
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_placement import build_placement
@@ -143,6 +144,7 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
         queue_order_at=queue_order_at(obj, options.requeuing_timestamp),
         pod_sets=pod_sets,
         active=obj.spec.active,
+        terminating=bool(meta.deletion_timestamp),
         finished=is_true(status.conditions, WorkloadCondition.FINISHED),
         on_hold=_is_false_for(reserved, Reason.ON_HOLD),
         gated_by=meta.annotations.get(names.ADMISSION_GATED_BY, ""),
@@ -153,6 +155,7 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
         requeued=conditions.get(WorkloadCondition.REQUEUED),
         requeue_at=parse_time(requeue.requeue_at) if requeue else None,
         reservation=_reservation(obj),
+        is_broken=status.admission is None and has_quota(status),
         checks={check.name: CheckState(check.state) for check in status.admission_checks},
         problems=problems,
     )
@@ -197,7 +200,7 @@ def admission_to_wire(admission: Admission) -> dict[str, Any]:
 def _reservation(obj: api.Workload) -> Reservation | None:
     status = obj.status
     reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
-    if status.admission is None or reserved is None or reserved.status != "True":
+    if status.admission is None or reserved is None or not has_quota(status):
         return None
     counts = _effective_counts(obj)
     return Reservation(

@@ -90,7 +90,8 @@ class Workload:
 
     Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue. ``priority`` has the
     boost in it (E-11), ``queue_order_at`` follows E-13. ``checks`` by name of the admission check.
-    ``problems`` says why the pod templates cannot be admitted anywhere (E-10).
+    ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
+    ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
     """
 
     key: str
@@ -102,6 +103,7 @@ class Workload:
     queue_order_at: datetime
     pod_sets: tuple[PodSet, ...] = ()
     active: bool = True
+    terminating: bool = False
     finished: bool = False
     on_hold: bool = False
     gated_by: str = ""
@@ -110,6 +112,7 @@ class Workload:
     requeued: Condition | None = None
     requeue_at: datetime | None = None
     reservation: Reservation | None = None
+    is_broken: bool = False
     checks: Mapping[str, CheckState] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 

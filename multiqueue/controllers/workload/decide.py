@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     lifecycle.evict_inactive,
     lifecycle.end_backoff,
     lifecycle.follow_class,
+    reserved.restart_broken,
     # Evictions by checks come after the list is right: a check that was removed evicts nobody.
     reserved.sync_admission,
     reserved.reject,

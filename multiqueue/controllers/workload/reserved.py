@@ -35,6 +35,26 @@ HOLD_AND_DRAIN = "HoldAndDrain"
 RUNNING = "None"
 
 
+def restart_broken(view: WorkloadView) -> WorkloadPlan | None:
+    """A reservation without an admission is counted nowhere: its job stops and queues anew."""
+    if _restarted(view) == view.workload.status:
+        return None
+    return ChangeStatus(change=_restarted)
+
+
+def _restarted(view: WorkloadView) -> WorkloadStatus:
+    status = view.workload.status
+    if status.admission is not None or _is_untouchable(view):
+        return status
+    return evict(
+        status,
+        Reason.MISCONFIGURED,
+        "QuotaReserved is True, but status.admission is empty",
+        now=view.now,
+        generation=view.generation,
+    )
+
+
 def sync_admission(view: WorkloadView) -> WorkloadPlan | None:
     """The check list follows the ClusterQueue, and Admitted the checks, in one write."""
     if not has_quota(view.workload.status):

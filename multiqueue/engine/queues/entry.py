@@ -102,6 +102,8 @@ def is_queueable(workload: Workload) -> bool:
     """Whether the workload may enter a queue at all (E-9); holding quota is looked at elsewhere."""
     return (
         workload.active
+        and not workload.terminating
+        and not workload.is_broken
         and not workload.finished
         and not workload.on_hold
         and not workload.gated_by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.api.workload_state import is_admitted, is_evicted
+from multiqueue.api.workload_state import complete_eviction, is_admitted, is_evicted
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import ChangeStatus, Done
 from tests.unit.controllers.workload_views import (
@@ -44,6 +45,28 @@ def with_retry(workload: Workload, *, seconds: int | None) -> Workload:
     return with_status(
         workload, msgspec.structs.replace(workload.status, admission_checks=(check,))
     )
+
+
+def without_admission(workload: Workload) -> Workload:
+    return with_status(workload, msgspec.structs.replace(workload.status, admission=None))
+
+
+# ---------------------------------------------------------------- broken reservations
+
+
+@pytest.mark.parametrize("give", [reserved, admitted])
+def test_a_reservation_without_an_admission_is_evicted_and_queues_anew(
+    give: Callable[[Workload], Workload],
+) -> None:
+    view = step(make_view(without_admission(give(make_workload()))))
+    assert is_evicted(view.workload.status)
+    assert is_done(decide(view))
+    status = complete_eviction(view.workload.status, now=T0, generation=1)
+    view = replace(view, workload=with_status(view.workload, status))
+    why = "QuotaReserved is True, but status.admission is empty"
+    assert condition_of(view, "QuotaReserved") == ("False", Reason.PENDING_EVALUATION, why)
+    assert condition_of(view, "Requeued") == ("True", Reason.MISCONFIGURED, why)
+    assert not is_admitted(status)
 
 
 # ---------------------------------------------------------------- the check list

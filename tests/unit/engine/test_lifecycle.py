@@ -253,6 +253,8 @@ def test_a_holder_of_a_queue_that_is_gone_may_still_change() -> None:
         ({"on_hold": True}, "OnHold: The workload is on hold"),
         ({"gated_by": "example.com/x"}, "AdmissionGated: Admission is gated by: example.com/x"),
         ({"awaits_replacement_pods": True}, "PendingEvaluation"),
+        ({"terminating": True}, "PendingEvaluation: The workload is being deleted"),
+        ({"is_broken": True}, "Misconfigured: QuotaReserved is True, but status.admission is empty"),
     ],
 )
 def test_a_workload_enters_no_queue_while(blocker: dict[str, object], reason: str) -> None:

@@ -140,6 +140,19 @@ def test_a_reservation_has_the_usage_of_its_assignment() -> None:
     assert build.admission_to_wire(got.reservation.admission) == admission()
 
 
+def test_a_reservation_without_an_admission_is_broken() -> None:
+    got = built(conditions=[true("QuotaReserved")])
+
+    assert (got.reservation, got.is_broken) == (None, True)
+    assert not built(admission=admission(), conditions=[true("QuotaReserved")]).is_broken
+    assert not built(conditions=[true("QuotaReserved", status="False")]).is_broken
+
+
+def test_a_workload_under_deletion_is_terminating() -> None:
+    assert built(meta={"deletionTimestamp": LATER}).terminating
+    assert not built().terminating
+
+
 def test_a_reservation_shrinks_with_reclaimable_pods() -> None:
     got = built(
         admission=admission(),
