@@ -64,10 +64,8 @@ class Applier:
             UnknownKind: the cluster does not know the kind.
             KubeError: the cluster refused.
         """
-        resource = await self.find_resource(manifest["apiVersion"], manifest["kind"])
-        metadata = manifest.get("metadata") or {}
-        namespace = (metadata.get("namespace") or self._namespace) if resource.namespaced else None
-        name = metadata.get("name")
+        resource, namespace = await self._locate(manifest)
+        name = (manifest.get("metadata") or {}).get("name")
         if name is None:
             return await self._create(resource, manifest, namespace)
         try:
@@ -86,6 +84,20 @@ class Applier:
         outcome = Applied.UNCHANGED if same else Applied.CONFIGURED
         return ApplyResult(outcome=outcome, resource=resource, obj=patched)
 
+    async def create_missing(self, manifest: Mapping[str, Any]) -> None:
+        """Create an object unless one of its name is there.
+
+        Raises:
+            UnknownKind: the cluster does not know the kind.
+            KubeError: the cluster refused.
+        """
+        resource, namespace = await self._locate(manifest)
+        try:
+            # Asked first: a creation may be refused before the server looks whether it is there.
+            await self._client.get(resource, manifest["metadata"]["name"], namespace=namespace)
+        except NotFound:
+            await self._create(resource, manifest, namespace)
+
     async def find_resource(self, api_version: str, kind: str) -> Resource:
         """Return the collection of a kind.
 
@@ -97,6 +109,12 @@ class Applier:
         if found is None:
             found = self._found[key] = await self._discover(api_version, kind)
         return found
+
+    async def _locate(self, manifest: Mapping[str, Any]) -> tuple[Resource, str | None]:
+        resource = await self.find_resource(manifest["apiVersion"], manifest["kind"])
+        metadata = manifest.get("metadata") or {}
+        namespace = (metadata.get("namespace") or self._namespace) if resource.namespaced else None
+        return resource, namespace
 
     async def _create(
         self, resource: Resource, manifest: Mapping[str, Any], namespace: str | None
@@ -132,6 +150,13 @@ async def apply_all(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) 
     applier = Applier(client)
     for manifest in manifests:
         await applier.apply(manifest)
+
+
+async def create_missing(client: KubeClient, manifests: Iterable[Mapping[str, Any]]) -> None:
+    """Create what is not there, in order; what is there stays as others have made it."""
+    applier = Applier(client)
+    for manifest in manifests:
+        await applier.create_missing(manifest)
 
 
 def _contains(current: Any, wanted: Any) -> bool:

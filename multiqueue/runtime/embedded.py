@@ -19,12 +19,15 @@ from multiqueue.api.crd import load_crds
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
-from multiqueue.runtime.apply import apply_all
+from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.components import Scope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
 from multiqueue.simcluster.cluster import SimCluster, SimOptions
+from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,8 @@ class EmbeddedOptions:
         port: Of the API server; 0 takes a free one.
         kubeconfig: Where to write the administrator's kubeconfig; None: nowhere.
         crds: Definitions beside our own.
-        objects: Applied before simulation and manager start.
+        objects: Created where they are missing, before simulation and manager start.
+        secrets: Applied then, whatever an earlier run has left: they tell addresses of this run.
         simulation: Nodes and their pace; None: no nodes, nothing runs.
         manager: Configuration of a manager in this process; None: no manager.
     """
@@ -48,6 +52,7 @@ class EmbeddedOptions:
     kubeconfig: Path | None = None
     crds: Sequence[Mapping[str, Any]] = ()
     objects: Sequence[Mapping[str, Any]] = ()
+    secrets: Sequence[Mapping[str, Any]] = ()
     simulation: SimOptions | None = None
     manager: Configuration | None = None
 
@@ -74,7 +79,9 @@ class EmbeddedCluster:
         structlog.contextvars.bind_contextvars(cluster=self.options.name)
         async with self._serve() as credentials, KubeClient(credentials) as client:
             if self.options.objects:
-                await apply_all(client, self.options.objects)
+                await _forget_webhooks(client)
+                await create_missing(client, self.options.objects)
+                await apply_all(client, self.options.secrets)
             self.started.set()
             async with open_scope() as scope:
                 if self.options.simulation is not None:
@@ -82,7 +89,7 @@ class EmbeddedCluster:
                 if self.options.manager is not None:
                     manager = Manager(self.options.manager, credentials)
                     scope.start(manager)
-                    await manager.leading.wait()
+                    await manager.until_at_work()
                 self.ready.set()
                 await asyncio.Event().wait()
 
@@ -108,3 +115,15 @@ class EmbeddedCluster:
         scope.create_task(recorder.run(), name="sim-events")
         scope.start(simulation)
         await simulation.wait_until_ready()
+
+
+async def _forget_webhooks(client: KubeClient) -> None:
+    """Drop registrations of an earlier run: nobody listens there, and they would refuse
+    everything.
+    """
+    for resource, name in (
+        (MUTATING_WEBHOOKS, MUTATING_NAME),
+        (VALIDATING_WEBHOOKS, VALIDATING_NAME),
+    ):
+        with contextlib.suppress(NotFound):
+            await client.delete(resource, name)

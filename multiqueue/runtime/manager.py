@@ -51,6 +51,7 @@ REQUIRED_KINDS = frozenset(
 )
 """Without these nothing can be queued; other kinds are used as they appear."""
 CRD_RETRY_SECONDS = 1.0
+NOT_SYNCED = "informers are not synced"
 GC_THRESHOLDS = (50_000, 20, 100)
 """Informers hold what lives long; young garbage is collected less often than by default."""
 
@@ -80,6 +81,7 @@ class Manager:
     """Runs until cancelled, or until a part of it fails.
 
     Attributes:
+        serving: Set once metrics and health are served.
         leading: Set while this manager is the active one.
         waiting: Set while the cluster lacks something without which there is nothing to do.
         metrics_port: Where metrics are served, once they are; None where they are not.
@@ -96,6 +98,7 @@ class Manager:
     ) -> None:
         self.config = config
         self.options = options or ManagerOptions()
+        self.serving = asyncio.Event()
         self.leading = asyncio.Event()
         self.waiting = asyncio.Event()
         self.metrics_port: int | None = None
@@ -105,6 +108,7 @@ class Manager:
         self._metrics = Metrics()
         self._health = HealthChecks()
         self._starting: str | None = "not started"
+        self._registered: asyncio.Event | None = None
 
     async def run(self) -> None:
         """Work until cancelled; leadership is released on the way out."""
@@ -117,13 +121,21 @@ class Manager:
             context = self._context(client)
             await self._work(scope, context)
 
+    async def until_at_work(self) -> None:
+        """Return once this manager leads and, where it serves webhooks, is asked by the server."""
+        await self.leading.wait()
+        if self._registered is not None:
+            await self._registered.wait()
+
     async def _work(self, scope: Scope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connected before the informers run, so that the engine sees everything from the start.
         leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
         scope.create_task(context.recorder.run(), name="events")
         if self._serves_webhooks():
-            scope.start(build_webhooks(context))
+            webhooks = build_webhooks(context)
+            self._registered = webhooks.registered
+            scope.start(webhooks)
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -132,6 +144,11 @@ class Manager:
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
+
+    def _check_webhooks(self) -> str | None:
+        if self._registered is None or self._registered.is_set():
+            return None
+        return "webhooks are not registered yet"
 
     def _serves_webhooks(self) -> bool:
         if self.options.webhooks is not None:
@@ -213,6 +230,7 @@ class Manager:
     @asynccontextmanager
     async def _observability(self) -> AsyncIterator[None]:
         self._health.add_ready("started", lambda: self._starting)
+        self._health.add_ready("webhooks", self._check_webhooks)
         async with AsyncExitStack() as stack:
             metrics = parse_bind_address(self.config.metrics.bind_address)
             if metrics is not None:
@@ -226,6 +244,7 @@ class Manager:
                 server = ObservabilityServer(host=health[0], port=health[1], health=self._health)
                 await stack.enter_async_context(server)
                 self.health_port = server.port
+            self.serving.set()
             log.info("serving", metrics_port=self.metrics_port, health_port=self.health_port)
             yield
 
@@ -234,10 +253,11 @@ class Manager:
         told: str | None = None
         while True:
             problem = await _find_missing_kinds(client)
-            self._starting = problem
             if problem is None:
+                self._starting = NOT_SYNCED
                 self.waiting.clear()
                 return
+            self._starting = problem
             self.waiting.set()
             if problem != told:
                 log.warning("waiting for the cluster", problem=problem)
@@ -262,7 +282,7 @@ class Manager:
 
     async def _wait_until_settled(self, informers: list[Informer[Any]]) -> None:
         seconds = self.config.controller.cache_sync_timeout.total_seconds()
-        self._starting = "informers are not synced"
+        self._starting = NOT_SYNCED
         try:
             async with asyncio.timeout(seconds):
                 for informer in informers:

@@ -15,7 +15,14 @@ import yaml
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.resources import CRDS, JOBS, LEASES, NAMESPACES
+from multiqueue.kube.resources import (
+    CRDS,
+    JOBS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    VALIDATING_WEBHOOKS,
+)
 from multiqueue.runtime.apply import Applied, Applier, UnknownKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
@@ -100,11 +107,22 @@ async def test_metrics_and_health_are_served() -> None:
     async with embedded() as (cluster, _):
         manager = Manager(make_config(), await credentials(cluster))
         async with running(manager):
-            await manager.leading.wait()
+            await manager.until_at_work()
             assert await get(manager.health_port, "/readyz") == (200, "ok")
             status, text = await get(manager.metrics_port, "/metrics")
     assert status == 200
     assert "kueue_build_info" in text
+
+
+async def test_ready_means_that_webhooks_are_asked() -> None:
+    async with embedded() as (cluster, client):
+        manager = Manager(make_config(), await credentials(cluster))
+        async with running(manager) as task:
+            await manager.serving.wait()
+            while (await get(manager.health_port, "/readyz"))[0] != 200:
+                assert not task.done()
+            assert len((await client.list(MUTATING_WEBHOOKS)).items) == 1
+            assert len((await client.list(VALIDATING_WEBHOOKS)).items) == 1
 
 
 async def test_without_our_kinds_the_manager_waits_and_says_what_to_install() -> None:

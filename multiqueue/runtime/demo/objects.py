@@ -58,16 +58,11 @@ TEAMS = (
 PRIORITIES = {"inference-prod": 1000, "interactive-experiment": 500, "batch-training": 100}
 
 
-def manager_objects(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object]:
-    """Return what the manager cluster holds, in an order in which it can be created.
-
-    Args:
-        kubeconfigs: Worker name -> kubeconfig.
-    """
+def manager_objects() -> list[Object]:
+    """Return what the manager cluster holds, in an order in which it can be created."""
     objects = [
         _namespace(names.DEFAULT_NAMESPACE),
         *(_namespace(team.name, team=team.name) for team in TEAMS),
-        *(_kubeconfig_secret(name, kubeconfig) for name, kubeconfig in kubeconfigs.items()),
         *(_worker_cluster(worker) for worker in WORKERS),
         _kueue(
             "MultiKueueConfig",
@@ -94,6 +89,11 @@ def manager_objects(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object
     return [_as_applied(obj) for obj in objects]
 
 
+def kubeconfig_secrets(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Object]:
+    """Return the Secrets in which the manager finds its workers, by their kubeconfigs."""
+    return [_kubeconfig_secret(name, kubeconfig) for name, kubeconfig in kubeconfigs.items()]
+
+
 def worker_objects(worker: Worker) -> list[Object]:
     """Return what a worker cluster holds, in an order in which it can be created."""
     quota = {GPU: worker.gpus, "cpu": worker.cpu, "memory": f"{worker.memory_gib}Gi"}
@@ -108,7 +108,7 @@ def worker_objects(worker: Worker) -> list[Object]:
     return [_as_applied(obj) for obj in objects]
 
 
-def manager_configuration(*, health_port: int = 0) -> Object:
+def manager_configuration(*, health_port: int) -> Object:
     """Return the configuration file of the demo's manager: every port is a free one of this
     machine.
     """

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import structlog
 
 from multiqueue.api.conditions import ACTIVE, find_condition
@@ -32,6 +35,7 @@ from multiqueue.simcluster.nodes import parse_node_pool
 MANAGER = "manager"
 START_SECONDS = 30.0
 """Longest time until everything is connected; it takes about two seconds."""
+READY_RETRY_SECONDS = 0.05
 WORKER_CONFIGURATION = {
     "metrics": {"bindAddress": "0"},
     "health": {"healthProbeBindAddress": "0"},
@@ -75,6 +79,7 @@ class World:
     def __init__(self, options: WorldOptions) -> None:
         self.options = options
         self.clients: dict[str, KubeClient] = {}
+        self._health_port = 0
         self.manager = ManagerProcess(
             _manager_command(options), log=options.data_dir / "manager.log"
         )
@@ -97,7 +102,8 @@ class World:
                 credentials = await Credentials.from_kubeconfig_dict(cluster.kubeconfig)
                 client = KubeClient(credentials, user_agent="multiqueue-demo")
                 self.clients[name] = await stack.enter_async_context(client)
-            configuration = objects.manager_configuration()
+            self._health_port = _free_port()
+            configuration = objects.manager_configuration(health_port=self._health_port)
             await asyncio.to_thread(write_yaml, self._configuration, configuration)
             await stack.enter_async_context(self.manager.running())
             await self._wait_until_connected()
@@ -131,13 +137,16 @@ class World:
                 name=MANAGER,
                 data_dir=self._data_dir(MANAGER),
                 kubeconfig=self._kubeconfig(MANAGER),
-                objects=objects.manager_objects(kubeconfigs),
+                objects=objects.manager_objects(),
+                secrets=objects.kubeconfig_secrets(kubeconfigs),
                 simulation=SimOptions(pools=[pool], speed=self.options.speed),
             )
         )
 
     async def _wait_until_connected(self) -> None:
-        """Return when every worker is connected and every ClusterQueue of the manager is active."""
+        """Return when every worker is connected, every ClusterQueue active and the manager
+        ready.
+        """
         client = self.clients[MANAGER]
         clusters = Informer(
             client, MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
@@ -157,12 +166,25 @@ class World:
             for informer in (clusters, queues):
                 await informer.synced.wait()
                 informer.add_handler(look)
-            waiting = scope.create_task(done.wait())
+            waiting = scope.create_task(self._wait_until_ready(done))
             await asyncio.wait(
                 {waiting, died}, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED
             )
-        if not done.is_set():
+            is_up = waiting.done()
+        if not is_up:
             raise WorldFailed(self._explain(clusters.store.list(), queues.store.list()))
+
+    async def _wait_until_ready(self, connected: asyncio.Event) -> None:
+        """Webhooks are registered a moment after all else; nobody but the process itself knows."""
+        await connected.wait()
+        url = f"http://127.0.0.1:{self._health_port}/readyz"
+        async with aiohttp.ClientSession() as session:
+            while True:
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(url) as answer:
+                        if answer.status == HTTPStatus.OK:
+                            return
+                await asyncio.sleep(READY_RETRY_SECONDS)
 
     def _explain(self, clusters: list[MultiKueueCluster], queues: list[ClusterQueue]) -> str:
         seen: list[Activatable] = [*clusters, *queues]
@@ -174,9 +196,9 @@ class World:
             if self.manager.exited.is_set()
             else ""
         )
+        what = missing or "the manager is not ready"
         return (
-            f"after {START_SECONDS:g} s not everything is active: {missing}{end}; "
-            f"see {self.manager.log}"
+            f"not everything was up within {START_SECONDS:g} s: {what}{end}; see {self.manager.log}"
         )
 
     def _data_dir(self, name: str) -> Path | None:
@@ -188,6 +210,13 @@ class World:
     @property
     def _configuration(self) -> Path:
         return self.options.data_dir / "manager-config.yaml"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _manager_command(options: WorldOptions) -> list[str]:
