@@ -83,6 +83,8 @@ def decide_job(
     draft = StatusDraft(job, now=now)
     criteria = _criteria(job, counts, now=now, speed=speed)
     if criteria is not None:
+        if not spec.get("suspend"):
+            draft.resume()  # a Job that needs no pods ends when it starts
         return _decide_ending(draft, counts, criteria)
     if spec.get("suspend"):
         draft.set_condition(
@@ -202,7 +204,8 @@ def _criteria(
             reason="DeadlineExceeded",
             message="Job was active longer than specified deadline",
         )
-    if _has_completed(spec, counts):
+    never_started = spec.get("suspend") and not (job.get("status") or {}).get("startTime")
+    if _has_completed(spec, counts) and not never_started:
         return _Ending(
             succeeded=True,
             reason="CompletionsReached",

@@ -192,6 +192,15 @@ class TestEnding:
         assert plan.status is not None
         assert plan.status["completionTime"] == START
 
+    def test_a_job_without_completions_to_reach_ends_when_it_starts(self) -> None:
+        suspended = decide(make_job(parallelism=0, completions=0, suspend=True))
+        assert conditions_of(suspended) == {"Suspended": ("True", "JobSuspended")}
+        assert suspended.status is not None
+        plan = decide(make_job(parallelism=0, completions=0, status=suspended.status))
+        assert conditions_of(plan)["Complete"] == ("True", "CompletionsReached")
+        assert plan.status is not None
+        assert plan.status["startTime"] == START
+
     def test_results_survive_the_deletion_of_pods(self) -> None:
         status = {"succeeded": 1, "conditions": [condition("Complete")]}
         assert decide(make_job(status=status)) == JobPlan()
