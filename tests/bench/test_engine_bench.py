@@ -18,6 +18,8 @@ pytestmark = pytest.mark.bench
 QUEUES = 1_000
 DECISIONS_PER_SECOND = 10_000
 FLATNESS = 1.2
+TRIES = 6
+"""The quietest try counts: what the code costs, not what else runs on the machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -28,10 +30,10 @@ def _no_garbage_collector() -> Iterator[None]:
     gc.enable()
 
 
-def loaded_fleet(pending: int) -> Fleet:
-    """1,000 ClusterQueues in 100 cohorts, full, with that many workloads waiting."""
-    fleet = Fleet(QUEUES)
-    fleet.submit(12 * QUEUES)
+def loaded_fleet(pending: int, *, queues: int = QUEUES) -> Fleet:
+    """Full ClusterQueues in cohorts of ten, with that many workloads waiting."""
+    fleet = Fleet(queues)
+    fleet.submit(12 * queues)
     fleet.drain()
     waiting = fleet.made - fleet.admitted
     fleet.submit(max(0, pending - waiting))
@@ -39,14 +41,11 @@ def loaded_fleet(pending: int) -> Fleet:
     return fleet
 
 
-def best_cost(fleet: Fleet, *, tries: int = 5) -> float:
-    """Seconds per decision of the quietest try: what the code costs, not the machine's guests."""
-    costs = []
-    for _ in range(tries):
-        fleet.reset()
-        fleet.churn(rounds=3, finished=300)
-        costs.append(fleet.per_decision)
-    return min(costs)
+def cost_of_churn(fleet: Fleet, *, rounds: int, finished: int) -> float:
+    """Seconds per decision while jobs finish and others take their place."""
+    fleet.reset()
+    fleet.churn(rounds=rounds, finished=finished)
+    return fleet.per_decision
 
 
 def show(capsys: pytest.CaptureFixture[str], figures: str) -> None:
@@ -56,7 +55,7 @@ def show(capsys: pytest.CaptureFixture[str], figures: str) -> None:
 
 def test_decides_ten_thousand_heads_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     fleet = loaded_fleet(50_000)
-    cost = best_cost(fleet)
+    cost = min(cost_of_churn(fleet, rounds=3, finished=300) for _ in range(TRIES))
 
     show(
         capsys,
@@ -66,8 +65,16 @@ def test_decides_ten_thousand_heads_a_second(capsys: pytest.CaptureFixture[str])
     assert 1 / cost >= DECISIONS_PER_SECOND
 
 
-def test_costs_the_same_whatever_is_pending(capsys: pytest.CaptureFixture[str]) -> None:
-    costs = {pending: best_cost(loaded_fleet(pending)) for pending in (1_000, 10_000, 100_000)}
+def test_does_not_cost_more_however_much_is_pending(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the depth of the queues differs: with few queues even 1,000 workloads have all shapes,
+    so that admissions and refusals are mixed alike. Tries take turns, for the machine's moods.
+    """
+    fleets = {pending: loaded_fleet(pending, queues=20) for pending in (1_000, 10_000, 100_000)}
+    costs = dict.fromkeys(fleets, float("inf"))
+    for _ in range(TRIES):
+        for pending, fleet in fleets.items():
+            cost = cost_of_churn(fleet, rounds=12, finished=6)
+            costs[pending] = min(costs[pending], cost)
 
     shown = ", ".join(f"{cost * 1e6:.1f} us at {pending:,}" for pending, cost in costs.items())
     show(capsys, f"cost per decision: {shown} pending")
