@@ -28,10 +28,10 @@ from multiqueue.multikueue.credentials import (
     Refusal,
     SafeKubeconfig,
     check_kubeconfig,
-    read_file,
     read_secret,
 )
 from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.kubeconfig_files import KubeconfigFiles
 from multiqueue.multikueue.servers import ServerTable
 
 SECRET, PATH = "Secret", "Path"
@@ -59,7 +59,7 @@ class ClusterReconciler:
     ) -> None:
         self._context = context
         self._fleet = fleet
-        self._path_prefix = path_prefix
+        self._files = KubeconfigFiles(path_prefix)
         self._servers = ServerTable()
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
@@ -83,8 +83,11 @@ class ClusterReconciler:
         for informer in informers:
             await informer.settled.wait()
         # All are known before any is judged: a second name must not be connected even for a moment.
-        for cluster in self._context.informers.multikueue_clusters.store.list():
-            self._note_server(cluster, await self._load(cluster))
+        clusters = self._context.informers.multikueue_clusters.store.list()
+        async with asyncio.TaskGroup() as loads:
+            tasks = [loads.create_task(self._load(cluster)) for cluster in clusters]
+        for cluster, task in zip(clusters, tasks, strict=True):
+            self._note_server(cluster, task.result())
         await self._reconciler.run()
 
     async def reconcile(self, name: str) -> Result:
@@ -162,7 +165,7 @@ class ClusterReconciler:
             return Refusal(reason=reason, message=words)
         location = source.kube_config.location
         if source.kube_config.location_type == PATH:
-            data = await asyncio.to_thread(read_file, location, self._path_prefix)
+            data = await self._files.read(location)
         else:
             namespace = self._context.config.namespace
             secret = self._context.informers.secrets.store.get(f"{namespace}/{location}")

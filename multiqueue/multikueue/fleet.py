@@ -6,7 +6,7 @@ One task per worker. Nothing here waits for a worker.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -69,6 +69,7 @@ class Fleet:
         self._running: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[FleetListener] = []
         self._unknown_since: dict[str, datetime] = {}
+        self._seen: set[str] = set()
 
     # ------------------------------------------------------------ who there is
 
@@ -95,9 +96,12 @@ class Fleet:
         return tuple(self._connections[name] for name in sorted(self._connections))
 
     @property
-    def unseen(self) -> frozenset[str]:
-        """Workers that this process has not been connected to yet."""
-        return frozenset(c.name for c in self._connections.values() if not c.seen)
+    def seen(self) -> Collection[str]:
+        """Workers that this process has been connected to.
+
+        Not those alone that have a connection are unseen: it is made once the kubeconfig was read.
+        """
+        return self._seen
 
     def lost_at(self, name: str) -> datetime | None:
         """Since when a worker is out of reach; None while it is not.
@@ -208,6 +212,8 @@ class Fleet:
         session = connection.session
         if session is None:
             self._states.pop(connection.name, None)
+        else:
+            self._seen.add(connection.name)
         self._tell_connection(connection.name)
         if session is not None:
             # What was listed before counts from now on: strangers and left-overs among it must go.

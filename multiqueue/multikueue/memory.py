@@ -46,12 +46,12 @@ class GroupMemory:
     ask_again_at: datetime | None = None
     fleet: tuple[int, tuple[str, ...]] | None = None
 
-    def note(self, local: LocalWorkload | None, unseen: Collection[str]) -> None:
+    def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
         """Take in the state of the Workload.
 
         Args:
             local: Its state now.
-            unseen: Clusters that this process has not been connected to yet.
+            seen: Clusters that this process has been connected to.
         """
         if local is None:
             return
@@ -59,7 +59,7 @@ class GroupMemory:
             self.last_cluster = local.cluster_name
         elif not local.has_quota:
             self.last_cluster = None
-        self.suspects.update(name for name in local.nominated if name in unseen)
+        self.suspects.update(name for name in local.nominated if name not in seen)
         if local.epoch != self.epoch:
             self.epoch = local.epoch
             self.rounds, self.asked_at, self.ask_again_at = (), None, None
@@ -74,7 +74,7 @@ class GroupMemory:
         else:
             self.suspects.discard(cluster.name)
 
-    def may_run_unseen(self, name: str, local: LocalWorkload, unseen: Collection[str]) -> bool:
+    def may_run_unseen(self, name: str, local: LocalWorkload, seen: Collection[str]) -> bool:
         """Whether a cluster that cannot be reached could hold a job for the Workload.
 
         An eviction clears both latch and nominations, and the quota may go as soon as the local
@@ -83,7 +83,7 @@ class GroupMemory:
         """
         if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
             return True
-        return local.was_evicted and name in unseen
+        return local.was_evicted and name not in seen
 
     def refuse(self, cluster: str, why: str, until: datetime) -> None:
         """Remember that a cluster cannot take it; the dispatcher is asked again."""

@@ -83,7 +83,7 @@ class Observer:
         check = find_multikueue_check(workload, informers)
         configured = self._find_clusters(check)
         local = build_local(workload, check, self._local_job(workload, kind, adapter, job))
-        memory.note(local, self._fleet.unseen)
+        memory.note(local, self._fleet.seen)
         names_ = {
             *configured,
             *self._holders(key),
@@ -190,7 +190,7 @@ class Observer:
                 lost_at=self._fleet.lost_at(name),
                 job_known=False,
                 may_run_unseen=local is not None
-                and memory.may_run_unseen(name, local, self._fleet.unseen),
+                and memory.may_run_unseen(name, local, self._fleet.seen),
             )
         served = kind is None or session.serves(kind)
         return ClusterState(

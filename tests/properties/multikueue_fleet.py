@@ -75,9 +75,9 @@ class Fleet:
     # ------------------------------------------------------------ manager
 
     def view(self) -> GroupView:
-        unseen = {w.name for w in self.workers.values() if not w.seen_since_start}
-        self.memory.note(self.local, unseen)
-        clusters = tuple(self._state(self.workers[name], unseen) for name in sorted(self.workers))
+        seen = {w.name for w in self.workers.values() if w.seen_since_start}
+        self.memory.note(self.local, seen)
+        clusters = tuple(self._state(self.workers[name], seen) for name in sorted(self.workers))
         return GroupView(
             key="ns/job",
             local=self.local,
@@ -86,10 +86,10 @@ class Fleet:
             ask_due=True,
         )
 
-    def _state(self, worker: Worker, unseen: set[str]) -> ClusterState:
+    def _state(self, worker: Worker, seen: set[str]) -> ClusterState:
         if not worker.up:
             hidden = self.local is not None and self.memory.may_run_unseen(
-                worker.name, self.local, unseen
+                worker.name, self.local, seen
             )
             return ClusterState(
                 name=worker.name,

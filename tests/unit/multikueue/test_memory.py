@@ -1,0 +1,34 @@
+"""What a manager assumes of clusters that it has not seen since it started."""
+
+from __future__ import annotations
+
+from multiqueue.multikueue.memory import GroupMemory
+from tests.unit.multikueue.builders import T0, make_cluster, make_job, make_local, make_ready
+
+
+def test_a_nominated_cluster_that_was_never_seen_is_suspect():
+    memory = GroupMemory()
+    local = make_local(nominated=("a", "b"))
+    memory.note(local, seen={"b"})
+    assert memory.may_run_unseen("a", local, seen={"b"})
+    assert not memory.may_run_unseen("b", local, seen={"b"})
+
+
+def test_what_was_ever_evicted_may_run_wherever_nobody_has_looked_yet():
+    """I-6: also where there is no connection yet, for its kubeconfig is still being read."""
+    local = make_local(evicted_at=T0, was_evicted=True)
+    assert GroupMemory().may_run_unseen("a", local, seen=frozenset())
+    assert not GroupMemory().may_run_unseen("a", local, seen={"a"})
+
+
+def test_the_cluster_that_runs_it_may_do_so_unseen():
+    assert GroupMemory().may_run_unseen("a", make_ready("a"), seen={"a"})
+
+
+def test_one_that_was_seen_without_a_job_is_no_suspect_any_more():
+    memory, local = GroupMemory(), make_local(nominated=("a",))
+    memory.note(local, seen=frozenset())
+    memory.see(make_cluster("a"))
+    assert not memory.may_run_unseen("a", local, seen={"a"})
+    memory.see(make_cluster("a", job=make_job()))
+    assert memory.may_run_unseen("a", local, seen={"a"})
