@@ -12,6 +12,7 @@ import orjson
 
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.webhook_match import Webhook
+from multiqueue.kube.failure_words import describe_failure
 
 API_VERSION = "admission.k8s.io/v1"
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -67,7 +68,8 @@ class WebhookClient:
                 f'failed to call webhook: Post "{url}": no answer within {seconds}'
             ) from error
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
-            raise WebhookFailed(f'failed to call webhook: Post "{url}": {error}') from error
+            why = describe_failure(error)
+            raise WebhookFailed(f'failed to call webhook: Post "{url}": {why}') from error
         return _verdict(answer, request["uid"])
 
     async def _post(

@@ -26,6 +26,7 @@ from multiqueue.kube.errors import (
     Unauthorized,
     build_api_error,
 )
+from multiqueue.kube.failure_words import describe_failure
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
@@ -232,7 +233,7 @@ def parse_warnings(header: str) -> list[str]:
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
-    """Leave a stream at once: a polite TLS shutdown would wait for the server, past the loop's end."""
+    """Leave a stream at once: a polite TLS shutdown would wait for the server."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
@@ -260,12 +261,12 @@ def _translated(what: str, timeout: float | None) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientSSLError as error:
-        raise TlsError(f"{what}: TLS: {error}") from error
+        raise TlsError(f"{what}: TLS: {describe_failure(error)}") from error
     except TimeoutError as error:
         seconds = f" within {timeout:g} s" if timeout is not None else " in time"
         raise RequestTimeout(f"{what}: no answer{seconds}") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise TransportError(f"{what}: {str(error) or type(error).__name__}") from error
+        raise TransportError(f"{what}: {describe_failure(error)}") from error
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:
