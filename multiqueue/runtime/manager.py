@@ -52,6 +52,8 @@ REQUIRED_KINDS = frozenset(
 """Without these nothing can be queued; other kinds are used as they appear."""
 CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"
+WEBHOOK_SECONDS = 10.0
+"""How long a new leader waits for its webhooks; a wrong registration fails its own writes."""
 GC_THRESHOLDS = (50_000, 20, 100)
 """Informers hold what lives long; young garbage is collected less often than by default."""
 
@@ -109,6 +111,7 @@ class Manager:
         self._health = HealthChecks()
         self._starting: str | None = "not started"
         self._registered: asyncio.Event | None = None
+        self._webhooks_settled: asyncio.Event | None = None
 
     async def run(self) -> None:
         """Work until cancelled; leadership is released on the way out."""
@@ -135,6 +138,7 @@ class Manager:
         if self._serves_webhooks():
             webhooks = build_webhooks(context)
             self._registered = webhooks.registered
+            self._webhooks_settled = webhooks.settled
             scope.start(webhooks)
         informers = list_informers(context.informers)
         for informer in informers:
@@ -144,6 +148,19 @@ class Manager:
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
+
+    async def _wait_for_webhooks(self) -> None:
+        """An earlier run may have registered an address at which nobody listens any more."""
+        if self._webhooks_settled is None:
+            return
+        try:
+            async with asyncio.timeout(WEBHOOK_SECONDS):
+                await self._webhooks_settled.wait()
+        except TimeoutError:
+            log.warning(
+                "webhooks are not registered yet; starting to work without them",
+                waited_seconds=WEBHOOK_SECONDS,
+            )
 
     def _check_webhooks(self) -> str | None:
         if self._registered is None or self._registered.is_set():
@@ -167,6 +184,7 @@ class Manager:
         election = self.config.leader_election
 
         async def work() -> None:
+            await self._wait_for_webhooks()
             self._metrics.change_role("leader" if election.leader_elect else "standalone")
             self.leading.set()
             try:

@@ -10,6 +10,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -189,6 +190,38 @@ class Registrar:
         if not _covers(current.get("webhooks"), wanted["webhooks"]):
             await self._client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
             log.info("webhook configuration updated", name=name)
+
+
+async def release(client: KubeClient, host: str) -> list[str]:
+    """Let the API server go on where it asks this host by URL: nobody answers there.
+
+    Returns the configurations that were changed; `Registrar.ensure` makes them strict again.
+
+    Raises:
+        KubeError: the API server refuses, or cannot be asked.
+    """
+    released = []
+    for resource, name in (
+        (MUTATING_WEBHOOKS, MUTATING_NAME),
+        (VALIDATING_WEBHOOKS, VALIDATING_NAME),
+    ):
+        try:
+            current = await client.get(resource, name)
+        except NotFound:
+            continue
+        before = current.get("webhooks") or []
+        hooks = [
+            {**hook, "failurePolicy": "Ignore"} if _is_asked_at(hook, host) else hook
+            for hook in before
+        ]
+        if hooks != before:
+            await client.patch(resource, name, {"webhooks": hooks})
+            released.append(name)
+    return released
+
+
+def _is_asked_at(hook: Mapping[str, Any], host: str) -> bool:
+    return urlsplit(hook["clientConfig"].get("url") or "").hostname == host
 
 
 def _kept_bundles(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from multiqueue.webhooks.certificate_source import (
 )
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.lookup import InformerLookup
-from multiqueue.webhooks.registration import Address, Registrar
+from multiqueue.webhooks.registration import Address, Registrar, release
 from multiqueue.webhooks.server import WebhookServer
 
 CHECK_SECONDS = 300.0
@@ -90,6 +90,8 @@ class WebhookService:
         self.server = WebhookServer(endpoints.table(), host=host, port=context.config.webhook.port)
         self.registered = asyncio.Event()
         """Set once the API server asks us: from then on objects are defaulted and checked."""
+        self.settled = asyncio.Event()
+        """Set once the API server asks us, or goes on without: writes do not fail any more."""
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -113,12 +115,35 @@ class WebhookService:
 
     async def _load_first(self) -> Serving:
         """Nothing can be served without a certificate: wait for one."""
+        told = ""
         while True:
             try:
                 return await self.load_certificate()
             except (KubeError, OSError) as error:
-                log.warning("webhook certificate not available, retrying", error=str(error))
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("webhook certificate not available, retrying", error=told)
+                if isinstance(error, OSError):
+                    await self.release()
                 await asyncio.sleep(RETRY_SECONDS)
+
+    async def release(self) -> None:
+        """Files that are missing may never come: nobody shall wait for our answer until then."""
+        if self.settled.is_set() or not self._by_url:
+            return
+        try:
+            released = await release(self._context.client, self._host)
+        except KubeError as error:
+            log.warning("webhooks not released, retrying", error=str(error))
+            return
+        if released:
+            log.warning(
+                "webhooks of an earlier run are ignored: nothing is defaulted or checked until "
+                "there is a certificate",
+                names=released,
+                certificates=self._context.config.webhook.cert_dir,
+            )
+        self.settled.set()
 
     async def _look_after(self) -> None:
         while True:
@@ -143,6 +168,7 @@ class WebhookService:
         await registrar.ensure(serving.authority)
         self.server.show(serving)
         self.registered.set()
+        self.settled.set()
 
     def _address(self) -> Address:
         config = self._context.config

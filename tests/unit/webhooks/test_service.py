@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import structlog
 from cryptography import x509
 
 from multiqueue.api.config import Configuration, load_configuration
@@ -34,6 +35,8 @@ from multiqueue.kube.resources import (
     RESOURCE_FLAVORS,
     SECRETS,
 )
+from multiqueue.webhooks import setup
+from multiqueue.webhooks.certificate_source import Serving
 from multiqueue.webhooks.setup import (
     WebhookService,
     build_webhooks,
@@ -219,3 +222,33 @@ def test_in_a_cluster_the_service_is_named() -> None:
     assert is_reached_by_url(Configuration(), {})
     assert is_reached_by_url(CONFIG, in_cluster)
     assert serving_hosts(Configuration(), "")[0] == "kueue-webhook-service.kueue-system.svc"
+
+
+class MissingFiles:
+    """A certificate that comes after a while."""
+
+    def __init__(self, problems: list[OSError], then: Serving) -> None:
+        self.problems = problems
+        self.then = then
+
+    async def load(self) -> Serving:
+        if self.problems:
+            raise self.problems.pop(0)
+        return self.then
+
+
+async def test_a_missing_certificate_is_told_once_for_each_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(setup, "RETRY_SECONDS", 0)
+    problems = [FileNotFoundError("gone"), FileNotFoundError("gone"), PermissionError("not ours")]
+    async with running() as world:
+        source = MissingFiles(problems, await world.service.load_certificate())
+        service = WebhookService(world.context, source, host="127.0.0.1", by_url=True)
+        with structlog.testing.capture_logs() as logs:
+            await service._load_first()
+        hooks = (await world.client.list(MUTATING_WEBHOOKS)).items[0]["webhooks"]
+    told = [log["error"] for log in logs if "not available" in log["event"]]
+    assert told == ["gone", "not ours"]
+    assert ["nothing is defaulted" in log["event"] for log in logs].count(True) == 1
+    assert {hook["failurePolicy"] for hook in hooks} == {"Ignore"}
