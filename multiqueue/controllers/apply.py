@@ -3,8 +3,8 @@
 Called synchronously after each cycle. Admissions are written by a bounded number of workers, the
 whole of an admission in one patch: quota, check list and, where all checks are ready, Admitted. A
 write that fails is forgotten by the engine, and the Workload queues again in the state that the
-API server has. Workloads that could not be admitted go to the workload controller, which writes
-why when it is news.
+API server has, later after each failure; one whose answer got lost is looked up first. Workloads
+that could not be admitted go to the workload controller, which writes why when it is news.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -31,6 +31,7 @@ from multiqueue.api.workload_state import (
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.backoff import Backoff, exponential
 from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
 
@@ -38,9 +39,13 @@ WRITERS = 64
 """Admissions written at a time: at 5 ms a request they fill what one API server takes."""
 MAX_WAITING = 512
 """Admissions that may wait for a writer before cycles pause; the limit is staleness."""
-
-RETRY_SECONDS = 1.0
-"""How long a Workload keeps its assumed place after a write failed for a reason that may last."""
+RETRY_SECONDS = 0.05
+MAX_RETRY_SECONDS = 30.0
+"""When a Workload is tried again whose admission was not written, doubling from the first failure
+in a row to the cap; others may take its place meanwhile."""
+READ_SECONDS = 0.2
+MAX_READ_SECONDS = 10.0
+"""How often a server that gives no answer is asked whether a write happened."""
 
 log = structlog.get_logger("multiqueue.scheduler")
 
@@ -56,6 +61,7 @@ class Admission:
     decision: Admit
     uid: str
     generation: int
+    resource_version: str
 
 
 class PlanApplier:
@@ -65,6 +71,7 @@ class PlanApplier:
         context: Where to write.
         engine: Whose decisions; told how each write ended.
         on_pending: Called with the key of each Workload that was looked at and not admitted.
+        on_forgotten: Called when the engine took an admission back and has to decide again.
     """
 
     name = "admission-writer"
@@ -75,12 +82,15 @@ class PlanApplier:
         engine: Engine,
         *,
         on_pending: Callable[[str], None],
+        on_forgotten: Callable[[], None],
     ) -> None:
         self._context = context
         self._engine = engine
         self._on_pending = on_pending
+        self._on_forgotten = on_forgotten
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
         self._writing: set[str] = set()
+        self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
         self._room.set()
 
@@ -103,15 +113,20 @@ class PlanApplier:
 
     async def run(self) -> None:
         """Write until cancelled."""
+        self._context.informers.workloads.add_handler(self._on_workload)
         async with asyncio.TaskGroup() as writers:
             for number in range(WRITERS):
                 writers.create_task(self._write_all(), name=f"{self.name}-{number}")
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        if new is None and old is not None:
+            self._failures.pop(old.metadata.key, None)
 
     def _enqueue(self, decision: Admit) -> None:
         key = decision.workload
         workload = self._context.informers.workloads.store.get(key)
         if workload is None:
-            self._engine.forget(key, self._context.clock.now())
+            self._forget(key)
             return
         self._writing.add(key)
         self._waiting.put_nowait(
@@ -119,6 +134,7 @@ class PlanApplier:
                 decision=decision,
                 uid=workload.metadata.uid,
                 generation=workload.metadata.generation,
+                resource_version=workload.metadata.resource_version,
             )
         )
         if self._waiting.qsize() >= MAX_WAITING:
@@ -133,25 +149,70 @@ class PlanApplier:
 
     async def _write(self, admission: Admission) -> None:
         key = admission.decision.workload
-        now = self._context.clock.now()
-        written = False
+        written = forbidden = False
+        try:
+            written = await self._try(admission)
+        except OutdatedDecisionError as error:
+            log.debug("admission outdated", workload=key, error=str(error))
+            # Decided on this very state: deciding again would end here again.
+            forbidden = self._version(key) == admission.resource_version
+        finally:
+            # Also when cancelled: the engine must not keep usage that nobody wrote.
+            self._writing.discard(key)
+            if written:
+                self._failures.pop(key, None)
+                self._engine.confirm(key)
+            elif forbidden:
+                self._engine.set_aside(key, self._context.clock.now())
+                self._on_forgotten()
+            else:
+                self._forget(key)
+
+    async def _try(self, admission: Admission) -> bool:
+        """Write an admission; returns whether it is written."""
+        key, now = admission.decision.workload, self._context.clock.now()
         try:
             await self._context.writer.update_status(
                 key, lambda newest: admitted_status(newest, admission, now)
             )
-            written = True
-        except (OutdatedDecisionError, NotFound, Conflict) as error:
+        except OutdatedDecisionError:
+            raise
+        except (NotFound, Conflict) as error:
             log.debug("admission outdated", workload=key, error=str(error))
         except KubeError as error:
             log.warning("admission not written, trying again", workload=key, error=str(error))
-            await asyncio.sleep(RETRY_SECONDS)
-        finally:
-            # Also when cancelled: the engine must not keep usage that nobody wrote.
-            if written:
-                self._engine.confirm(key)
-            else:
-                self._engine.forget(key, self._context.clock.now())
-            self._writing.discard(key)
+            return error.retryable and await self._is_written(key)
+        except Exception:
+            # A surprise about one Workload must not end the writing of the others.
+            log.exception("admission not written, trying again", workload=key)
+        else:
+            return True
+        return False
+
+    async def _is_written(self, key: str) -> bool:
+        """Ask whether a write without an answer happened; until that is known its place is kept."""
+        backoff = Backoff(base=READ_SECONDS, cap=MAX_READ_SECONDS)
+        while True:
+            try:
+                return has_quota((await self._context.writer.read(key)).status)
+            except KubeError as error:
+                log.debug("workload not read", workload=key, error=str(error))
+                if not error.retryable:
+                    return False
+            await asyncio.sleep(backoff.next())
+
+    def _forget(self, key: str) -> None:
+        now = self._context.clock.now()
+        failures = self._failures.pop(key, 0) + 1
+        if self._version(key):
+            self._failures[key] = failures
+        wait = exponential(failures, base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
+        self._engine.forget(key, now, retry_at=now + timedelta(seconds=wait))
+        self._on_forgotten()
+
+    def _version(self, key: str) -> str:
+        workload = self._context.informers.workloads.store.get(key)
+        return workload.metadata.resource_version if workload is not None else ""
 
 
 def admitted_status(newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:

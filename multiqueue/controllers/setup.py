@@ -40,7 +40,7 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         return applier.is_writing(key)
 
     workloads = WorkloadController(context, engine, is_admitting=is_admitting)
-    applier = PlanApplier(context, engine, on_pending=workloads.enqueue)
+    applier = PlanApplier(context, engine, on_pending=workloads.enqueue, on_forgotten=on_change)
     local_queues = LocalQueueController(context, engine)
 
     def on_activity(cluster_queue: str) -> None:

@@ -114,7 +114,13 @@ class Agenda:
         """Remember when the backoff of a held workload ends, if time alone ends it."""
         requeued, at = entry.workload.requeued, entry.workload.requeue_at
         if at is not None and (requeued is None or requeued.status != "False"):
-            self._backoffs.push(entry, (micros(at), entry.key))
+            self.hold_until(entry, at)
+        else:
+            self._backoffs.remove(entry)
+
+    def hold_until(self, entry: Entry, at: datetime) -> None:
+        """Release a held workload at this time."""
+        self._backoffs.push(entry, (micros(at), entry.key))
 
     def take_due_wakes(self, now: datetime) -> list[str]:
         """Return the trees whose batch is over, in order of time."""

@@ -144,12 +144,16 @@ class Engine:
         """Note that an assumed admission was written."""
         self._intake.confirm(key)
 
-    def forget(self, key: str, now: datetime) -> None:
+    def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:
         """Take back an assumed admission that could not be written; the workload is queued again.
 
-        It is tried again by the next cycle: after a failure that may last, wait before this call.
+        It is tried by the next cycle, or not before ``retry_at``; what it held is free at once.
         """
-        self._intake.forget(key, now)
+        self._intake.forget(key, now, retry_at)
+
+    def set_aside(self, key: str, now: datetime) -> None:
+        """Take back an assumed admission that its very object forbids, until that changes."""
+        self._intake.set_aside(key, now)
 
     # ---------------------------------------------------------------- scheduling
 

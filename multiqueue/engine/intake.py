@@ -83,12 +83,20 @@ class Intake:
         if entry is not None:
             entry.assumed = False
 
-    def forget(self, key: str, now: datetime) -> None:
+    def forget(self, key: str, now: datetime, retry_at: datetime | None = None) -> None:
         """An assumed admission could not be written; the workload is tried again."""
+        entry = self.entries.get(key)
+        if entry is None or not entry.assumed:
+            return
+        self._release(entry, now)
+        is_free = is_backoff_over(entry.workload, now)
+        self._enter(entry, now, anyway=is_free, held_until=retry_at if is_free else None)
+
+    def set_aside(self, key: str, now: datetime) -> None:
+        """An assumed admission is forbidden by the object; its next version is placed anew."""
         entry = self.entries.get(key)
         if entry is not None and entry.assumed:
             self._release(entry, now)
-            self._enter(entry, now, anyway=is_backoff_over(entry.workload, now))
 
     def _place(self, entry: Entry, now: datetime) -> None:
         """Place a workload that is nowhere."""
@@ -159,18 +167,23 @@ class Intake:
         self._ledger.release(entry)
         self._notify(name, now)
 
-    def _enter(self, entry: Entry, now: datetime, *, anyway: bool) -> None:
+    def _enter(
+        self, entry: Entry, now: datetime, *, anyway: bool, held_until: datetime | None = None
+    ) -> None:
         """Put a workload into the pending queue behind its LocalQueue, if it may enter."""
         record = self._ledger.local_queue(entry.workload.queue)
         pending = self._pending.get(record.cluster_queue)
         if pending is None or not record.is_open or not is_queueable(entry.workload):
             return
-        if anyway:
+        if held_until is not None:
+            pending.push_held(entry)
+            self._agenda.hold_until(entry, held_until)
+        elif anyway:
             pending.push_anyway(entry, now)
         else:
             pending.push(entry, now)
         self._ledger.enter_queue(entry)
-        if entry.place is Place.HELD:
+        if held_until is None and entry.place is Place.HELD:
             self._agenda.hold(entry)
         self._poke(entry)
 

@@ -120,14 +120,9 @@ def workload_reason(world: World, entry: Entry) -> Explanation | None:
         name = record.cluster_queue
         return Explanation(workload=entry.key, cluster_queue=name, cause=reason, note=note)
 
-    if not workload.active:
-        return blocked(Reason.DEACTIVATED, "The workload is deactivated")
-    if workload.terminating:
-        return blocked(Reason.PENDING_EVALUATION, "The workload is being deleted")
-    if workload.is_broken:
-        return blocked(Reason.MISCONFIGURED, "QuotaReserved is True, but status.admission is empty")
-    if workload.on_hold:
-        return blocked(Reason.ON_HOLD, "The workload is on hold")
+    state = _blocking_state(workload)
+    if state is not None:
+        return blocked(*state)
     local_queue = split_key(workload.queue)[1]
     if record.spec is None:
         return blocked(Reason.MISCONFIGURED, f"LocalQueue {local_queue} doesn't exist")
@@ -138,6 +133,18 @@ def workload_reason(world: World, entry: Entry) -> Explanation | None:
     if not queue.is_active:
         return blocked(Reason.SUSPENDED, f"ClusterQueue {queue.name} is inactive")
     return _own_reason(world, entry, queue, workload)
+
+
+def _blocking_state(workload: Workload) -> tuple[Reason, str] | None:
+    if not workload.active:
+        return (Reason.DEACTIVATED, "The workload is deactivated")
+    if workload.terminating:
+        return (Reason.PENDING_EVALUATION, "The workload is being deleted")
+    if workload.is_broken:
+        return (Reason.MISCONFIGURED, "QuotaReserved is True, but status.admission is empty")
+    if workload.on_hold:
+        return (Reason.ON_HOLD, "The workload is on hold")
+    return None
 
 
 def _own_reason(world: World, entry: Entry, queue: CachedQueue, workload: Workload) -> Explanation:

@@ -15,7 +15,7 @@ from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.framework.compose import workload_name
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import Invalid, RequestTimeout
+from multiqueue.kube.errors import Invalid, RequestTimeout, TransportError
 from multiqueue.kube.resources import Resource
 from tests.integration.queue_steps import complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, queue_cluster
@@ -53,6 +53,21 @@ async def test_an_admission_that_could_not_be_written_is_tried_again() -> None:
         await submit(cluster, make_job("train"))
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
         assert failures
+
+
+async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() -> None:
+    failures: list[str] = []
+
+    async def interfere(resource: Resource, name: str, patch: Any) -> None:
+        if reserves(resource, patch) and len(failures) < 4:
+            failures.append(name)
+            raise TransportError("connection reset")
+
+    async with queue_cluster() as cluster, cluster.manager(client_type=client_with(interfere)):
+        await make_queue(cluster, cpu="1")
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        assert len(failures) == 4
 
 
 async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:

@@ -75,6 +75,11 @@ class PendingQueue:
             shape = (*shape, entry.key)
         self._activate(entry, self._class_of(shape))
 
+    def push_held(self, entry: Entry) -> None:
+        """Queue a workload that has to wait, whatever its own backoff says."""
+        self._enter(entry)
+        entry.place = Place.HELD
+
     def keep(self, entry: Entry, now: datetime) -> None:
         """Leave a head where it is after its cycle, unless its backoff says otherwise (E-24)."""
         if not is_backoff_over(entry.workload, now):

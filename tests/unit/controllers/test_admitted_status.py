@@ -25,7 +25,7 @@ def decided(*checks: str) -> Admission:
         admission=Assigned(cluster_queue="cq", pod_sets=(ASSIGNED,)),
         checks=checks,
     )
-    return Admission(decision=decision, uid="uid-wl", generation=1)
+    return Admission(decision=decision, uid="uid-wl", generation=1, resource_version="1")
 
 
 def test_quota_and_admission_come_in_one() -> None:

@@ -93,6 +93,53 @@ def test_a_write_that_failed_does_not_end_a_backoff() -> None:
     assert world.admitted(after=9) == ["a"]
 
 
+def test_a_write_that_fails_again_and_again_lets_others_pass() -> None:
+    world = one_slot()
+    world.submit(make_workload("a"))
+    world.cycle()
+    world.submit(make_workload("b", at=T0 + seconds(1)))
+    world.engine.forget(f"{NAMESPACE}/a", world.now, retry_at=world.now + seconds(9))
+
+    assert world.admitted() == ["b"]
+    world.delete("b")
+    assert world.admitted(after=8) == []
+    assert world.engine.next_cycle_at(world.now) == world.now + seconds(1)
+    assert world.admitted(after=1) == ["a"]
+
+
+def test_a_longer_backoff_of_its_own_outlasts_a_failed_write() -> None:
+    world = one_slot()
+    world.submit(make_workload("a"))
+    world.cycle()
+    world.submit(make_workload("a", requeue_at=T0 + seconds(9)))
+    world.engine.forget(f"{NAMESPACE}/a", world.now, retry_at=world.now + seconds(1))
+
+    assert world.admitted(after=2) == []
+    assert world.admitted(after=7) == ["a"]
+
+
+def test_a_hold_without_an_end_is_not_ended_by_an_earlier_one() -> None:
+    world = one_slot()
+    held = make_workload("a", requeue_at=T0 + seconds(9))
+    world.submit(held)
+    waits = condition("Requeued", status=False)
+    world.submit(with_changes(held, requeued=waits))
+
+    assert world.admitted(after=9) == []
+
+
+def test_what_its_object_forbids_is_tried_when_that_changes() -> None:
+    world = one_slot()
+    world.submit(make_workload("a"))
+    world.cycle()
+    world.engine.set_aside(f"{NAMESPACE}/a", world.now)
+
+    assert (used(world), pending(world)) == (0, [])
+    assert world.admitted(after=60) == []
+    world.submit(make_workload("a", generation=2))
+    assert world.admitted() == ["a"]
+
+
 @pytest.mark.parametrize("when", ["unknown", "pending", "confirmed"])
 def test_forgetting_what_is_not_assumed_changes_nothing(when: str) -> None:
     world = one_slot()
@@ -254,7 +301,10 @@ def test_a_holder_of_a_queue_that_is_gone_may_still_change() -> None:
         ({"gated_by": "example.com/x"}, "AdmissionGated: Admission is gated by: example.com/x"),
         ({"awaits_replacement_pods": True}, "PendingEvaluation"),
         ({"terminating": True}, "PendingEvaluation: The workload is being deleted"),
-        ({"is_broken": True}, "Misconfigured: QuotaReserved is True, but status.admission is empty"),
+        (
+            {"is_broken": True},
+            "Misconfigured: QuotaReserved is True, but status.admission is empty",
+        ),
     ],
 )
 def test_a_workload_enters_no_queue_while(blocker: dict[str, object], reason: str) -> None:

@@ -1,0 +1,218 @@
+"""What becomes of an admission whose write ends in no ordinary way; on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.controllers.apply import MAX_RETRY_SECONDS, PlanApplier
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import Admit
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
+from multiqueue.model.build import build_workload
+from multiqueue.model.cluster_queue import LocalQueue
+from tests import engine_world
+from tests.virtual_time import LoopClock, virtual_time
+from tests.workloads import NAMESPACE, make_workload, reserved, with_status
+
+KEY = f"{NAMESPACE}/wl"
+
+
+class FakeServer:
+    """Workloads, and what happens to the next writes and reads; no outcome means success."""
+
+    def __init__(self) -> None:
+        self.workload: Workload | None = None
+        self.writes: list[float] = []
+        self.outcomes: list[Exception | Callable[[], Exception]] = []
+        self.read_errors: list[KubeError] = []
+        self.on_change: Callable[[Workload], None] = lambda _: None
+        self.store = self
+
+    def put(self, workload: Workload) -> None:
+        version = str(len(self.writes) + 100)
+        metadata = msgspec.structs.replace(workload.metadata, resource_version=version)
+        self.workload = msgspec.structs.replace(workload, metadata=metadata)
+        self.on_change(self.workload)
+
+    def get(self, key: str) -> Workload | None:
+        return self.workload if key == KEY else None
+
+    def add_handler(self, handler: Any) -> None:
+        self.handler = handler
+
+    async def update_status(self, key: str, change: Any) -> None:
+        assert self.workload is not None
+        self.writes.append(asyncio.get_running_loop().time() - 1000.0)
+        status = change(self.workload)
+        if self.outcomes:
+            outcome = self.outcomes.pop(0)
+            raise outcome if isinstance(outcome, Exception) else outcome()
+        self.put(with_status(self.workload, status))
+
+    async def read(self, key: str) -> Workload:
+        assert self.workload is not None
+        if self.read_errors:
+            raise self.read_errors.pop(0)
+        self.on_change(self.workload)
+        return self.workload
+
+
+class Shell:
+    """Server, engine and applier; cycles run when something changed, and when they are due."""
+
+    def __init__(self) -> None:
+        self.server = FakeServer()
+        world = engine_world.World(engine_world.make_queue())
+        self.engine: Engine = world.engine
+        self.engine.upsert_namespace(NAMESPACE, {})
+        self.engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
+        self.clock = LoopClock()
+        self.woken = asyncio.Event()
+        context: Any = SimpleNamespace(
+            clock=self.clock,
+            writer=self.server,
+            informers=SimpleNamespace(workloads=self.server),
+        )
+        self.applier = PlanApplier(
+            context, self.engine, on_pending=lambda _: None, on_forgotten=self.woken.set
+        )
+        self.server.on_change = self.upsert
+
+    def upsert(self, workload: Workload) -> None:
+        self.engine.upsert_workload(build_workload(workload), self.clock.now())
+        self.woken.set()
+
+    async def schedule(self) -> None:
+        while True:
+            self.woken.clear()
+            now = self.clock.now()
+            self.applier.apply(self.engine.run_cycle(now))
+            at = self.engine.next_cycle_at(now)
+            try:
+                async with asyncio.timeout((at - now).total_seconds() if at else None):
+                    await self.woken.wait()
+            except TimeoutError:
+                continue
+
+    @property
+    def reserving(self) -> int:
+        state = self.engine.cluster_queue_state("cq")
+        assert state is not None
+        return state.reserving
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Shell]:
+    shell = Shell()
+    tasks = [asyncio.create_task(shell.applier.run()), asyncio.create_task(shell.schedule())]
+    try:
+        yield shell
+        assert not any(task.done() for task in tasks), "the manager ended"
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@virtual_time
+async def test_writes_that_fail_are_repeated_later_and_later() -> None:
+    async with running() as shell:
+        shell.server.outcomes = [RequestTimeout("no answer") for _ in range(4)]
+        shell.server.put(make_workload())
+        await asyncio.sleep(60)
+        assert shell.server.writes == pytest.approx([0, 0.05, 0.15, 0.35, 0.75])
+        assert shell.reserving == 1
+
+
+@virtual_time
+async def test_a_write_that_always_fails_is_no_hot_loop_and_holds_nothing() -> None:
+    async with running() as shell:
+        shell.server.outcomes = [Forbidden(403) for _ in range(1000)]
+        shell.server.put(make_workload())
+        await asyncio.sleep(3600)
+        assert len(shell.server.writes) < 3600 / MAX_RETRY_SECONDS + 20
+        assert shell.reserving == 0
+
+
+@virtual_time
+async def test_failures_are_forgotten_with_their_workload() -> None:
+    async with running() as shell:
+        shell.server.outcomes = [Forbidden(403) for _ in range(8)]
+        workload = make_workload()
+        shell.server.put(workload)
+        await asyncio.sleep(10)
+        shell.server.handler(workload, None)
+        shell.engine.delete_workload(KEY, shell.clock.now())
+        shell.server.writes.clear()
+        shell.server.outcomes = [NotFound(404)]
+        shell.server.put(workload)
+        await asyncio.sleep(1)
+        first, second = shell.server.writes
+        assert second - first == pytest.approx(0.05)
+
+
+@virtual_time
+async def test_a_surprise_in_one_write_ends_nothing() -> None:
+    async with running() as shell:
+        shell.server.outcomes = [ValueError("answer cannot be decoded")]
+        shell.server.put(make_workload())
+        await asyncio.sleep(60)
+        assert len(shell.server.writes) == 2
+        assert shell.reserving == 1
+
+
+@virtual_time
+async def test_a_write_whose_answer_got_lost_is_looked_up_before_its_quota_is_given_away() -> None:
+    async with running() as shell:
+
+        def lose_the_answer() -> Exception:
+            workload = reserved(make_workload())
+            shell.server.workload = workload  # the watch does not show it yet
+            return RequestTimeout("no answer")
+
+        shell.server.outcomes = [lose_the_answer]
+        shell.server.read_errors = [ServerError(503), RequestTimeout("no answer")]
+        shell.server.put(make_workload())
+        await asyncio.sleep(0.01)
+        assert shell.reserving == 1, "nobody knows yet: the place is kept"
+        await asyncio.sleep(60)
+        assert len(shell.server.writes) == 1
+        assert shell.reserving == 1
+
+
+@virtual_time
+async def test_what_the_object_itself_forbids_waits_for_a_change_of_it() -> None:
+    async with running() as shell:
+        shell.server.put(make_workload())
+        # The engine was told less than the object says, as after a handler that failed.
+        assert shell.server.workload is not None
+        metadata = msgspec.structs.replace(
+            shell.server.workload.metadata, deletion_timestamp="2026-01-01T00:00:00Z"
+        )
+        shell.server.workload = msgspec.structs.replace(shell.server.workload, metadata=metadata)
+        await asyncio.sleep(3600)
+        assert len(shell.server.writes) == 1
+        assert shell.reserving == 0
+        shell.server.put(make_workload())
+        await asyncio.sleep(1)
+        assert shell.reserving == 1
+
+
+@virtual_time
+async def test_an_admission_of_what_is_gone_is_taken_back() -> None:
+    async with running() as shell:
+        shell.engine.upsert_workload(build_workload(make_workload()), shell.clock.now())
+        plan = shell.engine.run_cycle(shell.clock.now())
+        assert isinstance(plan.decisions[0], Admit)
+        shell.applier.apply(plan)
+        assert shell.reserving == 0
+        assert shell.engine.run_cycle(shell.clock.now()).decisions == (), "not at once"
+        shell.engine.delete_workload(KEY, shell.clock.now())
