@@ -57,7 +57,9 @@ class AdmissionCheckReconciler:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
-        self._reconciler: Reconciler[str] = Reconciler(self.name, self.reconcile)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+        )
         informers = context.informers
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(lambda _old, _new: self._enqueue_all())

@@ -62,7 +62,10 @@ class ClusterReconciler:
         self._files = KubeconfigFiles(path_prefix)
         self._servers = ServerTable()
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
+            self.name,
+            self.reconcile,
+            concurrency=CONCURRENCY,
+            on_outcome=context.metrics.observe_reconcile,
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
         context.informers.secrets.add_handler(self._on_secret)

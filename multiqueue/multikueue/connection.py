@@ -26,6 +26,7 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError, KubeError
 from multiqueue.multikueue.credentials import Refusal, SafeKubeconfig
 from multiqueue.multikueue.session import WorkerLostError, WorkerSession, run_session
+from multiqueue.observability.metrics import Metrics
 
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 320.0
@@ -82,6 +83,7 @@ class WorkerConnection:
         origin: Label value of what is ours.
         clock: Tells the time.
         listener: Told of changes.
+        metrics: Count what is sent to the worker.
         lost_at: Since when it is lost, as far as an earlier manager knew; now by default.
 
     Attributes:
@@ -99,6 +101,7 @@ class WorkerConnection:
         origin: str,
         clock: Clock,
         listener: ConnectionListener,
+        metrics: Metrics,
         lost_at: datetime | None = None,
     ) -> None:
         self.name = name
@@ -111,6 +114,7 @@ class WorkerConnection:
         self._origin = origin
         self._clock = clock
         self._listener = listener
+        self._metrics = metrics
         self._source: SafeKubeconfig | Refusal | None = None
         self._changed = asyncio.Event()
         self._attempts = 0
@@ -182,7 +186,9 @@ class WorkerConnection:
             await run_session(
                 credentials,
                 self._adapters,
+                name=self.name,
                 origin=self._origin,
+                metrics=self._metrics,
                 sync_seconds=min(SYNC_SECONDS * 2**self._attempts, MAX_SYNC_SECONDS),
                 attach=lambda session: self._listener.attach(self, session),
                 on_ready=on_ready,

@@ -26,7 +26,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from multiqueue.multikueue.group import NOTHING, GroupConfig, GroupPlan, GroupView, Removal
+from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.plan import NOTHING, GroupPlan, Removal
 from multiqueue.multikueue.rules.choose import choose
 from multiqueue.multikueue.rules.clean_up import clean_up
 from multiqueue.multikueue.rules.delete import delete
@@ -61,7 +62,7 @@ def decide(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan:
     The same view, configuration and time give the same plan. Cost: clusters times rules.
     """
     removals = sweep(view)
-    seen = view.condemn(removals)
+    seen = view.condemn({removal.cluster: removal.why for removal in removals})
     for rule in RULES:
         plan = rule(seen, config, now)
         if plan is not None:

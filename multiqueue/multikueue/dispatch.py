@@ -63,6 +63,7 @@ class DispatchRunner:
         selection: The dispatcher.
         budget: How long an answer may take.
         now: Tells the time.
+        on_answer: Gets the seconds that each answer took.
     """
 
     def __init__(
@@ -70,10 +71,12 @@ class DispatchRunner:
         selection: Selection,
         *,
         now: Callable[[], datetime],
+        on_answer: Callable[[float], None] = lambda _: None,
         budget: timedelta = BUDGET,
     ) -> None:
         self.selection = selection
         self._now = now
+        self._on_answer = on_answer
         self._budget = budget
         self._lock = asyncio.Lock()
         self._thread: PluginThread | None = None
@@ -111,6 +114,8 @@ class DispatchRunner:
         if (paused := self._find_pause()) is not None:
             return paused
         thread = self._thread = self._thread or PluginThread(f"dispatcher-{name}")
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             async with asyncio.timeout(self._budget.total_seconds()):
                 got = await thread.call(lambda: dispatcher.nominate(view))
@@ -120,6 +125,7 @@ class DispatchRunner:
             problem = f'dispatcher "{name}" failed: {error}'
             self._log_once(problem)
             return self._failure(problem)
+        self._on_answer(loop.time() - begun)
         self._hangs = 0
         return self._check(view, got)
 

@@ -16,17 +16,18 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished
 from multiqueue.kube.errors import KubeError, NotFound
-from multiqueue.multikueue import group
+from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.group import GroupPlan
+from multiqueue.multikueue.group import Check
 from multiqueue.multikueue.local import LocalWriter, Outdated
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
+from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.multikueue.remote_steps import LATE, RemoteSteps
 
 Json = dict[str, Any]
-LocalStep = group.Nominate | group.SetCheck | group.Explain | group.FinishLocal
+LocalStep = steps.Nominate | steps.SetCheck | steps.Explain | steps.FinishLocal
 
 DEFERRED_SECONDS = 2.0
 """When a status that the local job could not take yet is brought again (M-140)."""
@@ -58,10 +59,10 @@ class Executor:
             KubeError: the manager's own API server failed.
         """
         outcomes = [await self._remote.remove(plan.removals, seen.view.key)]
-        creations = [s.cluster for s in plan.steps if isinstance(s, group.CreateWorkload)]
+        creations = [s.cluster for s in plan.steps if isinstance(s, steps.CreateWorkload)]
         try:
             for step in plan.steps:
-                if not isinstance(step, group.CreateWorkload):
+                if not isinstance(step, steps.CreateWorkload):
                     outcomes.append(await self._apply(step, seen, memory))
                     if not outcomes[-1].goes_on:
                         return _join(outcomes)
@@ -74,46 +75,46 @@ class Executor:
             outcomes.append(await self._remote.create_workloads(creations, seen, memory))
         return _join(outcomes)
 
-    async def _apply(self, step: group.Step, seen: Observation, memory: GroupMemory) -> Outcome:
+    async def _apply(self, step: steps.Step, seen: Observation, memory: GroupMemory) -> Outcome:
         match step:
-            case group.SyncJob(cluster=cluster):
+            case steps.SyncJob(cluster=cluster):
                 if self._find_remote_job(cluster, seen) is None:
                     return await self._remote.create_job(cluster, seen, memory)
                 return await self._mirror(cluster, seen)
-            case group.MirrorStatus(cluster=cluster):
+            case steps.MirrorStatus(cluster=cluster):
                 return await self._mirror(cluster, seen)
-            case group.FinishJob():
+            case steps.FinishJob():
                 return await self._finish_job(step, seen)
-            case group.StopLocalJob():
+            case steps.StopLocalJob():
                 return await self._stop_local_job(step, seen)
-            case group.Nominate() | group.SetCheck() | group.Explain() | group.FinishLocal():
+            case steps.Nominate() | steps.SetCheck() | steps.Explain() | steps.FinishLocal():
                 return await self._write(step, seen)
         return await self._apply_remote(step, seen, memory)
 
     async def _apply_remote(
         self,
-        step: group.Removal
-        | group.CreateWorkload
-        | group.UpdatePriority
-        | group.DeactivateCopy
-        | group.ConfirmCopyGone
-        | group.ConfirmJobGone,
+        step: steps.Removal
+        | steps.CreateWorkload
+        | steps.UpdatePriority
+        | steps.DeactivateCopy
+        | steps.ConfirmCopyGone
+        | steps.ConfirmJobGone,
         seen: Observation,
         memory: GroupMemory,
     ) -> Outcome:
         remote = self._remote
         match step:
-            case group.Removal():
+            case steps.Removal():
                 return await remote.remove((step,), seen.view.key)
-            case group.CreateWorkload(cluster=cluster):
+            case steps.CreateWorkload(cluster=cluster):
                 return await remote.create_workloads([cluster], seen, memory)
-            case group.UpdatePriority(cluster=cluster):
+            case steps.UpdatePriority(cluster=cluster):
                 return await remote.update_priority(cluster, seen, memory)
-            case group.DeactivateCopy(cluster=cluster):
+            case steps.DeactivateCopy(cluster=cluster):
                 return await remote.deactivate(cluster, seen, memory)
-            case group.ConfirmCopyGone(cluster=cluster):
+            case steps.ConfirmCopyGone(cluster=cluster):
                 return await remote.confirm_copy_gone(cluster, seen, memory)
-            case group.ConfirmJobGone(cluster=cluster):
+            case steps.ConfirmJobGone(cluster=cluster):
                 return await remote.confirm_job_gone(cluster, seen, memory)
 
     # ------------------------------------------------------------ the Workload
@@ -122,23 +123,23 @@ class Executor:
         workload, local = seen.workload, seen.view.local
         if workload is None or local is None:
             return WAITING
-        if isinstance(step, group.FinishLocal):
+        if isinstance(step, steps.FinishLocal):
             await self._local.finish(workload, step)
             return AGAIN
         if local.check is None:
             return WAITING
         match step:
-            case group.Nominate():
+            case steps.Nominate():
                 await self._local.nominate(workload, local.check.name, step)
-            case group.Explain():
+            case steps.Explain():
                 if local.is_pending and local.check.message != step.message:
                     await self._local.explain(workload, local.check.name, step.message)
-            case group.SetCheck():
+            case steps.SetCheck():
                 await self._set_check(step, workload, local.check, seen)
         return DONE
 
     async def _set_check(
-        self, step: group.SetCheck, workload: api.Workload, check: group.Check, seen: Observation
+        self, step: steps.SetCheck, workload: api.Workload, check: Check, seen: Observation
     ) -> None:
         copy = None
         session = self._fleet.find_session(step.cluster) if step.cluster is not None else None
@@ -167,9 +168,16 @@ class Executor:
         sync = seen.adapter.status_patch(seen.job, remote)
         if sync.patch is not None:
             await self._local.patch_job_status(seen.adapter, seen.job, sync.patch)
+        self._observe_lag(cluster, seen)
         return Outcome(after=DEFERRED_SECONDS) if sync.deferred else DONE
 
-    async def _finish_job(self, step: group.FinishJob, seen: Observation) -> Outcome:
+    def _observe_lag(self, cluster: str, seen: Observation) -> None:
+        session = self._fleet.find_session(cluster)
+        lag = session.take_lag(seen.view.key) if session is not None else None
+        if lag is not None:
+            self._context.metrics.remote_sync_lag_seconds.child(cluster).observe(lag)
+
+    async def _finish_job(self, step: steps.FinishJob, seen: Observation) -> Outcome:
         """Bring back the last status; where it is lost, one that says how the Workload ended."""
         if seen.adapter is None or seen.job is None:
             return DONE
@@ -190,7 +198,7 @@ class Executor:
             await self._local.patch_job_status(seen.adapter, seen.job, patch)
         return DONE
 
-    async def _stop_local_job(self, step: group.StopLocalJob, seen: Observation) -> Outcome:
+    async def _stop_local_job(self, step: steps.StopLocalJob, seen: Observation) -> Outcome:
         if seen.adapter is None or seen.job is None:
             return DONE
         patch = seen.adapter.stopped_patch(seen.job)

@@ -20,6 +20,7 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_state import WorkerState
+from multiqueue.observability.metrics import Metrics
 
 Json = dict[str, Any]
 
@@ -47,6 +48,7 @@ class Fleet:
         origin: Label value of what is ours.
         clock: Tells the time.
         options: How requests of Workloads are read.
+        metrics: Count what is sent to the workers.
     """
 
     name = "multikueue-workers"
@@ -58,11 +60,13 @@ class Fleet:
         origin: str,
         clock: Clock,
         options: BuildOptions,
+        metrics: Metrics,
     ) -> None:
         self.adapters = adapters
         self.origin = origin
         self._clock = clock
         self._options = options
+        self._metrics = metrics
         self._connections: dict[str, WorkerConnection] = {}
         self._states: dict[str, WorkerState] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -134,6 +138,7 @@ class Fleet:
                 origin=self.origin,
                 clock=self._clock,
                 listener=self,
+                metrics=self._metrics,
                 lost_at=lost_at,
             )
             self._connections[name] = connection
@@ -198,7 +203,7 @@ class Fleet:
         session.informers.workloads.add_handler(self._on_workload)
         for adapter in self.adapters:
             informer = session.informers.jobs[adapter.gvk]
-            informer.add_handler(partial(self._on_job, adapter))
+            informer.add_handler(partial(self._on_job, session, adapter))
             informer.add_listener(lambda _: self._tell_connection(connection.name))
         self._states[connection.name] = WorkerState(
             session.informers,
@@ -225,12 +230,22 @@ class Fleet:
         assert workload is not None
         self._tell_remote(workload.metadata.key)
 
-    def _on_job(self, adapter: MultiKueueAdapter, old: Json | None, new: Json | None) -> None:
+    def _on_job(
+        self,
+        session: WorkerSession,
+        adapter: MultiKueueAdapter,
+        old: Json | None,
+        new: Json | None,
+    ) -> None:
         job = new or old
         assert job is not None
         name = adapter.workload_name(job)
-        if name is not None:
-            self._tell_remote(key_of(job["metadata"].get("namespace", ""), name))
+        if name is None:
+            return
+        key = key_of(job["metadata"].get("namespace", ""), name)
+        if new is not None and new.get("status"):
+            session.note_change(key)
+        self._tell_remote(key)
 
     def _tell_remote(self, key: str) -> None:
         for listener in self._listeners:

@@ -1,19 +1,17 @@
-"""One Workload here and its copies there, as values: what rules decide on, and what they answer.
+"""One Workload here and its copies there, as values: what the rules decide on.
 
-`observe` builds a `GroupView` from the informers, `decide` turns it into a `GroupPlan`, `execute`
-applies that. Pure: no clock, no I/O; whatever a rule needs to know is in the view.
+`observe` builds a `GroupView` from the informers, `decide` turns it into a `GroupPlan` (`plan.py`),
+`execute` applies that. Pure: no clock, no I/O; whatever a rule needs to know is in the view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.plugins import Nomination
-
-# ---------------------------------------------------------------- what is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,11 +232,10 @@ class GroupView:
         """The clusters that can be seen and changed now."""
         return (cluster for cluster in self.clusters if cluster.reachable)
 
-    def condemn(self, removals: tuple[Removal, ...]) -> GroupView:
-        """Return the view as the rules shall see it while objects are being removed."""
-        if not removals:
+    def condemn(self, why: Mapping[str, str]) -> GroupView:
+        """Return the view as the rules shall see it while objects of these clusters go."""
+        if not why:
             return self
-        why = {removal.cluster: removal.why for removal in removals}
         return replace(
             self,
             clusters=tuple(
@@ -246,169 +243,6 @@ class GroupView:
                 for cluster in self.clusters
             ),
         )
-
-
-# ---------------------------------------------------------------- what to do
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """Delete what we have on a cluster: the job first, then the copy (M-135).
-
-    As a step where it must not be done before the steps ahead of it.
-    """
-
-    cluster: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateWorkload:
-    """Mirror the Workload to a cluster (M-105), unless its job name is taken there."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatePriority:
-    """Bring the priority of a copy up to date (M-89)."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncJob:
-    """Create the remote job where it is absent, else bring its status back (M-132, M-133)."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MirrorStatus:
-    """Bring the status of the remote job back; never create it."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishJob:
-    """Bring the final status of the remote job back; make one where the job is gone already."""
-
-    cluster: str
-    finish: Finish
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeactivateCopy:
-    """Ask the worker to stop the job (M-92): DeactivationTarget on the copy."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmCopyGone:
-    """Read the copy past the informer; if it is there after all, stop here and look again."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmJobGone:
-    """Read the remote job past the informer; if it is there after all, stop and look again."""
-
-    cluster: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nominate:
-    """Record where the Workload is offered, before anything is created there."""
-
-    clusters: tuple[str, ...]
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetCheck:
-    """Set the state of the check; with `CheckState.READY` also the latch.
-
-    Attributes:
-        state: The new state.
-        message: For people.
-        cluster: With Ready: the cluster that won.
-        warning: Whether the event about it is a Warning.
-        requeue_after: With Retry: how long the Workload shall wait before it queues again.
-    """
-
-    state: CheckState
-    message: str
-    cluster: str | None = None
-    warning: bool = False
-    requeue_after: timedelta | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explain:
-    """Say on the check why it is still Pending."""
-
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishLocal:
-    """Mark the Workload Finished the way its copy did."""
-
-    finish: Finish
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopLocalJob:
-    """Say in the local job's status that nothing runs: nobody else will any more (M-175)."""
-
-    why: str
-
-
-Step = (
-    Removal
-    | CreateWorkload
-    | UpdatePriority
-    | SyncJob
-    | MirrorStatus
-    | FinishJob
-    | DeactivateCopy
-    | ConfirmCopyGone
-    | ConfirmJobGone
-    | Nominate
-    | SetCheck
-    | Explain
-    | FinishLocal
-    | StopLocalJob
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupPlan:
-    """What to do now.
-
-    Attributes:
-        rule: Name of the rule that decided.
-        removals: Done side by side, each by its own cluster.
-        steps: Done in order, after every cluster has had a moment for its removal; one that cannot
-            be done ends the plan, and what it changed will call for the next decision.
-        ask: Ask the dispatcher, then decide again with its answer.
-        wait: Look again after this time, if nothing happens before.
-        why: What is being waited for, in words.
-    """
-
-    rule: str = ""
-    removals: tuple[Removal, ...] = ()
-    steps: tuple[Step, ...] = ()
-    ask: bool = False
-    wait: timedelta | None = None
-    why: str = ""
-
-
-NOTHING = GroupPlan()
-"""Nothing to do until something changes."""
 
 
 def grace_left(cluster: ClusterState, config: GroupConfig, now: datetime) -> timedelta:

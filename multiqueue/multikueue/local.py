@@ -29,7 +29,7 @@ from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.resources import WORKLOADS
-from multiqueue.multikueue.group import FinishLocal, Nominate, SetCheck
+from multiqueue.multikueue.plan import FinishLocal, Nominate, SetCheck
 
 EVENT_REASON = "MultiKueue"
 TopologyOf = dict[str, Any]

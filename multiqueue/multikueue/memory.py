@@ -99,3 +99,28 @@ class GroupMemory:
         """Remember a nomination that differs from the one before."""
         if not self.rounds or self.rounds[-1].clusters != clusters:
             self.rounds = (*self.rounds, Round(at=at, clusters=clusters))[-MAX_ROUNDS:]
+
+
+def is_ask_due(
+    memory: GroupMemory,
+    local: LocalWorkload,
+    clusters: list[ClusterState],
+    fleet: tuple[int, tuple[str, ...]],
+    now: datetime,
+) -> bool:
+    """Whether the dispatcher is to be asked: for the first time, again as it wished, or anew.
+
+    A copy that holds quota on its worker is on its way; then only its cluster's loss counts.
+    """
+    if memory.asked_at is None:
+        return True
+    by_name = {cluster.name: cluster for cluster in clusters}
+    for name in local.nominated:
+        cluster = by_name.get(name)
+        if cluster is None or not cluster.configured or not cluster.reachable or cluster.refusal:
+            return True
+    if any(c.copy is not None and c.copy.quota_reserved for c in clusters):
+        return False
+    if memory.ask_again_at is not None and now >= memory.ask_again_at:
+        return True
+    return memory.fleet != fleet

@@ -12,27 +12,20 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition, find_condition
-from multiqueue.api.v1beta2.meta import Condition, parse_time
-from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.multikueue.checks import find_multikueue_check, list_clusters, other_checks_ready
-from multiqueue.multikueue.clone import digest_of, epoch_of
+from multiqueue.multikueue.checks import find_multikueue_check, list_clusters
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.group import (
-    Check,
     ClusterState,
-    Finish,
     GroupView,
     LocalJob,
     LocalWorkload,
-    Priority,
     RemoteJob,
-    RemoteWorkload,
 )
-from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
+from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.session import WorkerSession
 
 Json = dict[str, Any]
@@ -211,124 +204,6 @@ class Observer:
                 uid=metadata.get("uid", ""),
                 epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
                 deleting=bool(metadata.get("deletionTimestamp")),
-                finished=Finish(
-                    success=end.success,
-                    reason=Reason.SUCCEEDED if end.success else Reason.FAILED,
-                    message=end.message,
-                    at=_end_of(job),
-                )
-                if end is not None
-                else None,
+                finished=build_job_end(job, end) if end is not None else None,
             )
         return None
-
-
-def is_ask_due(
-    memory: GroupMemory,
-    local: LocalWorkload,
-    clusters: list[ClusterState],
-    fleet: tuple[int, tuple[str, ...]],
-    now: datetime,
-) -> bool:
-    """Whether the dispatcher is to be asked: for the first time, again as it wished, or anew.
-
-    A copy that holds quota on its worker is on its way; then only its cluster's loss counts.
-    """
-    if memory.asked_at is None:
-        return True
-    by_name = {cluster.name: cluster for cluster in clusters}
-    for name in local.nominated:
-        cluster = by_name.get(name)
-        if cluster is None or not cluster.configured or not cluster.reachable or cluster.refusal:
-            return True
-    if any(c.copy is not None and c.copy.quota_reserved for c in clusters):
-        return False
-    if memory.ask_again_at is not None and now >= memory.ask_again_at:
-        return True
-    return memory.fleet != fleet
-
-
-def build_local(
-    workload: api.Workload, check: api.AdmissionCheckState | None, job: LocalJob | None
-) -> LocalWorkload:
-    """Return the Workload on the manager as the rules see it."""
-    status = workload.status
-    evicted = _true(status.conditions, WorkloadCondition.EVICTED)
-    return LocalWorkload(
-        uid=workload.metadata.uid,
-        deleting=bool(workload.metadata.deletion_timestamp),
-        finished=is_finished(status),
-        has_quota=has_quota(status),
-        epoch=epoch_of(workload),
-        digest=digest_of(workload),
-        evicted_at=evicted.transitioned_at if evicted is not None else None,
-        was_evicted=evicted is not None
-        or (status.scheduling_stats is not None and bool(status.scheduling_stats.evictions)),
-        cluster_name=status.cluster_name,
-        nominated=status.nominated_cluster_names,
-        check=Check(
-            name=check.name,
-            state=CheckState(check.state),
-            message=check.message,
-            retry_count=check.retry_count or 0,
-        )
-        if check is not None
-        else None,
-        other_checks_ready=check is None or other_checks_ready(workload, check.name),
-        priority=_priority(workload),
-        job=job,
-    )
-
-
-def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
-    """Return a copy as the rules see it."""
-    if workload is None:
-        return None
-    conditions, annotations = workload.status.conditions, workload.metadata.annotations
-    admitted = _true(conditions, WorkloadCondition.ADMITTED)
-    evicted = _true(conditions, WorkloadCondition.EVICTED)
-    finished = _true(conditions, WorkloadCondition.FINISHED)
-    return RemoteWorkload(
-        uid=workload.metadata.uid,
-        epoch=annotations.get(names.DISPATCH_EPOCH, ""),
-        digest=annotations.get(names.DISPATCH_DIGEST, ""),
-        deleting=bool(workload.metadata.deletion_timestamp),
-        quota_reserved=has_quota(workload.status),
-        admitted_at=admitted.transitioned_at if admitted is not None else None,
-        evicted_at=evicted.transitioned_at if evicted is not None else None,
-        evicted_why=evicted.message if evicted is not None else "",
-        finished=Finish(
-            success=finished.reason == Reason.SUCCEEDED,
-            reason=finished.reason,
-            message=finished.message,
-            at=finished.transitioned_at,
-        )
-        if finished is not None
-        else None,
-        deactivating=not workload.spec.active
-        or _true(conditions, WorkloadCondition.DEACTIVATION_TARGET) is not None,
-        priority=_priority(workload),
-    )
-
-
-def _priority(workload: api.Workload) -> Priority:
-    reference = workload.spec.priority_class_ref
-    return Priority(
-        value=workload.spec.priority,
-        kind=reference.kind if reference is not None else "",
-        name=reference.name if reference is not None else "",
-    )
-
-
-def _true(conditions: tuple[Condition, ...], type_: str) -> Condition | None:
-    condition = find_condition(conditions, type_)
-    return condition if condition is not None and condition.status == "True" else None
-
-
-def _end_of(job: Json) -> datetime:
-    """When a job ended, as far as it says so."""
-    status = job.get("status") or {}
-    times = [condition.get("lastTransitionTime") for condition in status.get("conditions") or ()]
-    found = [moment for text in times if (moment := parse_time(text)) is not None]
-    created = parse_time(job["metadata"].get("creationTimestamp"))
-    return max(found, default=created or NEVER)

@@ -20,10 +20,10 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.group import Removal
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
+from multiqueue.multikueue.plan import Removal
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 
 T = TypeVar("T")

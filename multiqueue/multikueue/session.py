@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
+import msgspec
 import structlog
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import FIELD_MANAGER, MULTIKUEUE_ORIGIN, key_of
-from multiqueue.api.serde import decode
+from multiqueue.api.names import FIELD_MANAGER
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube import resources
@@ -27,12 +25,18 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, KubeError, NotFound, RequestTimeout, TransportError
 from multiqueue.kube.informer import Informer, InformerState
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.multikueue.remote_watch import (
+    BY_WORKLOAD,
+    WorkerInformers,
+    build_worker_informers,
+    list_workload_keys,
+)
+from multiqueue.observability.metrics import Metrics
 
 T = TypeVar("T")
+K = TypeVar("K", bound=msgspec.Struct)
 Json = dict[str, Any]
 
-BY_WORKLOAD = "workload"
-"""Index of remote jobs by the key of their Workload."""
 REQUEST_SECONDS = 10.0
 """How long a request to a worker may take."""
 PING_SECONDS = 10.0
@@ -48,31 +52,6 @@ log = structlog.get_logger("multiqueue.multikueue")
 
 class WorkerLostError(Exception):
     """The worker does not answer, or not as it should; the message is for its Active condition."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerInformers:
-    """Live copies of one worker: of what is ours, and of its queues.
-
-    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable.
-    """
-
-    workloads: Informer[api.Workload]
-    jobs: Mapping[GroupVersionKind, Informer[Json]]
-    local_queues: Informer[api.LocalQueue]
-    cluster_queues: Informer[api.ClusterQueue]
-    cohorts: Informer[api.Cohort]
-    flavors: Informer[api.ResourceFlavor]
-
-    @property
-    def queues(self) -> tuple[Informer[Any], ...]:
-        """What the worker need not let us read."""
-        return (self.local_queues, self.cluster_queues, self.cohorts, self.flavors)
-
-    @property
-    def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer."""
-        return (self.workloads, *self.jobs.values(), *self.queues)
 
 
 class WorkerSession:
@@ -94,6 +73,7 @@ class WorkerSession:
         self.informers = informers
         self._adapters = adapters
         self._tasks = tasks
+        self._changed_at: dict[str, float] = {}
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
 
     def serves(self, kind: GroupVersionKind) -> bool:
@@ -112,13 +92,22 @@ class WorkerSession:
             for job in informer.store.by_index(BY_WORKLOAD, key):
                 yield kind, job
 
+    def note_change(self, key: str) -> None:
+        """Remember that the job of a Workload changed there."""
+        self._changed_at.setdefault(key, asyncio.get_running_loop().time())
+
+    def take_lag(self, key: str) -> float | None:
+        """Return the seconds since its job changed there, once it was looked at."""
+        changed_at = self._changed_at.pop(key, None)
+        return None if changed_at is None else asyncio.get_running_loop().time() - changed_at
+
     @property
     def keys(self) -> set[str]:
         """Keys of all Workloads that something of ours there belongs to."""
         found = set(self.informers.workloads.store.keys())
         for adapter in self._adapters:
             for job in self.informers.jobs[adapter.gvk].store.list():
-                found.update(_workload_key(adapter, job))
+                found.update(list_workload_keys(adapter, job))
         return found
 
     @property
@@ -171,7 +160,9 @@ async def run_session(
     credentials: Credentials,
     adapters: tuple[MultiKueueAdapter, ...],
     *,
+    name: str,
     origin: str,
+    metrics: Metrics,
     sync_seconds: float,
     attach: Callable[[WorkerSession], None],
     on_ready: Callable[[WorkerSession], None],
@@ -181,7 +172,9 @@ async def run_session(
     Args:
         credentials: Of the worker.
         adapters: The job kinds to look for.
+        name: Name of the worker.
         origin: Label value of what is ours.
+        metrics: Count what is sent there.
         sync_seconds: How long the first list may take.
         attach: Adds handlers, before anything is listed.
         on_ready: Called once everything of ours there is known.
@@ -190,16 +183,19 @@ async def run_session(
         WorkerLostError: it cannot be used, or not any more.
         KubeError: it cannot be reached.
     """
+    limiter = RateLimiter()
+    metrics.watch_limiter(limiter, name)
     client = KubeClient(
         credentials,
-        limiter=RateLimiter(),
+        limiter=limiter,
         user_agent="multiqueue-manager",
         default_timeout=REQUEST_SECONDS,
         field_manager=FIELD_MANAGER,
+        on_outcome=metrics.request_observer(name),
     )
     async with client:
         await _check_served(client)
-        informers = build_worker_informers(client, adapters, origin)
+        informers = build_worker_informers(client, adapters, origin, metrics, name)
         try:
             async with asyncio.TaskGroup() as tasks:
                 session = WorkerSession(client, informers, adapters, tasks)
@@ -217,45 +213,6 @@ def _first_leaf(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def build_worker_informers(
-    client: KubeClient, adapters: tuple[MultiKueueAdapter, ...], origin: str
-) -> WorkerInformers:
-    """Build the informers of a worker: of jobs and Workloads only what carries our origin."""
-    ours = f"{MULTIKUEUE_ORIGIN}={origin}"
-    return WorkerInformers(
-        workloads=Informer(
-            client,
-            resources.WORKLOADS,
-            label_selector=ours,
-            decode=lambda data: decode(api.Workload, data),
-        ),
-        jobs={
-            adapter.gvk: Informer(
-                client,
-                adapter.resource,
-                label_selector=ours,
-                indexers={BY_WORKLOAD: partial(_workload_key, adapter)},
-            )
-            for adapter in adapters
-        },
-        local_queues=Informer(
-            client, resources.LOCAL_QUEUES, decode=lambda data: decode(api.LocalQueue, data)
-        ),
-        cluster_queues=Informer(
-            client, resources.CLUSTER_QUEUES, decode=lambda data: decode(api.ClusterQueue, data)
-        ),
-        cohorts=Informer(client, resources.COHORTS, decode=lambda data: decode(api.Cohort, data)),
-        flavors=Informer(
-            client, resources.RESOURCE_FLAVORS, decode=lambda data: decode(api.ResourceFlavor, data)
-        ),
-    )
-
-
-def _workload_key(adapter: MultiKueueAdapter, job: Json) -> list[str]:
-    name = adapter.workload_name(job)
-    return [key_of(job["metadata"].get("namespace", ""), name)] if name is not None else []
 
 
 async def _check_served(client: KubeClient) -> None:

@@ -47,8 +47,16 @@ def build_multikueue(
         origin=settings.origin,
         clock=context.clock,
         options=options,
+        metrics=context.metrics,
     )
-    runner = DispatchRunner(selection, now=context.clock.now)
+    runner = DispatchRunner(
+        selection,
+        now=context.clock.now,
+        # Looked up each time: leadership changes the role that is part of the child.
+        on_answer=lambda seconds: context.metrics.dispatch_duration_seconds.child(
+            selection.name
+        ).observe(seconds),
+    )
     workloads = WorkloadReconciler(context, fleet, runner, options)
     return [
         fleet,

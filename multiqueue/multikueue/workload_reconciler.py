@@ -29,9 +29,10 @@ from multiqueue.multikueue.dispatch import DispatchRunner
 from multiqueue.multikueue.dispatch_view import DispatchViews
 from multiqueue.multikueue.execute import Executor
 from multiqueue.multikueue.fleet import Fleet, FleetListener
-from multiqueue.multikueue.group import GroupConfig, GroupPlan
+from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
+from multiqueue.multikueue.plan import GroupPlan
 
 CONCURRENCY = 32
 """Workloads looked at side by side; most of the time each waits for one request."""
@@ -83,7 +84,10 @@ class WorkloadReconciler:
         self._observer = Observer(context, fleet)
         self._views = DispatchViews(context, fleet, options)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
+            self.name,
+            self.reconcile,
+            concurrency=CONCURRENCY,
+            on_outcome=context.metrics.observe_reconcile,
         )
         self._executor = Executor(context, fleet, wake=self.enqueue)
         self._memories: dict[str, GroupMemory] = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue import group
+from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.group import (
     Check,
@@ -150,35 +150,35 @@ class Fleet:
         ):
             worker.workload = None
 
-    def _apply(self, step: group.Step) -> bool:  # noqa: C901, PLR0912 - a table of steps
+    def _apply(self, step: steps.Step) -> bool:  # noqa: C901, PLR0912 - a table of steps
         match step:
-            case group.Removal(cluster=name):
+            case steps.Removal(cluster=name):
                 for part in ("job", "workload"):
                     self._remove(self.workers[name], part)
-            case group.CreateWorkload(cluster=name):
+            case steps.CreateWorkload(cluster=name):
                 return self._create_workload(self.workers[name])
-            case group.SyncJob(cluster=name):
+            case steps.SyncJob(cluster=name):
                 return self._sync_job(self.workers[name])
-            case group.MirrorStatus(cluster=name):
+            case steps.MirrorStatus(cluster=name):
                 return self._mirror(self.workers[name])
-            case group.FinishJob():
+            case steps.FinishJob():
                 self.local = replace(self.local, job=LocalJob(finished=True))
-            case group.DeactivateCopy(cluster=name):
+            case steps.DeactivateCopy(cluster=name):
                 return self._deactivate(self.workers[name])
-            case group.ConfirmCopyGone(cluster=name):
+            case steps.ConfirmCopyGone(cluster=name):
                 return self._confirm(self.workers[name], "workload")
-            case group.ConfirmJobGone(cluster=name):
+            case steps.ConfirmJobGone(cluster=name):
                 return self._confirm(self.workers[name], "job")
-            case group.Nominate(clusters=names):
+            case steps.Nominate(clusters=names):
                 self.local = replace(self.local, nominated=names)
-            case group.SetCheck():
+            case steps.SetCheck():
                 self._set_check(step)
-            case group.FinishLocal():
+            case steps.FinishLocal():
                 self._finish()
-            case group.StopLocalJob():
+            case steps.StopLocalJob():
                 self._assert_nothing_runs()
                 self.local = replace(self.local, job=replace(self.local.job, active=False))
-            case group.UpdatePriority() | group.Explain():
+            case steps.UpdatePriority() | steps.Explain():
                 pass
         return True
 
@@ -253,7 +253,7 @@ class Fleet:
         worker.deliver()
         return getattr(worker, part) is None
 
-    def _set_check(self, step: group.SetCheck) -> None:
+    def _set_check(self, step: steps.SetCheck) -> None:
         holder = self.workers.get(self.local.cluster_name or "")
         lost = holder is not None and not holder.up and step.state == CheckState.RETRY
         if lost and not self._is_given_up(holder):

@@ -6,15 +6,12 @@ from datetime import datetime, timedelta
 
 from multiqueue.multikueue.group import (
     ClusterState,
-    Explain,
     GroupConfig,
-    GroupPlan,
     GroupView,
     LocalWorkload,
-    Removal,
-    SyncJob,
     grace_left,
 )
+from multiqueue.multikueue.plan import Explain, GroupPlan, Removal, SyncJob
 from multiqueue.multikueue.rules.follow import set_ready
 
 

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import (
-    ClusterState,
-    DeactivateCopy,
-    GroupConfig,
-    GroupPlan,
-    GroupView,
-    MirrorStatus,
-    Removal,
-    Step,
-)
+from multiqueue.multikueue.group import ClusterState, GroupConfig, GroupView
+from multiqueue.multikueue.plan import DeactivateCopy, GroupPlan, MirrorStatus, Removal, Step
 from multiqueue.multikueue.rules.gone import stop_once_gone
 
 EVICTED = "the workload was evicted"

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import (
-    ClusterState,
-    Finish,
-    FinishJob,
-    FinishLocal,
-    GroupConfig,
-    GroupPlan,
-    GroupView,
-    LocalWorkload,
-)
+from multiqueue.multikueue.group import ClusterState, Finish, GroupConfig, GroupView, LocalWorkload
+from multiqueue.multikueue.plan import FinishJob, FinishLocal, GroupPlan
 
 
 def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:

@@ -6,19 +6,21 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.multikueue.group import (
-    NOTHING,
     ClusterState,
-    ConfirmCopyGone,
-    ConfirmJobGone,
     GroupConfig,
-    GroupPlan,
     GroupView,
     LocalWorkload,
+    grace_left,
+)
+from multiqueue.multikueue.plan import (
+    NOTHING,
+    ConfirmCopyGone,
+    ConfirmJobGone,
+    GroupPlan,
     Removal,
     SetCheck,
     Step,
     SyncJob,
-    grace_left,
 )
 from multiqueue.multikueue.rules.priority import update_priorities
 

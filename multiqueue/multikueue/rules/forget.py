@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import NOTHING, GroupConfig, GroupPlan, GroupView, SetCheck
+from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.plan import NOTHING, GroupPlan, SetCheck
 
 
 def forget(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:

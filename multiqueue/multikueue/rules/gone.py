@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import (
-    NOTHING,
-    GroupConfig,
-    GroupPlan,
-    GroupView,
-    Removal,
-    StopLocalJob,
-    grace_left,
-)
+from multiqueue.multikueue.group import GroupConfig, GroupView, grace_left
+from multiqueue.multikueue.plan import NOTHING, GroupPlan, Removal, StopLocalJob
 
 
 def remove_all(view: GroupView, why: str) -> tuple[Removal, ...]:

@@ -6,15 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import (
+from multiqueue.multikueue.group import ClusterState, GroupConfig, GroupView, LocalWorkload
+from multiqueue.multikueue.plan import (
     NOTHING,
-    ClusterState,
     CreateWorkload,
     Explain,
-    GroupConfig,
     GroupPlan,
-    GroupView,
-    LocalWorkload,
     Nominate,
     Removal,
     SetCheck,

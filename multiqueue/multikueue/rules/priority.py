@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.group import GroupView, UpdatePriority
+from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.plan import UpdatePriority
 
 WORKLOAD_CLASS = "WorkloadPriorityClass"
 POD_CLASS = "PriorityClass"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from multiqueue.api.conditions import Reason
-from multiqueue.multikueue.group import ClusterState, GroupView, LocalWorkload, Removal
+from multiqueue.multikueue.group import ClusterState, GroupView, LocalWorkload
+from multiqueue.multikueue.plan import Removal
 
 
 def sweep(view: GroupView) -> tuple[Removal, ...]:

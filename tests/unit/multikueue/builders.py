@@ -12,13 +12,13 @@ from multiqueue.multikueue.group import (
     ClusterState,
     Finish,
     GroupConfig,
-    GroupPlan,
     GroupView,
     LocalJob,
     LocalWorkload,
     RemoteJob,
     RemoteWorkload,
 )
+from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.plugins import ClusterVerdict, Nomination
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import (
+from multiqueue.multikueue.group import LocalJob
+from multiqueue.multikueue.plan import (
     DeactivateCopy,
     FinishJob,
     FinishLocal,
-    LocalJob,
     MirrorStatus,
     Removal,
     SetCheck,

@@ -6,16 +6,13 @@ import pytest
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.decide import RULES
-from multiqueue.multikueue.group import (
-    Check,
+from multiqueue.multikueue.group import Check, GroupView, LocalWorkload, Priority
+from multiqueue.multikueue.plan import (
     ConfirmCopyGone,
     ConfirmJobGone,
     CreateWorkload,
     Explain,
-    GroupView,
-    LocalWorkload,
     Nominate,
-    Priority,
     Removal,
     SetCheck,
     SyncJob,
