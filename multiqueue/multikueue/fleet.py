@@ -17,7 +17,7 @@ from multiqueue.api.names import key_of
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
+from multiqueue.multikueue.connection import FIRST_CHANCE, ConnectionState, WorkerConnection
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_state import WorkerState
 from multiqueue.observability.metrics import Metrics
@@ -74,6 +74,7 @@ class Fleet:
         self._listeners: list[FleetListener] = []
         self._unknown_since: dict[str, datetime] = {}
         self._seen: set[str] = set()
+        self._started_at: datetime | None = None
 
     # ------------------------------------------------------------ who there is
 
@@ -116,6 +117,12 @@ class Fleet:
         if connection is not None:
             return connection.lost_at
         return self._unknown_since.setdefault(name, self._clock.now())
+
+    def first_chance_until(self, name: str) -> datetime | None:
+        """Until when a worker is waited for that was not seen since the start; None once it was."""
+        if name in self._seen:
+            return None
+        return (self._started_at or self._clock.now()) + FIRST_CHANCE
 
     def find_holders(self, key: str) -> Iterator[str]:
         """Yield the connected workers that have something of ours for a Workload."""
@@ -181,6 +188,7 @@ class Fleet:
 
     async def run(self) -> None:
         """Keep all workers connected until cancelled."""
+        self._started_at = self._clock.now()
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks

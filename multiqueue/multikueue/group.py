@@ -159,6 +159,8 @@ class ClusterState:
         configured: The check's MultiKueueConfig lists it, and it exists.
         reachable: What we know of it is true now.
         lost_at: Since when it is not reachable.
+        first_chance_until: It was not seen since the manager started, and is given until then to
+            answer before it counts as lost to what waits; None: it was seen.
         workload: Our copy there; None: absent, or not reachable.
         job: Our job there; None: absent, unknown, or not reachable.
         job_known: Whether ``job`` can be believed.
@@ -172,6 +174,7 @@ class ClusterState:
     configured: bool = True
     reachable: bool = True
     lost_at: datetime | None = None
+    first_chance_until: datetime | None = None
     workload: RemoteWorkload | None = None
     job: RemoteJob | None = None
     job_known: bool = True

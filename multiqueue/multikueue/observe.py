@@ -181,6 +181,7 @@ class Observer:
                 configured=usable,
                 reachable=False,
                 lost_at=self._fleet.lost_at(name),
+                first_chance_until=self._fleet.first_chance_until(name),
                 job_known=False,
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),

@@ -37,16 +37,30 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
         return GroupPlan(why="its job is not known yet")
     if not local.other_checks_ready:
         return GroupPlan(why="other admission checks are not ready")
+    awaited = _awaited_until(view, local, now)
     if view.nomination is not None:
         plan = _apply(view, local, view.nomination)
     elif view.problem:
         plan = _offer(view, local.nominated, (Explain(message=view.problem),))
-    elif view.ask_due:
+    elif view.ask_due and awaited is None:
         return GroupPlan(ask=True)
     else:
         plan = _offer(view, local.nominated, ())
-    at = view.ask_again_at
+    at = awaited or view.ask_again_at
     return replace(plan, wait=at - now) if at is not None and at > now else plan
+
+
+def _awaited_until(view: GroupView, local: LocalWorkload, now: datetime) -> datetime | None:
+    """Until when a nominated cluster is waited for that has not answered since the manager started.
+
+    Its copy may have come far in the queue there: it is not moved because another answers sooner.
+    """
+    times = [
+        cluster.first_chance_until
+        for cluster in view.clusters
+        if cluster.name in local.nominated and cluster.configured and not cluster.reachable
+    ]
+    return max((at for at in times if at is not None and at > now), default=None)
 
 
 def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:

@@ -397,6 +397,19 @@ class TestNominate:
         )
         assert plan.wait is None
 
+    def test_where_it_waits_is_not_given_up_before_that_cluster_could_answer_after_a_start(self):
+        lost = make_lost("a", first_chance_until=T0 + minutes(1))
+        plan = make_plan(make_local(nominated=("a",)), lost, make_cluster("b"))
+        assert (plan.ask, plan.steps, plan.wait) == (False, (), minutes(1))
+
+    def test_after_that_the_dispatcher_is_asked(self):
+        lost = make_lost("a", first_chance_until=T0)
+        assert make_plan(make_local(nominated=("a",)), lost, make_cluster("b")).ask
+
+    def test_a_cluster_that_it_was_not_offered_to_is_not_waited_for(self):
+        lost = make_lost("b", first_chance_until=T0 + minutes(1))
+        assert make_plan(make_local(), lost, make_cluster("a")).ask
+
     def test_other_checks_come_first(self):
         plan = make_plan(make_local(other_checks_ready=False), make_cluster("a"))
         assert (plan.ask, plan.why) == (False, "other admission checks are not ready")
