@@ -5,23 +5,27 @@ others.
 from __future__ import annotations
 
 import asyncio
-import base64
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
+from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.views.workloads import AT_WORK, ENDED, is_accelerator, view_workload
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multiqueue.model.build import build_cluster_queue, build_workload
+from multiqueue.multikueue.credentials import Refusal, check_kubeconfig, read_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+T = TypeVar("T")
 
 WORKER_SECONDS = 5.0
 """How long one worker may take to answer."""
@@ -47,6 +51,7 @@ class WorkerStatus:
 
     Attributes:
         problem: Why its own figures are missing; empty when they are there.
+        stopped: ClusterQueues there that admit nothing, each in a sentence.
     """
 
     name: str
@@ -56,6 +61,7 @@ class WorkerStatus:
     running: list[str] = field(default_factory=list)
     waiting: int = 0
     problem: str = ""
+    stopped: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form for ``-o json``."""
@@ -70,6 +76,7 @@ class WorkerStatus:
             "running": self.running,
             "waiting": self.waiting,
             "problem": self.problem or None,
+            "stopped": self.stopped,
         }
 
 
@@ -117,7 +124,9 @@ async def _read_remote_state(
                     namespace=namespace,
                     decode=lambda data: decode(Workload, data),
                 )
-    except (KubeError, ValueError, TimeoutError):
+    except ValueError as error:
+        return str(error)
+    except (KubeError, TimeoutError):
         return ""
     view = view_workload(copy)
     return f"{view.state}: {view.why}" if view.why else str(view.state)
@@ -154,19 +163,26 @@ async def _credentials(
     source = cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != "Secret":
         raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
-    secret = await client.get(SECRETS, source.location, namespace=namespace)
-    data = (secret.get("data") or {}).get("kubeconfig")
-    if not data:
-        raise ValueError(f'Secret "{namespace}/{source.location}" has no key "kubeconfig"')
-    from multiqueue.kube.kubeconfig import parse
+    try:
+        secret = await client.get(SECRETS, source.location, namespace=namespace)
+    except NotFound:
+        secret = None
+    data = _accepted(read_secret(secret, source.location, namespace))
+    # Our credentials go to nobody whom the manager would not send them to.
+    kubeconfig = _accepted(check_kubeconfig(data, datetime.now(UTC)))
+    return await Credentials.from_kubeconfig_dict(kubeconfig.config)
 
-    kubeconfig = parse(base64.b64decode(data), source=f'Secret "{namespace}/{source.location}"')
-    return await Credentials.from_kubeconfig_dict(kubeconfig)
+
+def _accepted(found: T | Refusal) -> T:
+    if isinstance(found, Refusal):
+        raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
+    return found
 
 
 async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:
     queues = await worker.list(CLUSTER_QUEUES, decode=lambda data: decode(ClusterQueue, data))
     workloads = await worker.list(WORKLOADS, decode=lambda data: decode(Workload, data))
+    status.stopped = list(filter(None, map(explain_cluster_queue, queues.items)))
     status.flavors = count_gpus(queues.items, workloads.items)
     for workload in workloads.items:
         view = view_workload(workload)

@@ -58,5 +58,5 @@ def _row(worker: WorkerStatus) -> list[str | int]:
         ", ".join(str(f.free) for f in flavors),
         len(worker.running),
         worker.waiting,
-        worker.reason or worker.problem,
+        worker.reason or worker.problem or "; ".join(worker.stopped),
     ]
