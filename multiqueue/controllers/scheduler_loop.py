@@ -40,6 +40,7 @@ class SchedulerLoop:
         self._applier = applier
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
+        self._causes: dict[str, str] = {}
 
     def wake(self) -> None:
         """Something changed: there may be something to decide."""
@@ -74,8 +75,21 @@ class SchedulerLoop:
         began = asyncio.get_running_loop().time()
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan)
+        self._report(plan)
         self._measure(plan, asyncio.get_running_loop().time() - began)
         return plan
+
+    def _report(self, plan: CyclePlan) -> None:
+        """Tell of trees that failed, once per cause: the engine tries them again by itself."""
+        for failure in plan.failures:
+            cause = repr(failure.error)
+            if self._causes.get(failure.tree) != cause:
+                self._causes[failure.tree] = cause
+                log.error(
+                    "scheduling of a cohort tree failed, trying again",
+                    tree=failure.tree,
+                    exc_info=failure.error,
+                )
 
     async def _rest(self, plan: CyclePlan) -> None:
         now = self._context.clock.now()

@@ -45,6 +45,7 @@ class Agenda:
         self._unstamped: set[str] = set()
         self._wakes: KeyedHeap[str] = KeyedHeap()
         self._backoffs: KeyedHeap[Entry] = KeyedHeap()
+        self._pauses: KeyedHeap[str] = KeyedHeap()
         self._round = 0
 
     def tree(self, key: str) -> TreeAgenda:
@@ -60,6 +61,7 @@ class Agenda:
         self._ready.discard(key)
         self._unstamped.discard(key)
         self._wakes.remove(key)
+        self._pauses.remove(key)
 
     # ---------------------------------------------------------------- cycles
 
@@ -73,6 +75,11 @@ class Agenda:
     def settle(self, key: str) -> None:
         """Leave a tree alone until it is poked again."""
         self._ready.discard(key)
+
+    def pause(self, key: str, until: datetime) -> None:
+        """Leave a tree alone until it is poked again, at this time at the latest."""
+        self.settle(key)
+        self._pauses.push(key, (micros(until), key))
 
     def next_round(self) -> list[str]:
         """Return the trees to look at; the one that waited longest first, then by name."""
@@ -140,11 +147,21 @@ class Agenda:
             due.append(entry)
         return due
 
+    def end_due_pauses(self, now: datetime) -> None:
+        """Have the trees looked at again whose pause is over."""
+        while (key := self._pauses.peek()) is not None:
+            if self._pauses.rank(key)[0] > micros(now):
+                break
+            self._pauses.pop()
+            self.poke(key)
+
     def next_timer(self) -> datetime | None:
-        """Return when the next wake or backoff is due."""
-        times = []
-        if (key := self._wakes.peek()) is not None:
-            times.append(self._wakes.rank(key)[0])
+        """Return when the next wake, backoff or pause is over."""
+        times = [
+            heap.rank(key)[0]
+            for heap in (self._wakes, self._pauses)
+            if (key := heap.peek()) is not None
+        ]
         if (entry := self._first_backoff()) is not None:
             times.append(self._backoffs.rank(entry)[0])
         return _EPOCH + timedelta(microseconds=min(times)) if times else None

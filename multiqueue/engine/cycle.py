@@ -66,30 +66,39 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
 
 @dataclass(slots=True, kw_only=True)
 class CycleResult:
-    """Decisions in order; whether anything moved; and what the cycle looked like if nothing did."""
+    """What a cycle did, filled in as it goes: after an error it has what was done until then.
 
+    Shape: ``heads`` as they were taken; ``decisions`` in order; ``has_moved`` says whether anything
+    moved, ``fingerprint`` what the cycle looked like if nothing did. ``error`` is what ended it.
+    """
+
+    heads: list[Entry] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     has_moved: bool = False
     fingerprint: Fingerprint = ()
+    error: Exception | None = None
 
 
-def run_cycle(world: World, tree: Tree, agenda: TreeAgenda, now: datetime) -> CycleResult:
-    """Run one cycle of one tree."""
-    result = CycleResult()
+def run_cycle(
+    world: World, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
+) -> None:
+    """Run one cycle of one tree; what it raises leaves no reservation behind."""
     heads = [nominate(world, tree, *taken) for taken in take_heads(world, tree, agenda)]
+    result.heads = [head.entry for head in heads]
     reservations = Reservations()
-    for head in sort_heads(heads):
-        decision = process(world, head, reservations)
-        requeue(world, head, decision, agenda, now)
-        admitted = isinstance(decision, Admit)
-        if admitted or head.entry.is_parked:
-            result.has_moved = True
-        if admitted or head.is_new:
-            result.decisions.append(decision)
-    reservations.undo()
+    try:
+        for head in sort_heads(heads):
+            decision = process(world, head, reservations)
+            requeue(world, head, decision, agenda, now)
+            admitted = isinstance(decision, Admit)
+            if admitted or head.entry.is_parked:
+                result.has_moved = True
+            if admitted or head.is_new:
+                result.decisions.append(decision)
+    finally:
+        reservations.undo()
     if not result.has_moved:
         result.fingerprint = tuple((head.entry.key, _resume_point(head.entry)) for head in heads)
-    return result
 
 
 # -------------------------------------------------------------------- 1. heads

@@ -8,18 +8,18 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.cycle import World, run_cycle
+from multiqueue.engine.cycle import CycleResult, World, run_cycle
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.oracle import Oracle, no_candidates
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.plan import CyclePlan, Decision
+from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed, ClusterQueueState, LocalQueueState, PendingWorkload
 from multiqueue.engine.waking import deliver_due
@@ -28,6 +28,8 @@ from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import Workload
 
 DEFAULT_OPTIONS = EngineOptions()
+FAILED_PAUSE = timedelta(seconds=5)
+"""How soon a tree is tried again that raised, when nothing in it changes before."""
 
 
 class Engine:
@@ -162,29 +164,49 @@ class Engine:
 
         Delivers due wakes, then lets every tree that changed have one cycle a round, as upstream
         would have one after another, until each repeats itself. Admissions are assumed at once.
+        A tree that raises stops nobody else: what its last cycle assumed is taken back.
         """
         deliver_due(self._world, now)
         decisions: list[Decision] = []
+        failures: list[TreeFailure] = []
         cycles = 0
-        while self._agenda.is_busy:
+        exhausted = False
+        while self._agenda.is_busy and not exhausted:
             for key in self._agenda.next_round():
-                if len(decisions) >= self._options.decision_budget:
-                    return CyclePlan(decisions=tuple(decisions), cycles=cycles, exhausted=True)
-                decisions += self._run_tree(key, now)
+                exhausted = len(decisions) >= self._options.decision_budget
+                if exhausted:
+                    break
+                result = self._run_tree(key, now)
+                decisions += result.decisions
                 cycles += 1
-        return CyclePlan(decisions=tuple(decisions), cycles=cycles)
+                if result.error is not None:
+                    failures.append(TreeFailure(tree=key, error=result.error))
+        return CyclePlan(
+            decisions=tuple(decisions),
+            cycles=cycles,
+            exhausted=exhausted,
+            failures=tuple(failures),
+        )
 
-    def _run_tree(self, key: str, now: datetime) -> list[Decision]:
+    def _run_tree(self, key: str, now: datetime) -> CycleResult:
         agenda = self._agenda.serve(key)
         tree = self._cache.trees[key]
-        result = run_cycle(self._world, tree, agenda, now)
+        result = CycleResult()
+        try:
+            run_cycle(self._world, tree, agenda, now, result)
+        except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
+            # What it decided last may be half done, so all that it admitted is taken back.
+            self._intake.roll_back(result.heads, now)
+            self._agenda.pause(key, now + FAILED_PAUSE)
+            refused: list[Decision] = [d for d in result.decisions if not isinstance(d, Admit)]
+            return CycleResult(decisions=refused, error=error)
         if result.has_moved:
             agenda.seen.clear()
         elif result.fingerprint in agenda.seen or not result.fingerprint:
             self._agenda.settle(key)
         else:
             agenda.seen.add(result.fingerprint)
-        return result.decisions
+        return result
 
     def next_cycle_at(self, now: datetime) -> datetime | None:
         """Return when to call `run_cycle` next: now, at a timer, or None until an event."""

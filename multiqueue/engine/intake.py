@@ -98,6 +98,14 @@ class Intake:
         if entry is not None and entry.assumed:
             self._release(entry, now)
 
+    def roll_back(self, entries: Iterable[Entry], now: datetime) -> None:
+        """Queue these heads as they were before a cycle that failed on the way."""
+        for entry in entries:
+            if entry.place is Place.HOLDING:
+                self._ledger.release(entry)
+            if entry.place is Place.NOWHERE:
+                self._enter(entry, now, anyway=is_backoff_over(entry.workload, now))
+
     def _place(self, entry: Entry, now: datetime) -> None:
         """Place a workload that is nowhere."""
         workload = entry.workload

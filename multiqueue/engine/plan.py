@@ -5,6 +5,7 @@ Pure values; equal input gives equal plans. Reasons are enums, words are rendere
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from multiqueue.api.conditions import Reason
@@ -97,13 +98,25 @@ class Skip(Value, frozen=True, kw_only=True, gc=False):
 Decision = Admit | Requeue | Skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeFailure:
+    """A cycle that raised: nothing of it holds, and the tree is looked at again after a pause.
+
+    ``tree`` is the key of the tree in `Cache.trees`.
+    """
+
+    tree: str
+    error: Exception
+
+
 class CyclePlan(Value, frozen=True, kw_only=True, gc=False):
     """All decisions of one `Engine.run_cycle`, in the order in which they were taken.
 
     ``exhausted`` says that the budget ended the call: there is more to decide at once.
-    ``cycles`` counts the cycles of single cohort trees that ran.
+    ``cycles`` counts the cycles of single cohort trees that ran; ``failures`` are some of them.
     """
 
     decisions: tuple[Decision, ...] = ()
     cycles: int = 0
     exhausted: bool = False
+    failures: tuple[TreeFailure, ...] = ()

@@ -1,4 +1,4 @@
-"""Deliver what is due: parked workloads whose wake came, held ones whose backoff ended (E-27)."""
+"""Deliver what is due: wakes of the parked, ends of backoffs, second tries of trees (E-27)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def deliver_due(world: World, now: datetime) -> None:
     """Make active what is due at this time."""
     agenda = world.agenda
     agenda.stamp(now)
+    agenda.end_due_pauses(now)
     for entry in agenda.take_due_backoffs(now):
         world.pending[entry.queue].release(entry)
         agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))

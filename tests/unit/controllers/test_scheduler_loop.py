@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+from structlog.testing import capture_logs
+
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
-from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason
+from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
 from multiqueue.observability.metrics import Metrics
 from tests.unit.controllers.workload_views import because
@@ -121,6 +123,23 @@ async def test_a_cycle_that_fails_is_tried_again_and_ends_nothing() -> None:
         await asyncio.sleep(60)
     assert engine.ran_at[:2] == [0, 5]
     assert applier.applied[0] is REFUSED
+
+
+@virtual_time
+async def test_a_tree_that_fails_is_told_once_per_cause_and_the_rest_is_applied() -> None:
+    def failed(error: Exception) -> CyclePlan:
+        failures = (TreeFailure(tree="cohort", error=error),)
+        return CyclePlan(decisions=REFUSED.decisions, failures=failures)
+
+    plans = [failed(RuntimeError("a bug")), failed(RuntimeError("a bug")), failed(KeyError("x"))]
+    engine = FakeEngine(*plans, next_at=lambda now: now + timedelta(seconds=5))
+    applier = FakeApplier()
+    with capture_logs() as logs:
+        async with running(engine, applier):
+            await asyncio.sleep(60)
+    assert engine.ran_at == [0, 5, 10]
+    assert applier.applied == plans
+    assert [repr(entry["exc_info"]) for entry in logs] == ["RuntimeError('a bug')", "KeyError('x')"]
 
 
 @virtual_time
