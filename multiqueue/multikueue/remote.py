@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
@@ -79,7 +80,7 @@ class RemoteWriter:
             found = await self._read_workload(namespace, name)
         except NotFound:
             return Busy("the copy was just deleted")
-        if found.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+        if not self._owns(found):
             return Foreign(f'has a Workload "{namespace}/{name}" that belongs to somebody else')
         self._session.informers.workloads.observe(found)
         return found
@@ -107,7 +108,7 @@ class RemoteWriter:
         for attempt in range(CONFLICT_ATTEMPTS):
             if copy is None or attempt:
                 copy = await self._read_workload(namespace, name)
-            if copy.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+            if not self._owns(copy):
                 return
             status = target_deactivation(
                 copy.status,
@@ -143,7 +144,7 @@ class RemoteWriter:
             found = await self._read_workload(namespace, name)
         except NotFound:
             return None
-        if found.metadata.labels.get(MULTIKUEUE_ORIGIN) != self._origin:
+        if not self._owns(found):
             return None
         self._session.informers.workloads.observe(found)
         return found
@@ -237,27 +238,41 @@ class RemoteWriter:
 
     async def delete_workload(self, copy: api.Workload) -> None:
         """Delete a copy and take off the finalizer that would keep it (M-135)."""
-        name, namespace = copy.metadata.name, copy.metadata.namespace
         try:
             if not copy.metadata.deletion_timestamp:
-                await self._client.delete(
-                    WORKLOADS,
-                    name,
-                    namespace=namespace,
-                    propagation="Background",
-                    uid=copy.metadata.uid,
-                )
+                await self._delete_seen_workload(copy)
             if RESOURCE_IN_USE in copy.metadata.finalizers:
                 await self._release_workload(copy)
         except (NotFound, Conflict):
             return
 
+    async def _delete_seen_workload(self, copy: api.Workload) -> None:
+        """Delete the state that was seen; where there is a newer one, only if that is ours too."""
+        if not self._owns(copy):
+            return
+        name, namespace = copy.metadata.name, copy.metadata.namespace
+        delete = partial(
+            self._client.delete,
+            WORKLOADS,
+            name,
+            namespace=namespace,
+            propagation="Background",
+            uid=copy.metadata.uid,
+        )
+        try:
+            await delete(resource_version=copy.metadata.resource_version)
+        except Conflict:
+            if self._owns(await self._read_workload(namespace, name)):
+                await delete()
+
+    def _owns(self, workload: api.Workload) -> bool:
+        return workload.metadata.labels.get(MULTIKUEUE_ORIGIN) == self._origin
+
     async def _release_workload(self, copy: api.Workload) -> None:
         name, namespace = copy.metadata.name, copy.metadata.namespace
         for _ in range(CONFLICT_ATTEMPTS):
             found = await self._read_workload(namespace, name)
-            ours = found.metadata.labels.get(MULTIKUEUE_ORIGIN) == self._origin
-            if found.metadata.uid != copy.metadata.uid or not ours:
+            if found.metadata.uid != copy.metadata.uid or not self._owns(found):
                 return
             left = [entry for entry in found.metadata.finalizers if entry != RESOURCE_IN_USE]
             version = found.metadata.resource_version
