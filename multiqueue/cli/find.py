@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
-from multiqueue.kube.resources import WORKLOADS
+from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
 
 
 def decode_workload(data: bytes) -> Workload:
@@ -36,11 +40,47 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
             there = None
         found = _pick(there.items, "", bare) if there else None
     if found is None:
+        if kind.lower() in {"", "job", "jobs"}:
+            told = await _explain_job(client, namespace, bare)
+        else:
+            told = await _explain_job(client, kind, bare)
         raise CliError(
-            f'no Workload or job "{name}" in namespace "{namespace}"; a job gets a Workload when '
-            "it names a queue in its label kueue.x-k8s.io/queue-name and the manager runs"
+            told
+            or f'no Workload or job "{name}" in namespace "{namespace}"; a job gets a Workload '
+            f"when it names a queue in its label {QUEUE_NAME} and the manager runs"
         )
     return found
+
+
+async def _explain_job(client: KubeClient, namespace: str, name: str) -> str:
+    """Return why a Job has no Workload; empty where there is no such Job."""
+    try:
+        job = await client.get(JOBS, name, namespace=namespace)
+    except NotFound:
+        return ""
+    title = f'Job "{namespace}/{name}"'
+    if not (job["metadata"].get("labels") or {}).get(QUEUE_NAME):
+        return f"{title} is in no queue: it has no label {QUEUE_NAME}"
+    listed = await client.list(EVENTS, namespace=namespace)
+    warning = last_warning(listed.items, job["metadata"]["uid"])
+    return f"{title} has no Workload: {warning or 'no manager has looked at it; does one run?'}"
+
+
+def last_warning(events: Iterable[Mapping[str, Any]], uid: str) -> str:
+    """Return reason and message of the newest warning about an object, or an empty string."""
+    about = [
+        event
+        for event in events
+        if event.get("type") == "Warning" and event["involvedObject"].get("uid") == uid
+    ]
+    newest = max(about, key=_event_time, default=None)
+    return f"{newest.get('reason')}: {newest.get('message')}" if newest else ""
+
+
+def _event_time(event: Mapping[str, Any]) -> str:
+    times = (event.get("lastTimestamp"), event.get("eventTime"))
+    time: str = next(filter(None, times), event["metadata"]["creationTimestamp"])
+    return time
 
 
 def _pick(workloads: list[Workload], kind: str, name: str) -> Workload | None:

@@ -15,7 +15,7 @@ import structlog
 import yaml
 
 from multiqueue.cli.main import main
-from multiqueue.kube.resources import WORKLOADS
+from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
 from multiqueue.runtime.apply import apply_all
 from multiqueue.simcluster.cluster import SimOptions
 from multiqueue.simcluster.nodes import parse_node_pool
@@ -60,6 +60,7 @@ class Shell:
     def __init__(self, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._kubeconfig = str(kubeconfig)
         self._capsys = capsys
+        self.errors = ""
 
     async def run(self, *arguments: str, code: int = 0) -> str:
         """Return what a command prints; its exit code must be the given one."""
@@ -68,7 +69,13 @@ class Shell:
         output = self._capsys.readouterr()
         assert got == code, output
         assert "Traceback" not in output.err
+        self.errors = output.err
         return output.out
+
+    async def refusal(self, *arguments: str) -> str:
+        """Return what a command that fails in namespace "team" says."""
+        await self.run(*arguments, "-n", "team", code=1)
+        return self.errors
 
     async def json(self, *arguments: str, code: int = 0) -> Any:
         return orjson.loads(await self.run(*arguments, "-o", "json", code=code))
@@ -94,15 +101,17 @@ def write_job(
     seconds: str = "1",
     exit_code: int = 0,
     priority: str | None = None,
+    queue: str | None = "jobs",
 ) -> str:
-    labels = {QUEUE: "jobs"}
+    labels = {QUEUE: queue} if queue else {}
     if priority:
         labels["kueue.x-k8s.io/priority-class"] = priority
     annotations = {
         "multiqueue.dev/sim-run-seconds": seconds,
         "multiqueue.dev/sim-exit-code": str(exit_code),
     }
-    resources = {"requests": {"nvidia.com/gpu": str(gpus)}}
+    amount = {"nvidia.com/gpu": str(gpus)}
+    resources = {"requests": amount, "limits": amount}
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -121,6 +130,11 @@ def write_job(
     file = path / f"{name}.yaml"
     file.write_text(yaml.safe_dump(job))
     return str(file)
+
+
+def read(path: str) -> dict[str, Any]:
+    job: dict[str, Any] = yaml.safe_load(Path(path).read_text())
+    return job
 
 
 async def test_a_job_is_followed_to_its_end(
@@ -187,8 +201,26 @@ async def test_who_waits_sees_position_and_reason(
         assert "2 more needed" in text
 
 
+def _warns(event: dict[str, Any]) -> bool:
+    return bool(event["type"] == "Warning")
+
+
 def _waits(workload: dict[str, Any]) -> bool:
     return condition(workload, "QuotaReserved").get("status") == "False"
+
+
+async def test_a_job_without_workload_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = read(write_job(tmp_path, "wrong-class", gpus=1, priority="nope"))
+    free = read(write_job(tmp_path, "free", gpus=1, queue=None))
+    async with queue_cluster(tmp_path, capsys) as (shell, client):
+        await client.create(JOBS, free, namespace="team")
+        assert "has no label kueue.x-k8s.io/queue-name" in await shell.refusal("why", "free")
+        await client.create(JOBS, wrong, namespace="team")
+        await until(client, EVENTS, lambda all_: any(_warns(event) for event in all_))
+        told = await shell.refusal("why", "job/wrong-class")
+        assert "WorkloadPriorityClassNotFound: " in told
 
 
 async def test_what_does_not_exist_is_named_with_what_does(

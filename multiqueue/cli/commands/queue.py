@@ -121,8 +121,8 @@ def _print_summaries(summaries: list[QueueSummary], namespace: str | None, outpu
         print_data([summary.to_dict() for summary in summaries], output)
         return
     if not summaries:
-        where = f' in namespace "{namespace}"' if namespace else ""
-        echo(f"No LocalQueues{where}; -A shows all namespaces.")
+        where = f' in namespace "{namespace}"; -A shows all namespaces' if namespace else ""
+        echo(f"No LocalQueues{where}.")
         return
     print_table(
         ["NAMESPACE", "LOCALQUEUE", "CLUSTERQUEUE", "PENDING", "RUNNING", "GPUS", "ACTIVE", "WHY"],

@@ -90,6 +90,8 @@ def _show(explanation: Explanation, now: datetime) -> None:
     echo(f"  State:  {style_state(str(view.state))}{where}{place}{age}")
     if view.why:
         echo(f"  Why:    {view.why}")
+    if explanation.cause:
+        echo(f"  Cause:  {explanation.cause}")
     if explanation.numbers:
         echo()
         print_table(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multiqueue.api import names
 from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
@@ -55,9 +56,14 @@ class WorkerRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Everything that ``why`` shows."""
+    """Everything that ``why`` shows.
+
+    Attributes:
+        cause: What is behind ``view.why``, where its queue admits nothing.
+    """
 
     view: WorkloadView
+    cause: str
     cluster_queue: str
     cohort: str
     position: int | None
@@ -71,6 +77,7 @@ class Explanation:
         """Return the form for ``-o json``."""
         return {
             **self.view.to_dict(),
+            "cause": self.cause or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
@@ -98,6 +105,7 @@ def explain(
     spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
     return Explanation(
         view=view,
+        cause=_cause(mirror, workload, view),
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
@@ -119,6 +127,14 @@ def explain(
             for condition in workload.status.conditions
         ),
     )
+
+
+def _cause(mirror: Mirror, workload: Workload, view: WorkloadView) -> str:
+    if view.state not in _NEEDS_NUMBERS:
+        return ""
+    key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
+    cause = explain_local_queue(mirror, key)
+    return "" if cause in view.why else cause
 
 
 def _numbers(mirror: Mirror, view: WorkloadView, queue: str) -> tuple[FlavorNumbers, ...]:

@@ -26,14 +26,20 @@ def explain_cluster_queue(queue: ClusterQueue) -> str:
 
 
 def explain_local_queue(mirror: Mirror, key: str) -> str:
-    """Return why nothing that is put into a LocalQueue is admitted; empty where it can be."""
+    """Return why nothing that is put into a LocalQueue is admitted; empty where it can be, or where
+    what is behind it may not be read.
+    """
     queue = mirror.local_queues.get(key)
+    if queue is None and "localqueues" in mirror.hidden:
+        return ""
     if queue is None:
         return f"LocalQueue {names.split_key(key)[1]} doesn't exist"
     if queue.spec.stop_policy in _STOPPED:
         return f"LocalQueue {queue.metadata.name} is stopped (stopPolicy {queue.spec.stop_policy})"
     name = queue.spec.cluster_queue
     cluster_queue = mirror.cluster_queues.get(name)
+    if cluster_queue is None and "clusterqueues" in mirror.hidden:
+        return ""
     if cluster_queue is None:
         return f"ClusterQueue {name} doesn't exist"
     told = explain_cluster_queue(cluster_queue)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
+from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.workloads import ENDED, State, WorkloadView, view_workload
 
 if TYPE_CHECKING:
@@ -78,33 +79,36 @@ def list_rows(
 
 
 def summarize(mirror: Mirror, namespace: str | None) -> list[QueueSummary]:
-    """Return all LocalQueues of a namespace, or of all."""
-    summaries = {}
-    for key, queue in sorted(mirror.local_queues.items()):
-        if namespace is not None and queue.metadata.namespace != namespace:
-            continue
-        state = mirror.engine.local_queue_state(names.LocalQueueKey(key))
-        assert state is not None, "the mirror has fed it"
-        summaries[key] = QueueSummary(
-            namespace=queue.metadata.namespace,
-            name=queue.metadata.name,
-            cluster_queue=queue.spec.cluster_queue,
-            pending=state.pending,
-            reserving=state.reserving,
-            gpus=_gpus(mirror, key),
-            is_active=state.active,
-            why="" if state.active else state.message,
-        )
-    return list(summaries.values())
+    """Return all LocalQueues of a namespace, or of all; those too that are only asked for."""
+    views: dict[str, list[WorkloadView]] = {key: [] for key in mirror.local_queues}
+    for workload in mirror.workloads.values():
+        view = view_workload(workload)
+        if view.state not in ENDED:
+            key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
+            views.setdefault(key, []).append(view)
+    return [
+        _summarize(mirror, key, views[key])
+        for key in sorted(views)
+        if namespace in {None, names.split_key(key)[0]}
+    ]
 
 
-def _gpus(mirror: Mirror, local_queue: str) -> int:
-    return sum(
-        view.gpus
-        for workload in mirror.workloads.values()
-        if names.key_of(workload.metadata.namespace, workload.spec.queue_name) == local_queue
-        and (view := view_workload(workload)).cluster_queue
-        and view.state not in ENDED
+def _summarize(mirror: Mirror, key: str, views: list[WorkloadView]) -> QueueSummary:
+    namespace, name = names.split_key(key)
+    queue = mirror.local_queues.get(key)
+    state = mirror.engine.local_queue_state(names.LocalQueueKey(key))
+    is_active = state is not None and state.active
+    why = explain_local_queue(mirror, key)
+    return QueueSummary(
+        namespace=namespace,
+        name=name,
+        cluster_queue=queue.spec.cluster_queue if queue else "",
+        # Not the engine's number: it does not count where there is no ClusterQueue to wait in.
+        pending=sum(view.state in _WAITING for view in views),
+        reserving=state.reserving if state else 0,
+        gpus=sum(view.gpus for view in views if view.cluster_queue),
+        is_active=is_active,
+        why="" if is_active else why or (state.message if state else ""),
     )
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.cli.find import last_warning
+from multiqueue.cli.mirror import build_mirror
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.queues import list_rows, summarize
 from multiqueue.cli.workers import FlavorGpus, count_gpus
-from tests.unit.cli.builders import condition, make_mirror, make_workload
+from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
 
 HOLDS = {"queue": "cq", "flavor": "a100"}
 RUNNING = make_workload(
@@ -60,6 +68,77 @@ def test_a_queue_that_leads_nowhere_is_explained() -> None:
     mirror.local_queues.clear()
     explanation = explain(mirror, FIRST)
     assert (explanation.cluster_queue, explanation.position) == ("", None)
+
+
+def test_a_queue_without_cluster_queue_counts_who_waits_and_says_so() -> None:
+    queue = decode(
+        api.LocalQueue,
+        {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "gone"}},
+    )
+    mirror = build_mirror(now=T0, local_queues=[queue], workloads=[FIRST])
+    (summary,) = summarize(mirror, "team")
+    assert (summary.pending, summary.is_active) == (1, False)
+    assert summary.why == explain(mirror, FIRST).cause == "ClusterQueue gone doesn't exist"
+
+
+def test_a_queue_that_only_jobs_name_is_listed() -> None:
+    mirror = build_mirror(now=T0, workloads=[FIRST, ENDED])
+    (summary,) = summarize(mirror, None)
+    assert (summary.namespace, summary.name, summary.pending) == ("team", "lq", 1)
+    assert summary.why == "LocalQueue lq doesn't exist"
+
+
+@pytest.mark.parametrize(
+    ("stop", "message", "told"),
+    [
+        ("Hold", "Is stopped", "ClusterQueue cq is stopped (stopPolicy Hold)"),
+        ("None", "no flavor x", "ClusterQueue cq is inactive: no flavor x"),
+    ],
+)
+def test_the_cause_of_an_inactive_queue_is_named(stop: str, message: str, told: str) -> None:
+    body: dict[str, Any] = {
+        "metadata": {"name": "cq"},
+        "spec": {"stopPolicy": stop, "namespaceSelector": {}},
+        "status": {"conditions": [condition("Active", "False", "R", message)]},
+    }
+    if stop == "None":
+        quotas = [{"name": "cpu", "nominalQuota": 1}]
+        group = {"coveredResources": ["cpu"], "flavors": [{"name": "x", "resources": quotas}]}
+        body["spec"]["resourceGroups"] = [group]
+    local = {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"}}
+    waiting = make_workload(
+        "w", condition("QuotaReserved", "False", "Suspended", "ClusterQueue cq is inactive")
+    )
+    mirror = build_mirror(
+        now=T0,
+        cluster_queues=[decode(api.ClusterQueue, body)],
+        local_queues=[decode(api.LocalQueue, local)],
+        workloads=[waiting],
+    )
+    (summary,) = summarize(mirror, None)
+    assert (summary.is_active, summary.why) == (False, told)
+    assert explain(mirror, waiting).cause == told
+
+
+def test_the_last_warning_of_a_job_counts() -> None:
+    def event(uid: str, type_: str, reason: str, at: str) -> dict[str, Any]:
+        return {
+            "metadata": {"creationTimestamp": WHEN},
+            "involvedObject": {"uid": uid},
+            "type": type_,
+            "reason": reason,
+            "message": "m",
+            "lastTimestamp": at,
+        }
+
+    events = [
+        event("u", "Warning", "Late", "2026-01-01T12:00:02Z"),
+        event("u", "Warning", "Early", "2026-01-01T12:00:01Z"),
+        event("u", "Normal", "Fine", "2026-01-01T12:00:03Z"),
+        event("other", "Warning", "Foreign", "2026-01-01T12:00:04Z"),
+    ]
+    assert last_warning(events, "u") == "Late: m"
+    assert last_warning(events, "nobody") == ""
 
 
 def test_gpus_of_a_worker_are_counted_from_quota_and_reservations() -> None:
