@@ -161,7 +161,7 @@ def _render_jobs(tracks: list[Track], now: float, room: int) -> Table:
             track.worker or " ".join(track.nominated),
             _seconds(waited),
             _seconds(ran),
-            Text(track.reason, style="dim"),
+            Text(_brief(track.reason), style="dim"),
         )
     return table
 
@@ -175,3 +175,17 @@ def _job_order(track: Track) -> tuple[int, float]:
 
 def _seconds(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:.0f}s"
+
+
+_BOILERPLATE = (
+    "WaitingForQuota: ",
+    "Bypassed scheduling evaluation because an equivalent workload recently failed: ",
+    "couldn't assign flavors to pod set main: ",
+)
+
+
+def _brief(reason: str) -> str:
+    """Drop what every waiting job says, so that the numbers come into view."""
+    for text in _BOILERPLATE:
+        reason = reason.replace(text, "")
+    return reason

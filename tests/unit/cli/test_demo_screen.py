@@ -70,3 +70,11 @@ def test_the_screen_tells_how_to_point_kubectl_and_that_the_manager_is_gone() ->
     gone = draw(exited=True)
     assert "The manager ended (signal SIGKILL)" in gone
     assert "multiqueue run --config c" in gone
+
+
+def test_why_a_job_waits_begins_with_the_numbers() -> None:
+    shortfall = "insufficient unused quota for nvidia.com/gpu in flavor a100, 3 more needed"
+    reason = f"WaitingForQuota: couldn't assign flavors to pod set main: {shortfall}"
+    text = draw(Track(job=ONCE[6], submitted_at=95, stage=Stage.QUEUED, reason=reason))
+    assert "insufficient unused quota for nvidia.com/gpu" in text
+    assert "couldn't assign" not in text
