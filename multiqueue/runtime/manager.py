@@ -8,35 +8,27 @@ fails ends the whole: a manager is never half alive.
 from __future__ import annotations
 
 import asyncio
-import gc
-import ipaddress
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, fields
-from typing import Any
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
 
-import orjson
 import structlog
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
-from multiqueue.jobs.context import Informers, ManagerContext, Runnable
+from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
-from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from multiqueue.kube.events import EventRecorder
-from multiqueue.kube.informer import Informer
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.multikueue.setup import build_multikueue
@@ -44,18 +36,20 @@ from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Scope, open_scope
-from multiqueue.webhooks.setup import build_webhooks, is_reached_by_url
-
-REQUIRED_KINDS = frozenset(
-    {"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck"}
+from multiqueue.runtime.preconditions import (
+    can_reach_webhooks,
+    ensure_namespace,
+    find_missing_kinds,
+    list_informers,
+    tune_garbage_collector,
+    wait_until_settled,
 )
-"""Without these nothing can be queued; other kinds are used as they appear."""
+from multiqueue.webhooks.setup import build_webhooks
+
 CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"
 WEBHOOK_SECONDS = 10.0
 """How long a new leader waits for its webhooks; a wrong registration fails its own writes."""
-GC_THRESHOLDS = (50_000, 20, 100)
-"""Informers hold what lives long; young garbage is collected less often than by default."""
 
 log = structlog.get_logger("multiqueue.runtime")
 
@@ -119,7 +113,7 @@ class Manager:
             await stack.enter_async_context(self._observability())
             client = await stack.enter_async_context(self._client())
             await self._wait_for_kinds(client)
-            await self._ensure_namespace(client)
+            await ensure_namespace(client, self.config.namespace)
             scope = await stack.enter_async_context(open_scope())
             context = self._context(client)
             await self._work(scope, context)
@@ -143,7 +137,8 @@ class Manager:
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-        await self._wait_until_settled(informers)
+        timeout = self.config.controller.cache_sync_timeout.total_seconds()
+        await wait_until_settled(informers, seconds=timeout)
         tune_garbage_collector()
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self._identity)
@@ -270,7 +265,7 @@ class Manager:
         """Return once the cluster serves our kinds; say what is missing until then."""
         told: str | None = None
         while True:
-            problem = await _find_missing_kinds(client)
+            problem = await find_missing_kinds(client)
             if problem is None:
                 self._starting = NOT_SYNCED
                 self.waiting.clear()
@@ -281,90 +276,3 @@ class Manager:
                 log.warning("waiting for the cluster", problem=problem)
                 told = problem
             await asyncio.sleep(CRD_RETRY_SECONDS)
-
-    async def _ensure_namespace(self, client: KubeClient) -> None:
-        """Our namespace holds the Lease and the kubeconfigs of workers."""
-        namespace = self.config.namespace
-        try:
-            await client.get(resources.NAMESPACES, namespace)
-        except NotFound:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            try:
-                await client.create(resources.NAMESPACES, body)
-                log.info("created namespace", namespace=namespace)
-            except AlreadyExists:
-                return
-        except Forbidden:
-            # Least privilege: inside a cluster the namespace is where we run, so it exists.
-            return
-
-    async def _wait_until_settled(self, informers: list[Informer[Any]]) -> None:
-        seconds = self.config.controller.cache_sync_timeout.total_seconds()
-        self._starting = NOT_SYNCED
-        try:
-            async with asyncio.timeout(seconds):
-                for informer in informers:
-                    await informer.settled.wait()
-        except TimeoutError:
-            missing = [
-                f"{informer.resource.plural} ({informer.last_error or 'no answer'})"
-                for informer in informers
-                if not informer.settled.is_set()
-            ]
-            raise TimeoutError(
-                f"not synced within {seconds:g} s: {', '.join(missing)}; check the API server and "
-                "the permissions of this manager"
-            ) from None
-
-
-def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[str, str]) -> bool:
-    """Whether an API server reaches the webhooks of this process, as far as one can tell from here.
-
-    Webhooks that are registered but out of reach refuse every Job with a queue, so where nothing
-    speaks for it they stay off; the manager is correct without them.
-    """
-    if config.webhook.host not in {"", "0.0.0.0", "::"}:  # noqa: S104 - read, not bound
-        return True
-    if not is_reached_by_url(config, environment):
-        return True
-    host = urlsplit(server).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def list_informers(informers: Informers) -> list[Informer[Any]]:
-    """Return every informer of a manager."""
-    found: list[Informer[Any]] = []
-    for row in fields(informers):
-        value = getattr(informers, row.name)
-        found.extend([value] if isinstance(value, Informer) else value.values())
-    return found
-
-
-def tune_garbage_collector() -> None:
-    """Keep what was loaded out of every further collection: it lives as long as the process."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-
-
-async def _find_missing_kinds(client: KubeClient) -> str | None:
-    """Return what is in the way of a start, or None."""
-    try:
-        response = await client.request("GET", f"/apis/{names.V1BETA2}")
-        served = {row["kind"] for row in orjson.loads(response.body).get("resources") or ()}
-    except NotFound:
-        served = set()
-    except KubeError as error:
-        if not error.retryable:
-            raise
-        return f"cannot reach the cluster: {error}"
-    missing = sorted(REQUIRED_KINDS - served)
-    if not missing:
-        return None
-    return (
-        f"the cluster does not serve {', '.join(missing)} of {names.V1BETA2}; install the "
-        "CustomResourceDefinitions: kubectl apply --server-side -f config/crd"
-    )

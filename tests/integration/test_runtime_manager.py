@@ -26,7 +26,8 @@ from multiqueue.kube.resources import (
 from multiqueue.runtime.apply import Applied, Applier, UnknownKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
-from multiqueue.runtime.manager import Manager, can_reach_webhooks
+from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.preconditions import can_reach_webhooks
 from multiqueue.simcluster.cluster import SimOptions
 from multiqueue.simcluster.nodes import parse_node_pool
 from tests.integration.waiting import is_true, until, until_one

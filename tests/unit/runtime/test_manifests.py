@@ -14,7 +14,7 @@ from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.runtime.manager import list_informers
+from multiqueue.runtime.preconditions import list_informers
 
 CONFIG = Path(__file__).parents[3] / "config"
 

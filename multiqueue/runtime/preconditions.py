@@ -1,0 +1,125 @@
+"""What a manager needs before it can work: our kinds, a namespace, synced informers; and what to do
+about what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+import structlog
+
+from multiqueue.api import names
+from multiqueue.api.config import Configuration
+from multiqueue.jobs.context import Informers
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from multiqueue.kube.informer import Informer
+from multiqueue.webhooks.setup import is_reached_by_url
+
+REQUIRED_KINDS = frozenset(
+    {"Workload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "AdmissionCheck"}
+)
+"""Without these nothing can be queued; other kinds are used as they appear."""
+GC_THRESHOLDS = (50_000, 20, 100)
+"""Informers hold what lives long; young garbage is collected less often than by default."""
+
+log = structlog.get_logger("multiqueue.runtime")
+
+
+async def find_missing_kinds(client: KubeClient) -> str | None:
+    """Return what is in the way of a start, or None."""
+    try:
+        response = await client.request("GET", f"/apis/{names.V1BETA2}")
+        served = {row["kind"] for row in orjson.loads(response.body).get("resources") or ()}
+    except NotFound:
+        served = set()
+    except KubeError as error:
+        if not error.retryable:
+            raise
+        return f"cannot reach the cluster: {error}"
+    missing = sorted(REQUIRED_KINDS - served)
+    if not missing:
+        return None
+    return (
+        f"the cluster does not serve {', '.join(missing)} of {names.V1BETA2}; install the "
+        "CustomResourceDefinitions: kubectl apply --server-side -f config/crd"
+    )
+
+
+async def ensure_namespace(client: KubeClient, namespace: str) -> None:
+    """Make the namespace that holds the Lease and the kubeconfigs of workers, if it is missing."""
+    try:
+        await client.get(resources.NAMESPACES, namespace)
+    except NotFound:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        try:
+            await client.create(resources.NAMESPACES, body)
+            log.info("created namespace", namespace=namespace)
+        except AlreadyExists:
+            return
+    except Forbidden:
+        # Least privilege: inside a cluster the namespace is where we run, so it exists.
+        return
+
+
+async def wait_until_settled(informers: Sequence[Informer[Any]], *, seconds: float) -> None:
+    """Return when every informer has listed its kind, or knows that it is not served.
+
+    Raises:
+        TimeoutError: names those that have not.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            for informer in informers:
+                await informer.settled.wait()
+    except TimeoutError:
+        missing = [
+            f"{informer.resource.plural} ({informer.last_error or 'no answer'})"
+            for informer in informers
+            if not informer.settled.is_set()
+        ]
+        raise TimeoutError(
+            f"not synced within {seconds:g} s: {', '.join(missing)}; check the API server and "
+            "the permissions of this manager"
+        ) from None
+
+
+def list_informers(informers: Informers) -> list[Informer[Any]]:
+    """Return every informer of a manager."""
+    found: list[Informer[Any]] = []
+    for row in fields(informers):
+        value = getattr(informers, row.name)
+        found.extend([value] if isinstance(value, Informer) else value.values())
+    return found
+
+
+def can_reach_webhooks(server: str, config: Configuration, environment: Mapping[str, str]) -> bool:
+    """Whether an API server reaches the webhooks of this process, as far as one can tell from here.
+
+    Webhooks that are registered but out of reach refuse every Job with a queue, so where nothing
+    speaks for it they stay off; the manager is correct without them.
+    """
+    if config.webhook.host not in {"", "0.0.0.0", "::"}:  # noqa: S104 - read, not bound
+        return True
+    if not is_reached_by_url(config, environment):
+        return True
+    host = urlsplit(server).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def tune_garbage_collector() -> None:
+    """Keep what was loaded out of every further collection: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
