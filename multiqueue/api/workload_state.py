@@ -96,8 +96,11 @@ def has_pending_topology(status: WorkloadStatus) -> bool:
 
 
 def requeue_at(status: WorkloadStatus) -> datetime | None:
-    """When the backoff of an evicted Workload ends."""
-    return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
+    """When the backoff of an evicted Workload ends; what is no time ends nothing."""
+    try:
+        return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
+    except ValueError:
+        return None
 
 
 def eviction_reason(status: WorkloadStatus) -> str | None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import structlog
+
 from multiqueue.api import v1beta2 as api
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
+from multiqueue.model.workload import Workload
 
 T = TypeVar("T")
+
+log = structlog.get_logger("multiqueue.scheduler")
 
 
 class CacheFeed:
@@ -41,6 +46,7 @@ class CacheFeed:
         self._engine = engine
         self._options = options
         self._on_change = on_change
+        self._unread: dict[str, tuple[str, ...]] = {}
 
     def attach(self) -> None:
         """Begin to follow the informers."""
@@ -85,10 +91,26 @@ class CacheFeed:
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
         now = self._clock.now()
         if new is not None:
-            self._engine.upsert_workload(build.build_workload(new, self._options), now)
+            workload = build.build_workload(new, self._options)
+            self._tell_problems(workload)
+            self._engine.upsert_workload(workload, now)
         elif old is not None:
+            self._unread.pop(old.metadata.key, None)
             self._engine.delete_workload(old.metadata.key, now)
         self._on_change()
+
+    def _tell_problems(self, workload: Workload) -> None:
+        """Log what cannot be read of a holder of quota; those that wait say it in their status."""
+        known = self._unread.pop(workload.key, ())
+        if workload.reservation is None or not workload.problems:
+            return
+        self._unread[workload.key] = workload.problems
+        if known != workload.problems:
+            log.warning(
+                "workload charged by its spec where its status cannot be read",
+                workload=workload.key,
+                problems=workload.problems,
+            )
 
     def _follow(
         self, informer: Any, upsert: Callable[[Any], None], delete: Callable[[Any], None]

@@ -1,13 +1,12 @@
 """API objects into engine nouns; the only place where both are seen side by side.
 
 Called by the cache feed for every event. Pure and cheap: one pass over the object. Workloads never
-raise: what is wrong with their templates becomes `Workload.problems` and so a visible reason.
+raise: what cannot be read of them becomes `Workload.problems` and so a visible reason.
 Queues and flavors raise `QuantityError` for quotas that no API server lets in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,27 +14,24 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import (
     ACTIVE,
-    CheckState,
     Reason,
     WorkloadCondition,
-    find_condition,
     is_true,
 )
-from multiqueue.api.v1beta2.meta import Condition, parse_time
+from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.quantity import Quantity, parse_quantity
 from multiqueue.model import cluster_queue as model
-from multiqueue.model.build_placement import build_placement
+from multiqueue.model.build_placement import read_placement
+from multiqueue.model.build_status import StatusReader
 from multiqueue.model.pod_requests import sum_pod_requests
-from multiqueue.model.queue_order import RequeuingTimestamp, queue_order_at
+from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from multiqueue.model.resources import parse_quota, parse_request
+from multiqueue.model.resources import parse_quota
 from multiqueue.model.transformations import NO_RULES, RequestRules, transform_requests
 from multiqueue.model.workload import (
     Admission,
     PodSet,
-    PodSetAssignment,
-    Reservation,
     Workload,
 )
 
@@ -133,7 +129,7 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
     conditions = {condition.type: condition for condition in status.conditions}
     pod_sets, problems = _pod_sets(obj, options.request_rules)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
-    requeue = status.requeue_state
+    reader = StatusReader(obj)
     return Workload(
         key=meta.key,
         uid=meta.uid,
@@ -141,7 +137,7 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
         queue=names.key_of(meta.namespace, obj.spec.queue_name),
         priority=effective_priority(obj),
         created_at=meta.created_at,
-        queue_order_at=queue_order_at(obj, options.requeuing_timestamp),
+        queue_order_at=reader.order_at(options.requeuing_timestamp),
         pod_sets=pod_sets,
         active=obj.spec.active,
         terminating=bool(meta.deletion_timestamp),
@@ -153,11 +149,11 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
         ),
         evicted=conditions.get(WorkloadCondition.EVICTED),
         requeued=conditions.get(WorkloadCondition.REQUEUED),
-        requeue_at=parse_time(requeue.requeue_at) if requeue else None,
-        reservation=_reservation(obj),
+        requeue_at=reader.requeue_at(),
+        reservation=reader.reservation(pod_sets),
         is_broken=status.admission is None and has_quota(status),
-        checks={check.name: CheckState(check.state) for check in status.admission_checks},
-        problems=problems,
+        checks=reader.checks(),
+        problems=(*problems, *reader.problems),
     )
 
 
@@ -168,17 +164,6 @@ def effective_priority(obj: api.Workload) -> int:
         return (obj.spec.priority or 0) + int(boost)
     except ValueError:
         return obj.spec.priority or 0
-
-
-def build_admission(obj: api.Admission, effective_counts: Mapping[str, int]) -> Admission:
-    """Turn status.admission into the engine's, scaled down to the pods still needed (E-6)."""
-    return Admission(
-        cluster_queue=obj.cluster_queue,
-        pod_sets=tuple(
-            _assignment(assignment, effective_counts.get(assignment.name))
-            for assignment in obj.pod_set_assignments
-        ),
-    )
 
 
 def admission_to_wire(admission: Admission) -> dict[str, Any]:
@@ -197,32 +182,6 @@ def admission_to_wire(admission: Admission) -> dict[str, Any]:
     }
 
 
-def _reservation(obj: api.Workload) -> Reservation | None:
-    status = obj.status
-    reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
-    if status.admission is None or reserved is None or not has_quota(status):
-        return None
-    counts = _effective_counts(obj)
-    return Reservation(
-        admission=build_admission(status.admission, counts),
-        reserved_at=reserved.transitioned_at,
-        admitted=is_true(status.conditions, WorkloadCondition.ADMITTED),
-    )
-
-
-def _assignment(assignment: api.PodSetAssignment, effective: int | None) -> PodSetAssignment:
-    usage = {
-        name: parse_request(name, raw) for name, raw in sorted(assignment.resource_usage.items())
-    }
-    count = assignment.count if assignment.count is not None else (effective or 0)
-    if effective is not None and effective < count:
-        usage = {name: value // count * effective for name, value in usage.items()}
-        count = effective
-    return PodSetAssignment(
-        name=assignment.name, flavors=assignment.flavors, usage=usage, count=count
-    )
-
-
 def _effective_counts(obj: api.Workload) -> dict[str, int]:
     reclaimable = {item.name: item.count for item in obj.status.reclaimable_pods}
     return {
@@ -236,15 +195,16 @@ def _pod_sets(obj: api.Workload, rules: RequestRules) -> tuple[tuple[PodSet, ...
     pod_sets: list[PodSet] = []
     problems: list[str] = []
     for item in obj.spec.pod_sets:
-        pod = sum_pod_requests(item.template)
-        problems += [f'pod set "{item.name}": {problem}' for problem in pod.problems]
+        pod, (placement, unread) = sum_pod_requests(item.template), read_placement(item.template)
+        found = [*pod.problems, *unread]
+        problems += [f'pod set "{item.name}": {problem}' for problem in found]
         pod_sets.append(
             PodSet(
                 name=item.name,
                 count=counts[item.name],
                 min_count=item.min_count,
                 requests=transform_requests(pod.requests, rules),
-                placement=build_placement(item.template),
+                placement=placement,
                 topology_request=item.topology_request,
             )
         )

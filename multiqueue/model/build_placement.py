@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Toleration
 from multiqueue.model.placement import ANYWHERE, NodeSelectorTerm, Placement
 
+Reader = Callable[[Mapping[str, Any]], Any]
+
 
 def build_placement(template: Mapping[str, Any]) -> Placement:
     """Return where pods of the template may run; equal wishes share one object."""
+    return read_placement(template)[0]
+
+
+def read_placement(template: Mapping[str, Any]) -> tuple[Placement, tuple[str, ...]]:
+    """Return where pods of the template may run, and which fields say nothing that is understood.
+
+    What is not understood is left out: the problems keep the Workload from being admitted.
+    """
     spec = template.get("spec") or {}
-    selector = tuple(sorted((spec.get("nodeSelector") or {}).items()))
-    terms = _affinity_terms(spec)
-    tolerations = tuple(_toleration(item) for item in spec.get("tolerations") or ())
-    if not selector and terms is None and not tolerations:
-        return ANYWHERE
-    return _intern(Placement(node_selector=selector, affinity_terms=terms, tolerations=tolerations))
+    found: dict[str, Any] = {}
+    problems: list[str] = []
+    for field, read in _FIELDS.items():
+        try:
+            found[field] = read(spec)
+            hash(found[field])
+        except (AttributeError, TypeError, ValueError):
+            found[field] = _NOTHING[field]
+            problems.append(f"template.spec.{field} cannot be read; write it as the Pod API has it")
+    placement = Placement(
+        node_selector=found["nodeSelector"],
+        affinity_terms=found["affinity"],
+        tolerations=found["tolerations"],
+    )
+    return (ANYWHERE if placement == ANYWHERE else _intern(placement), tuple(problems))
+
+
+def _node_selector(spec: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((spec.get("nodeSelector") or {}).items()))
 
 
 @lru_cache(maxsize=4096)
@@ -44,6 +67,10 @@ def _affinity_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | N
     )
 
 
+def _tolerations(spec: Mapping[str, Any]) -> tuple[Toleration, ...]:
+    return tuple(_toleration(item) for item in spec.get("tolerations") or ())
+
+
 def _toleration(item: Mapping[str, Any]) -> Toleration:
     return Toleration(
         key=item.get("key", ""),
@@ -52,3 +79,11 @@ def _toleration(item: Mapping[str, Any]) -> Toleration:
         effect=item.get("effect", ""),
         toleration_seconds=item.get("tolerationSeconds"),
     )
+
+
+_FIELDS: Mapping[str, Reader] = {
+    "nodeSelector": _node_selector,
+    "affinity": _affinity_terms,
+    "tolerations": _tolerations,
+}
+_NOTHING: Mapping[str, Any] = {"nodeSelector": (), "affinity": None, "tolerations": ()}

@@ -20,6 +20,7 @@ from multiqueue.model.cluster_queue import (
     Quota,
     StopPolicy,
 )
+from multiqueue.model.placement import ANYWHERE
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.transformations import RequestRules
 from multiqueue.model.workload import Workload
@@ -181,6 +182,71 @@ def test_an_assignment_without_a_flavor_uses_no_quota() -> None:
 
     assert got.reservation is not None
     assert got.reservation.admission.usage() == {}
+
+
+def test_a_status_that_cannot_be_read_is_a_problem_and_no_error() -> None:
+    usage = {"name": "main", "flavors": {"cpu": "f", "gpu": "f"}, "count": 3}
+    bad = {"clusterQueue": "cq", "podSetAssignments": [usage]}
+    usage["resourceUsage"] = {"cpu": "much", "gpu": "2"}
+    got = built(
+        {"podSets": [{"name": "main", "count": 3, "template": template("2")}]},
+        admission=bad,
+        conditions=[{**true("QuotaReserved"), "lastTransitionTime": "soon"}],
+        requeueState={"requeueAt": "later"},
+        admissionChecks=[{"name": "ac", "state": "Odd", "lastTransitionTime": LATER}],
+    )
+
+    assert got.reservation is not None
+    assert got.reservation.admission.usage() == {("f", "cpu"): 6000, ("f", "gpu"): 2}
+    assert got.reservation.reserved_at == got.created_at
+    assert (got.requeue_at, got.checks) == (None, {"ac": CheckState.PENDING})
+    assert [problem.partition(": ")[0] for problem in got.problems] == [
+        "status.requeueState.requeueAt",
+        "status.admission.podSetAssignments[main].resourceUsage[cpu]",
+        "status.conditions[QuotaReserved].lastTransitionTime",
+        "status.admissionChecks[ac].state",
+    ]
+
+
+def test_usage_of_a_pod_set_that_the_spec_lacks_and_cannot_be_read_is_none() -> None:
+    usage = {"name": "gone", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "much"}, "count": 1}
+    bad = {"clusterQueue": "cq", "podSetAssignments": [usage]}
+    got = built(admission=bad, conditions=[true("QuotaReserved")])
+
+    assert got.reservation is not None
+    assert got.reservation.admission.usage() == {("f", "cpu"): 0}
+    assert len(got.problems) == 1
+
+
+def test_an_eviction_without_a_readable_time_keeps_the_place_of_the_creation() -> None:
+    got = built(
+        conditions=[{**true("Evicted", "AdmissionCheck"), "lastTransitionTime": "yesterday"}]
+    )
+
+    assert got.queue_order_at == got.created_at
+    assert got.problems[0].startswith("status.conditions[Evicted].lastTransitionTime: ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("tolerations", "all"),
+        ("tolerations", 5),
+        ("tolerations", [{"key": ["a"]}]),
+        ("nodeSelector", ["a"]),
+        ("nodeSelector", {"a": ["b"]}),
+        ("affinity", {"nodeAffinity": "near"}),
+    ],
+)
+def test_a_template_that_cannot_be_read_is_a_problem_and_no_error(field: str, value: Any) -> None:
+    broken = template("1")
+    broken["spec"][field] = value
+    got = built({"podSets": [{"name": "main", "count": 1, "template": broken}]})
+
+    assert got.pod_sets[0].placement is ANYWHERE
+    assert got.problems == (
+        f'pod set "main": template.spec.{field} cannot be read; write it as the Pod API has it',
+    )
 
 
 def test_problems_name_the_pod_set() -> None:

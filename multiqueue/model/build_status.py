@@ -1,0 +1,114 @@
+"""The status of a Workload as engine nouns; what cannot be read becomes a problem, not an error.
+
+Called by `build`. A holder of quota is charged in any case: what its admission does not say, the
+requests of its spec do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TypeVar
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condition, is_true
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.workload_state import has_quota
+from multiqueue.lib.amount import Amount, multiply
+from multiqueue.model.queue_order import RequeuingTimestamp, queue_order_at
+from multiqueue.model.resources import parse_request
+from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Reservation
+
+T = TypeVar("T")
+
+
+class StatusReader:
+    """Reads one Workload.
+
+    Attributes:
+        problems: What could not be read so far, with the path of the field.
+    """
+
+    def __init__(self, obj: api.Workload) -> None:
+        self.problems: list[str] = []
+        self._obj = obj
+        self._status = obj.status
+
+    def order_at(self, timestamp: RequeuingTimestamp) -> datetime:
+        """Return the time of E-13."""
+        return self._read(
+            "status.conditions[Evicted].lastTransitionTime",
+            lambda: queue_order_at(self._obj, timestamp),
+            self._obj.metadata.created_at,
+        )
+
+    def requeue_at(self) -> datetime | None:
+        """Return when the backoff ends."""
+        requeue = self._status.requeue_state
+        if requeue is None:
+            return None
+        path = "status.requeueState.requeueAt"
+        return self._read(path, lambda: parse_time(requeue.requeue_at), None)
+
+    def checks(self) -> dict[str, CheckState]:
+        """Return the states of the admission checks; an unknown one counts as Pending."""
+        return {
+            check.name: self._read(
+                f"status.admissionChecks[{check.name}].state",
+                partial(CheckState, check.state),
+                CheckState.PENDING,
+            )
+            for check in self._status.admission_checks
+        }
+
+    def reservation(self, pod_sets: Sequence[PodSet]) -> Reservation | None:
+        """Return what the Workload holds, scaled down to the pods still needed (E-6)."""
+        status = self._status
+        reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
+        if status.admission is None or reserved is None or not has_quota(status):
+            return None
+        spec = {pod_set.name: pod_set for pod_set in pod_sets}
+        return Reservation(
+            admission=Admission(
+                cluster_queue=status.admission.cluster_queue,
+                pod_sets=tuple(
+                    self._assignment(assignment, spec.get(assignment.name))
+                    for assignment in status.admission.pod_set_assignments
+                ),
+            ),
+            reserved_at=self._read(
+                "status.conditions[QuotaReserved].lastTransitionTime",
+                lambda: reserved.transitioned_at,
+                self._obj.metadata.created_at,
+            ),
+            admitted=is_true(status.conditions, WorkloadCondition.ADMITTED),
+        )
+
+    def _assignment(
+        self, assignment: api.PodSetAssignment, pod_set: PodSet | None
+    ) -> PodSetAssignment:
+        effective = pod_set.count if pod_set is not None else None
+        count = assignment.count if assignment.count is not None else (effective or 0)
+        path = f"status.admission.podSetAssignments[{assignment.name}].resourceUsage"
+        usage: dict[str, Amount] = {}
+        for name, raw in sorted(assignment.resource_usage.items()):
+            each = pod_set.requests.get(name, 0) if pod_set is not None else 0
+            usage[name] = self._read(
+                f"{path}[{name}]",
+                partial(parse_request, name, raw),
+                multiply(each, count),
+            )
+        if effective is not None and effective < count:
+            usage = {name: value // count * effective for name, value in usage.items()}
+            count = effective
+        return PodSetAssignment(
+            name=assignment.name, flavors=assignment.flavors, usage=usage, count=count
+        )
+
+    def _read(self, path: str, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except ValueError as error:
+            self.problems.append(f"{path}: {error}")
+            return otherwise
