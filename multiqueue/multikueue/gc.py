@@ -9,6 +9,7 @@ manager is gone.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,8 +24,8 @@ from multiqueue.multikueue.remote import RemoteWriter
 from multiqueue.multikueue.session import WorkerSession
 
 Json = dict[str, Any]
-FIRST_SECONDS = 2.0
-"""How soon after a worker connects it is looked through for the first time."""
+PAUSE_SECONDS = 1.0
+"""At least this long between two looks, however often workers come and go."""
 
 log = structlog.get_logger("multiqueue.multikueue.gc")
 
@@ -61,14 +62,12 @@ class GarbageCollector:
         if interval <= 0:
             await asyncio.get_running_loop().create_future()
         while True:
-            await self.collect()
             self._connected.clear()
-            try:
+            await self.collect()
+            await asyncio.sleep(min(PAUSE_SECONDS, interval))
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval):
                     await self._connected.wait()
-            except TimeoutError:
-                continue
-            await asyncio.sleep(min(FIRST_SECONDS, interval))
 
     async def collect(self) -> None:
         """Look through all connected workers once."""

@@ -258,3 +258,18 @@ async def test_a_namespace_that_a_worker_lacks_is_named_and_others_are_tried():
         assert "worker1 does not take the workload" in message
         assert "team-b" in message
         assert manager is not None
+
+
+async def test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here():
+    async with multikueue_world("worker1") as world, world.manager():
+        for name in ("kept", "orphan"):
+            job = make_gpu_job(name, managed_by=None)
+            job["metadata"]["labels"] = {names.MULTIKUEUE_ORIGIN: "multikueue"}
+            await world.workers["worker1"].create(JOBS, job)
+        here = make_gpu_job("kept", managed_by=None)
+        del here["metadata"]["labels"]
+        await world.hub.create(JOBS, here)
+        await world.until_connected()
+        worker = world.workers["worker1"]
+        await world.until(lambda: not worker.job("orphan"), "orphan gone", on="worker1")
+        assert worker.job("kept") is not None
