@@ -67,6 +67,7 @@ class DispatchViews:
         memory.asked_at = view.now
         memory.ask_again_at = nomination.ask_again_at
         memory.fleet = fleet
+        memory.room_changed = False
         memory.add_round(view.now, nomination.clusters)
         for cluster in view.clusters:
             state = self._fleet.find_state(cluster.name)
@@ -84,6 +85,7 @@ class DispatchViews:
         memory.asked_at = self._context.clock.now()
         memory.ask_again_at = until
         memory.fleet = fleet
+        memory.room_changed = False
 
     def _cluster(
         self, name: str, state: ClusterState | None, workload: WorkloadView

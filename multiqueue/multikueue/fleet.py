@@ -23,6 +23,8 @@ from multiqueue.multikueue.worker_state import WorkerState
 from multiqueue.observability.metrics import Metrics
 
 Json = dict[str, Any]
+Reach = frozenset[tuple[str, bool]] | None
+"""The job kinds that a worker serves and whether its jobs are known; None: it is out of reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +119,16 @@ class Fleet:
         if connection is not None:
             return connection.lost_at
         return self._unknown_since.setdefault(name, self._clock.now())
+
+    def find_reach(self, name: str) -> Reach:
+        """Return the job kinds that a worker can be sent now; None while it is out of reach."""
+        session = self.find_session(name)
+        if session is None:
+            return None
+        kinds = (adapter.gvk for adapter in self.adapters)
+        return frozenset(
+            (str(kind), session.knows_jobs(kind)) for kind in kinds if session.serves(kind)
+        )
 
     def first_chance_until(self, name: str) -> datetime | None:
         """Until when a worker is waited for that was not seen since the start; None once it was."""

@@ -33,6 +33,7 @@ class GroupMemory:
         epoch: The reservation that `rounds` and `refusals` are about.
         asked_at: When the dispatcher was last asked; None: not yet.
         ask_again_at: When it wants to be asked again.
+        room_changed: Room changed on a worker since then; it is this one's turn to use it.
         fleet: Version of the fleet, and clusters of the check, that it was asked about.
     """
 
@@ -44,6 +45,7 @@ class GroupMemory:
     epoch: str = ""
     asked_at: datetime | None = None
     ask_again_at: datetime | None = None
+    room_changed: bool = False
     fleet: tuple[int, tuple[str, ...]] | None = None
 
     def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
@@ -123,4 +125,4 @@ def is_ask_due(
         return False
     if memory.ask_again_at is not None and now >= memory.ask_again_at:
         return True
-    return memory.fleet != fleet
+    return memory.room_changed or memory.fleet != fleet

@@ -2,8 +2,7 @@
 
 Woken by the Workload, its job and configuration here, by whatever of ours changes on a worker, and
 by workers that come and go; each at once, without batching. A Workload that waits for a cluster is
-also looked at when room changes on a worker; those looks are spread so that they never cost more
-than a part of the manager's time.
+also looked at when room changes on a worker; `waiting` says which, and when.
 """
 
 from __future__ import annotations
@@ -16,33 +15,31 @@ from typing import Any
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build import BuildOptions, effective_priority
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.dispatch import DispatchRunner
 from multiqueue.multikueue.dispatch_view import DispatchViews
 from multiqueue.multikueue.execute import Executor
-from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.plan import GroupPlan
+from multiqueue.multikueue.waiting import Rank, WaitingLane
 
 CONCURRENCY = 32
 """Workloads looked at side by side; most of the time each waits for one request."""
 MAX_PASSES = 8
 """Looks at one Workload without a pause; the longest way, from nomination to admission, takes four
 when its worker answers at once."""
-SWEEP_SECONDS = 0.25
-"""Shortest time between two looks at everything that waits because room changed."""
-SWEEP_SECONDS_EACH = 0.004
-"""Time given to each waiting Workload between two such looks: several times what a look costs."""
 
 log = structlog.get_logger("multiqueue.multikueue")
 
@@ -54,6 +51,7 @@ class Tracked:
     waits: bool
     evicting: bool
     cluster: str | None
+    rank: Rank
 
 
 class WorkloadReconciler:
@@ -93,7 +91,8 @@ class WorkloadReconciler:
         self._memories: dict[str, GroupMemory] = {}
         self._tracked: dict[str, Tracked] = {}
         self._fleet_version = 0
-        self._sweep: asyncio.TimerHandle | None = None
+        self._reach: dict[str, Reach] = {}
+        self._waiting = WaitingLane(self._list_waiting, self._look_for_room)
         self._is_running = False
         self._listen()
 
@@ -115,7 +114,9 @@ class WorkloadReconciler:
         for key in self._tracked:
             self.enqueue(key)
         try:
-            await self._reconciler.run()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._waiting.run(), name=f"{self.name}-waiting")
+                tasks.create_task(self._reconciler.run(), name=self.name)
         finally:
             self._is_running = False
 
@@ -126,6 +127,12 @@ class WorkloadReconciler:
 
     async def reconcile(self, key: str) -> Result:
         """Look at one Workload until nothing is left to do now."""
+        try:
+            return await self._reconcile(key)
+        finally:
+            self._waiting.answer(key, moved=False)
+
+    async def _reconcile(self, key: str) -> Result:
         for _ in range(MAX_PASSES):
             memory = self._memory(key)
             seen = self._observer.observe(key, memory, self._fleet_version)
@@ -154,6 +161,9 @@ class WorkloadReconciler:
         )
         if answer.nomination is None:
             self._views.postpone(memory, answer.retry_at, fleet)
+        elif set(answer.nomination.clusters) != set(workload.status.nominated_cluster_names):
+            # What is written and created now is not waited for: the next one may be asked about.
+            self._waiting.answer(workload.metadata.key, moved=True)
         view = replace(
             seen.view,
             nomination=answer.nomination,
@@ -196,7 +206,9 @@ class WorkloadReconciler:
             informer.add_handler(self._on_job)
         self._fleet.add_listener(
             FleetListener(
-                on_remote=self.enqueue, on_connection=self._on_connection, on_room=self._on_room
+                on_remote=self.enqueue,
+                on_connection=self._on_connection,
+                on_room=self._waiting.wake,
             )
         )
 
@@ -215,6 +227,7 @@ class WorkloadReconciler:
             waits=has_quota(new.status) and new.status.cluster_name is None,
             evicting=is_evicted(new.status) and has_quota(new.status),
             cluster=new.status.cluster_name,
+            rank=_rank(new),
         )
         self.enqueue(key)
 
@@ -244,10 +257,14 @@ class WorkloadReconciler:
         self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
 
     def _on_connection(self, name: str) -> None:
-        """A worker came or went.
+        """A worker came or went, or serves other job kinds; another failed attempt is no news.
 
         Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
         """
+        reach = self._fleet.find_reach(name)
+        if reach == self._reach.get(name):
+            return
+        self._reach[name] = reach
         self._fleet_version += 1
         self._enqueue_all(
             key
@@ -255,16 +272,12 @@ class WorkloadReconciler:
             if known.waits or known.evicting or known.cluster == name
         )
 
-    def _on_room(self) -> None:
-        """Room changed on a worker: look at what waits, but not all the time."""
-        if self._sweep is None and self._is_running:
-            waiting = sum(known.waits for known in self._tracked.values())
-            seconds = max(SWEEP_SECONDS, waiting * SWEEP_SECONDS_EACH)
-            self._sweep = asyncio.get_running_loop().call_later(seconds, self._look_at_waiting)
+    def _list_waiting(self) -> list[Rank]:
+        return [known.rank for known in self._tracked.values() if known.waits]
 
-    def _look_at_waiting(self) -> None:
-        self._sweep = None
-        self._on_configuration()
+    def _look_for_room(self, key: str) -> None:
+        self._memory(key).room_changed = True
+        self.enqueue(key)
 
     def _enqueue_all(self, keys: Iterable[str]) -> None:
         for key in list(keys):
@@ -275,6 +288,16 @@ def _concerns_us(workload: api.Workload) -> bool:
     """Whether there is a check that may be ours, or a cluster."""
     status = workload.status
     return bool(status.admission_checks or status.cluster_name or status.nominated_cluster_names)
+
+
+def _rank(workload: api.Workload) -> Rank:
+    metadata = workload.metadata
+    return Rank(
+        urgency=-effective_priority(workload),
+        created_at=metadata.creation_timestamp,
+        key=metadata.key,
+        queue=key_of(metadata.namespace, workload.spec.queue_name),
+    )
 
 
 def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.memory import GroupMemory
-from tests.unit.multikueue.builders import T0, make_cluster, make_job, make_local, make_ready
+from multiqueue.multikueue.memory import GroupMemory, is_ask_due
+from tests.unit.multikueue.builders import (
+    T0,
+    make_cluster,
+    make_copy,
+    make_job,
+    make_local,
+    make_ready,
+)
 
 
 def test_a_nominated_cluster_that_was_never_seen_is_suspect():
@@ -32,3 +39,14 @@ def test_one_that_was_seen_without_a_job_is_no_suspect_any_more():
     assert not memory.may_run_unseen("a", local, seen={"a"})
     memory.see(make_cluster("a", job=make_job()))
     assert memory.may_run_unseen("a", local, seen={"a"})
+
+
+def test_after_a_change_of_room_only_those_whose_turn_it_is_are_asked_about():
+    fleet = (1, ("a",))
+    memory = GroupMemory(asked_at=T0, fleet=fleet)
+    local, clusters = make_local(nominated=("a",)), [make_cluster("a", workload=make_copy())]
+    assert not is_ask_due(memory, local, clusters, fleet, T0)
+    memory.room_changed = True
+    assert is_ask_due(memory, local, clusters, fleet, T0)
+    on_its_way = [make_cluster("a", workload=make_copy(quota_reserved=True))]
+    assert not is_ask_due(memory, local, on_its_way, fleet, T0)
