@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from multiqueue.cli.errors import CliError, ExitCode
+from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 
 if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
@@ -88,6 +88,8 @@ async def load_credentials(target: Target) -> Credentials:
     from multiqueue.kube.errors import CredentialsError
 
     paths = find_kubeconfig(target)
+    if paths is not None:
+        _check_readable(paths, target.context)
     try:
         if paths is not None:
             return await Credentials.from_kubeconfig_file(paths, target.context, allow_exec=True)
@@ -100,6 +102,17 @@ async def load_credentials(target: Target) -> Credentials:
         '("multiqueue apiserver --simulate" starts an embedded cluster and prints its kubeconfig)',
         ExitCode.UNREACHABLE,
     )
+
+
+def _check_readable(paths: str, context: str | None) -> None:
+    """A file or a name that is wrong is told from a cluster that does not know us."""
+    from multiqueue.kube import kubeconfig
+    from multiqueue.kube.errors import CredentialsError
+
+    try:
+        kubeconfig.pick_context(kubeconfig.load_files(paths), context)
+    except CredentialsError as error:
+        raise UsageProblem(str(error)) from error
 
 
 @asynccontextmanager

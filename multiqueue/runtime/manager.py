@@ -250,12 +250,12 @@ class Manager:
                 server = ObservabilityServer(
                     host=metrics[0], port=metrics[1], registry=self._metrics.registry
                 )
-                await stack.enter_async_context(server)
+                await _listen(stack, server, "metrics.bindAddress")
                 self.metrics_port = server.port
             health = parse_bind_address(self.config.health.health_probe_bind_address)
             if health is not None:
                 server = ObservabilityServer(host=health[0], port=health[1], health=self._health)
-                await stack.enter_async_context(server)
+                await _listen(stack, server, "health.healthProbeBindAddress")
                 self.health_port = server.port
             self.serving.set()
             log.info("serving", metrics_port=self.metrics_port, health_port=self.health_port)
@@ -276,3 +276,12 @@ class Manager:
                 log.warning("waiting for the cluster", problem=problem)
                 told = problem
             await asyncio.sleep(CRD_RETRY_SECONDS)
+
+
+async def _listen(stack: AsyncExitStack, server: ObservabilityServer, setting: str) -> None:
+    try:
+        await stack.enter_async_context(server)
+    except OSError as error:
+        raise OSError(
+            f"{setting}: cannot listen on {server.host}:{server.port}: {error.strerror}"
+        ) from error

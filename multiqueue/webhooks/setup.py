@@ -97,12 +97,19 @@ class WebhookService:
         """Serve until cancelled."""
         await self._lookup.wait_until_known()
         self.server.show(await self._load_first())
-        await self.server.start()
+        await self._listen()
         log.info("webhooks listen", host=self._host, port=self.server.port)
         try:
             await self._look_after()
         finally:
             await self.server.stop()
+
+    async def _listen(self) -> None:
+        try:
+            await self.server.start()
+        except OSError as error:
+            port = self._context.config.webhook.port
+            raise OSError(f"webhook.port: cannot listen on {port}: {error.strerror}") from error
 
     async def load_certificate(self) -> Serving:
         """Return the certificate to serve with now; renew it where that is due.

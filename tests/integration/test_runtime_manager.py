@@ -212,6 +212,22 @@ async def test_a_part_that_fails_takes_the_manager_down_by_name() -> None:
     error = innermost(caught.value)
     assert isinstance(error, ComponentFailed)
     assert error.name == "webhooks"
+    assert f"webhook.port: cannot listen on {port}: " in error.reason
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [("metrics", "bindAddress"), ("health", "healthProbeBindAddress")]
+)
+async def test_the_setting_of_a_port_that_is_taken_is_named(section: str, key: str) -> None:
+    async with await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", 0) as busy:
+        address = "{}:{}".format(*busy.sockets[0].getsockname())
+        config = make_config(**{section: {key: address}})
+        context = {"name": "c", "context": {"cluster": "c"}}
+        cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+        kubeconfig = {"contexts": [context], "clusters": [cluster], "current-context": "c"}
+        nobody = await Credentials.from_kubeconfig_dict(kubeconfig)
+        with pytest.raises(OSError, match=rf"{section}\.{key}: cannot listen on {address}: "):
+            await Manager(config, nobody).run()
 
 
 class TestApply:

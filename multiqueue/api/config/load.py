@@ -61,19 +61,37 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
     if version == V1BETA1:
         body, turned_off = upgrade(body)
     body = _without_nulls(body)
-    unknown = tuple(_find_unknown(Configuration, body, ""))
-    if unknown:
-        raise ConfigurationError(unknown)
-    try:
-        config = msgspec.convert(body, Configuration, dec_hook=_decode)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError((_reword(str(error)),)) from error
-    errors = tuple(find_errors(config))
+    errors = list(_take_unknown(Configuration, body, ""))
+    config = _convert(body, errors)
+    # What is left of a section that cannot be read would be judged by defaults nobody wrote.
+    unreadable = {_section(error) for error in errors}
+    errors.extend(error for error in find_errors(config) if _section(error) not in unreadable)
     if errors:
-        raise ConfigurationError(errors)
+        raise ConfigurationError(tuple(errors))
     if turned_off or config.gates.enabled(Gate.DISABLE_WAIT_FOR_PODS_READY):
         return msgspec.structs.replace(config, wait_for_pods_ready=None)
     return config
+
+
+def _convert(body: dict[str, Any], errors: list[str]) -> Configuration:
+    """Type what can be typed; what cannot is removed and its error added."""
+    while True:
+        try:
+            return msgspec.convert(body, Configuration, dec_hook=_decode)
+        except msgspec.ValidationError as error:
+            errors.append(_reword(str(error)))
+            path = re.search(r" - at `\$\.([^`\[]*)", str(error))
+            if path is None:
+                raise ConfigurationError(tuple(errors)) from error
+            *parents, key = path.group(1).split(".")
+            place = body
+            for parent in parents:
+                place = place[parent]
+            del place[key]
+
+
+def _section(error: str) -> str:
+    return re.split(r"[.:\[]", error, maxsplit=1)[0]
 
 
 def _decode(type_: type, value: Any) -> Any:
@@ -94,8 +112,8 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _find_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
-    """Yield an error for every key that no section knows, with the nearest one that exists."""
+def _take_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
+    """Remove every key that no section knows; yield an error with the nearest one that exists."""
     sections = [
         t for t in (type_, *get_args(type_)) if isinstance(t, type) and issubclass(t, Section)
     ]
@@ -103,18 +121,19 @@ def _find_unknown(type_: Any, value: Any, path: str) -> Iterator[str]:
         return
     if isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _find_unknown(sections[0], item, f"{path}[{i}]")
+            yield from _take_unknown(sections[0], item, f"{path}[{i}]")
         return
     if not isinstance(value, dict):
         return
     fields = {f.encode_name: f.type for f in msgspec.structs.fields(sections[0])}
-    for key, child in value.items():
+    for key, child in list(value.items()):
         child_path = f"{path}.{key}" if path else str(key)
         if key in fields:
-            yield from _find_unknown(fields[key], child, child_path)
+            yield from _take_unknown(fields[key], child, child_path)
             continue
         close = difflib.get_close_matches(str(key), list(fields), n=1)
         hint = f'did you mean "{close[0]}"?' if close else f"known fields: {', '.join(fields)}"
+        del value[key]
         yield f"{child_path}: unknown field; {hint}"
 
 

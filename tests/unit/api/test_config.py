@@ -72,6 +72,22 @@ managedJobsNamespaceSelector:
     assert config.jobs_namespace_selector["matchExpressions"][0]["values"] == ["a"]
 
 
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(
+            "multiKueue: {gcIntervall: 1m, gcInterval: 5, origin: 7}\n"
+            "leaderElection: {leaseDuratoin: 30s, renewDeadline: 20s}\n"
+            "webhook: {port: 70000}\n"
+        )
+    assert [error.partition(":")[0] for error in caught.value.errors] == [
+        "multiKueue.gcIntervall",
+        "leaderElection.leaseDuratoin",
+        "multiKueue.gcInterval",
+        "multiKueue.origin",
+        "webhook.port",
+    ]
+
+
 def test_nulls_are_absent() -> None:
     assert load_configuration("multiKueue: null\nwebhook: {port: null}") == Configuration()
 

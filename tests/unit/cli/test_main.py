@@ -63,9 +63,16 @@ def test_an_unreachable_cluster_ends_with_3(
     assert "Traceback" not in error
 
 
-def test_a_missing_kubeconfig_ends_with_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["queue", "--kubeconfig", "/does/not/exist"]) == 3
+def test_a_missing_kubeconfig_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["queue", "--kubeconfig", "/does/not/exist"]) == 2
     assert "/does/not/exist" in capsys.readouterr().err
+
+
+def test_an_unknown_context_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    assert main(["queue", "--kubeconfig", str(kubeconfig), "--context", "nope"]) == 2
+    assert 'no context "nope"' in capsys.readouterr().err
 
 
 KUBECONFIG = """
