@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Gate
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.build import BuildOptions
 from multiqueue.model.queue_order import RequeuingTimestamp
@@ -15,6 +15,7 @@ def build_options(config: Configuration) -> BuildOptions:
     timestamp = waiting.requeuing_strategy.timestamp if waiting else RequeuingTimestamp.EVICTION
     return BuildOptions(
         requeuing_timestamp=RequeuingTimestamp(timestamp),
+        priority_boost=config.gates.enabled(Gate.PRIORITY_BOOST),
         request_rules=RequestRules(
             exclude_prefixes=config.resources.exclude_resource_prefixes,
             transformations=tuple(

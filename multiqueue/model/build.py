@@ -42,6 +42,8 @@ class BuildOptions:
 
     requeuing_timestamp: RequeuingTimestamp = RequeuingTimestamp.EVICTION
     request_rules: RequestRules = NO_RULES
+    priority_boost: bool = False
+    """Gate PriorityBoost: whether the annotation counts."""
 
 
 DEFAULT_OPTIONS = BuildOptions()
@@ -135,7 +137,7 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
         uid=meta.uid,
         generation=meta.generation,
         queue=names.key_of(meta.namespace, obj.spec.queue_name),
-        priority=effective_priority(obj),
+        priority=effective_priority(obj, options),
         created_at=meta.created_at,
         queue_order_at=reader.order_at(options.requeuing_timestamp),
         pod_sets=pod_sets,
@@ -157,13 +159,15 @@ def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -
     )
 
 
-def effective_priority(obj: api.Workload) -> int:
+def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -> int:
     """Return the priority with its boost; a boost that is no number counts as 0 (E-11)."""
-    boost = obj.metadata.annotations.get(names.PRIORITY_BOOST, "0")
+    priority = obj.spec.priority or 0
+    if not options.priority_boost:
+        return priority
     try:
-        return (obj.spec.priority or 0) + int(boost)
+        return priority + int(obj.metadata.annotations.get(names.PRIORITY_BOOST, "0"))
     except ValueError:
-        return obj.spec.priority or 0
+        return priority
 
 
 def admission_to_wire(admission: Admission) -> dict[str, Any]:

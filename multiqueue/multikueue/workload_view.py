@@ -36,7 +36,7 @@ def build_workload_view(
         uid=workload.metadata.uid,
         queue=workload.spec.queue_name,
         kind=kind,
-        priority=effective_priority(workload),
+        priority=effective_priority(workload, options),
         created_at=workload.metadata.created_at,
         labels=workload.metadata.labels,
         annotations=workload.metadata.annotations,

@@ -5,7 +5,9 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.config import Configuration
 from multiqueue.api.serde import decode
+from multiqueue.jobs.build_options import build_options
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model import build
@@ -74,10 +76,13 @@ def test_a_pending_workload_has_its_requests_queue_and_time() -> None:
 @pytest.mark.parametrize(
     ("annotation", "want"), [("5", 12), ("-10", -3), ("much", 7)], ids=["boost", "less", "unread"]
 )
-def test_priority_may_be_boosted(annotation: str, want: int) -> None:
+def test_priority_may_be_boosted_where_the_gate_is_on(annotation: str, want: int) -> None:
     meta = {"annotations": {"kueue.x-k8s.io/priority-boost": annotation}}
+    boosted = workload({"priority": 7}, meta=meta)
+    options = build_options(Configuration(feature_gates={"PriorityBoost": True}))
 
-    assert built({"priority": 7}, meta=meta).priority == want
+    assert build.build_workload(boosted, options).priority == want
+    assert build.build_workload(boosted, build_options(Configuration())).priority == 7
 
 
 def test_reclaimable_pods_need_no_quota() -> None:
