@@ -40,6 +40,7 @@ class ClusterQueueController:
         self._engine = engine
         self._on_activity = on_activity
         self._active: dict[str, bool] = {}
+        self._echo: dict[str, str] = {}
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
@@ -60,6 +61,7 @@ class ClusterQueueController:
         queue = self._context.informers.cluster_queues.store.get(name)
         if queue is None:
             self._active.pop(name, None)
+            self._echo.pop(name, None)
             self._context.metrics.forget("cluster_queue", name)
             return DONE
         state = self._engine.cluster_queue_state(name)
@@ -92,6 +94,7 @@ class ClusterQueueController:
             )
         except NotFound:
             return
+        self._echo[answer.metadata.name] = answer.metadata.resource_version
         self._context.informers.cluster_queues.observe(answer)
 
     def _measure(self, queue: ClusterQueue, state: ClusterQueueState) -> None:
@@ -129,7 +132,10 @@ class ClusterQueueController:
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new or old
         assert queue is not None
-        self._reconciler.queue.add(queue.metadata.name)
+        name, version = queue.metadata.name, queue.metadata.resource_version
+        # Our own status is no reason to write another; what changed meanwhile waits for its batch.
+        if new is None or self._echo.get(name) != version:
+            self._reconciler.queue.add(name)
 
 
 def _natural(resource: str, amount: Amount) -> float:

@@ -25,6 +25,7 @@ class LocalQueueController:
     def __init__(self, context: ManagerContext, engine: Engine) -> None:
         self._context = context
         self._engine = engine
+        self._echo: dict[str, str] = {}
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
@@ -50,6 +51,7 @@ class LocalQueueController:
         """Write what changed of one LocalQueue."""
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
+            self._echo.pop(key, None)
             return DONE
         state = self._engine.local_queue_state(key)
         if state is None:
@@ -69,10 +71,14 @@ class LocalQueueController:
             )
         except NotFound:
             return DONE
+        self._echo[key] = answer.metadata.resource_version
         self._context.informers.local_queues.observe(answer)
         return DONE
 
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old
         assert queue is not None
-        self._reconciler.queue.add(queue.metadata.key)
+        key, version = queue.metadata.key, queue.metadata.resource_version
+        # Our own status is no reason to write another; what changed meanwhile waits for its batch.
+        if new is None or self._echo.get(key) != version:
+            self._reconciler.queue.add(key)
