@@ -116,6 +116,7 @@ class WorkerConnection:
         self._listener = listener
         self._metrics = metrics
         self._source: SafeKubeconfig | Refusal | None = None
+        self._unusable: Refusal | None = None
         self._changed = asyncio.Event()
         self._attempts = 0
         self._next_at: datetime | None = None
@@ -126,10 +127,9 @@ class WorkerConnection:
     @property
     def status(self) -> ConnectionStatus | None:
         """What the MultiKueueCluster shall say; None while nothing is known yet."""
-        if isinstance(self._source, Refusal):
-            return ConnectionStatus(
-                active=False, reason=self._source.reason, message=self._source.message
-            )
+        refusal = self._refusal
+        if refusal is not None:
+            return ConnectionStatus(active=False, reason=refusal.reason, message=refusal.message)
         if self.state is ConnectionState.CONNECTED:
             return ConnectionStatus(
                 active=True, reason=ClusterReason.ACTIVE, message=self._connected_message()
@@ -149,9 +149,13 @@ class WorkerConnection:
             return
         if isinstance(source, SafeKubeconfig) and isinstance(self._source, SafeKubeconfig):
             log.info("kubeconfig of worker changed", worker=self.name)
-        self._source = source
+        self._source, self._unusable = source, None
         self._attempts, self._next_at = 0, None
         self._changed.set()
+
+    @property
+    def _refusal(self) -> Refusal | None:
+        return self._source if isinstance(self._source, Refusal) else self._unusable
 
     # ------------------------------------------------------------ running
 
@@ -162,7 +166,7 @@ class WorkerConnection:
             source = self._source
             if source is None:
                 await self._changed.wait()
-            elif isinstance(source, Refusal):
+            elif isinstance(source, Refusal) or self._unusable is not None:
                 self._leave(ConnectionState.REFUSED, "")
                 await self._changed.wait()
             else:
@@ -194,9 +198,10 @@ class WorkerConnection:
                 on_ready=on_ready,
             )
         except CredentialsError as error:
-            refusal = Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=str(error))
-            self._source = refusal
-            self._changed.set()
+            if self._source is source:
+                # Kept beside the kubeconfig: whoever brings the same one again must change nothing.
+                self._unusable = Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=str(error))
+                self._changed.set()
         except (WorkerLostError, KubeError) as error:
             self._fail(str(error), connected_at)
         except Exception as error:  # a bug must not take the other workers along

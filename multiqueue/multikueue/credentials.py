@@ -28,6 +28,7 @@ import orjson
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.multikueue.inline_data import find_bad_data
 
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key, not a secret
 PATH_PREFIX = Path("/etc/multikueue/kubeconfigs")
@@ -134,6 +135,8 @@ def check_kubeconfig(data: bytes, now: datetime) -> SafeKubeconfig | Refusal:
         picked = kubeconfig.pick_context(config)
     except CredentialsError as error:
         return _bad(str(error))
+    for problem in _find_bad_data(config, picked):
+        return _bad(problem)
     expires_at = token_expiry(picked.user.get("token"))
     if expires_at is not None and expires_at <= now:
         return _bad(
@@ -172,6 +175,17 @@ def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
         if cluster.get("certificate-authority"):
             yield f'kubeconfig: cluster "{name}" uses a CA file; put the CA inline'
         yield from _find_server_problems(name, cluster.get("server"))
+
+
+def _find_bad_data(
+    config: Mapping[str, Any], picked: kubeconfig.KubeconfigContext
+) -> Iterator[str]:
+    """Yield what the current context could not be used with."""
+    for section, used in (("clusters", picked.cluster), ("users", picked.user)):
+        for name, value in _entries(config, section):
+            problem = find_bad_data(value) if value is used else ""
+            if problem:
+                yield f'kubeconfig: {kubeconfig.SECTIONS[section]} "{name}": {problem}'
 
 
 _PORTS = {"https": 443, "http": 80}

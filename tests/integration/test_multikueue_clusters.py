@@ -157,6 +157,18 @@ async def test_a_wrong_certificate_is_named():
         assert "certificate" in message.lower()
 
 
+async def test_a_garbled_ca_is_named_and_mended():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        config = world.kubeconfig("worker1")
+        config["clusters"][0]["cluster"]["certificate-authority-data"] = "!!!"
+        await world.put_secret("worker1", config)
+        message = await world.until_cluster("worker1", reason="BadKubeConfig")
+        assert "certificate-authority-data is not base64" in message
+        await world.put_secret("worker1", world.kubeconfig("worker1"))
+        await world.until_connected()
+
+
 async def test_a_cluster_profile_needs_its_gate():
     async with multikueue_world("worker1") as world, world.manager():
         await world.hub.create(

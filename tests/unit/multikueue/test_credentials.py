@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from multiqueue.api.conditions import ClusterReason
+from multiqueue.apiserver.certificates import create_authority
 from multiqueue.multikueue.credentials import (
     MAX_KUBECONFIG_BYTES,
     Refusal,
@@ -22,6 +23,7 @@ from multiqueue.multikueue.credentials import (
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+AUTHORITY = create_authority(NOW)
 BAD, INSECURE = ClusterReason.BAD_KUBE_CONFIG, ClusterReason.INSECURE_KUBE_CONFIG
 
 
@@ -47,8 +49,19 @@ def check(config: object) -> SafeKubeconfig | Refusal:
     return check_kubeconfig(yaml.safe_dump(config).encode(), NOW)
 
 
+def encode_data(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
 def test_inline_data_is_safe():
-    config = make_config(cluster={"certificate-authority-data": "Zm9v"})
+    certificate = encode_data(AUTHORITY.certificate)
+    config = make_config(
+        cluster={"certificate-authority-data": certificate},
+        user={
+            "client-certificate-data": certificate,
+            "client-key-data": encode_data(AUTHORITY.key),
+        },
+    )
     assert check(config) == SafeKubeconfig(config=config, server="https://10.0.0.1:6443")
 
 
@@ -101,6 +114,33 @@ def test_entries_that_no_context_points_to_are_looked_at_too():
 def test_what_points_nowhere_is_bad(config, words):
     got = check(config)
     assert (got.reason, words in got.message) == (BAD, True)
+
+
+@pytest.mark.parametrize(
+    ("part", "entry", "key"),
+    [
+        ("cluster", 'cluster "k"', "certificate-authority-data"),
+        ("user", 'user "u"', "client-certificate-data"),
+        ("user", 'user "u"', "client-key-data"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("!!!", "is not base64"),
+        (encode_data(b"no PEM"), "is not usable PEM"),
+        (encode_data(b"-----BEGIN CERTIFICATE-----\n\xff"), "is not usable PEM"),
+    ],
+)
+def test_inline_data_that_cannot_be_used_is_bad_and_named(part, entry, key, value, words):
+    got = check(make_config(**{part: {key: value}}))
+    assert got == Refusal(reason=BAD, message=f"kubeconfig: {entry}: {key} {words}")
+
+
+def test_inline_data_of_another_context_does_not_matter():
+    config = make_config()
+    config["users"].append({"name": "other", "user": {"client-key-data": "!!!"}})
+    assert isinstance(check(config), SafeKubeconfig)
 
 
 @pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"- a\n- b"])

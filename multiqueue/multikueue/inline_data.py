@@ -1,0 +1,57 @@
+"""Certificates and keys inside a kubeconfig: whether they can be used at all.
+
+Asked before anything connects, so that what is wrong is named by its key instead of failing inside
+the TLS library at every attempt. Pure; no message repeats a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Any
+
+CA, CERTIFICATE, KEY = (
+    "certificate-authority-data",
+    "client-certificate-data",
+    "client-key-data",
+)
+
+
+def find_bad_data(entry: Mapping[str, Any]) -> str:
+    """Return what is wrong with the inline data of a cluster or user; empty where nothing is."""
+    for key, load in _LOADERS.items():
+        value = entry.get(key)
+        if not value:
+            continue
+        try:
+            data = base64.b64decode("".join(value.split()), validate=True)
+        except (binascii.Error, ValueError):
+            return f"{key} is not base64"
+        try:
+            load(data)
+        except (ssl.SSLError, ValueError, TypeError):
+            return f"{key} is not usable PEM"
+    return ""
+
+
+def _load_certificates(data: bytes) -> None:
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=data.decode("ascii"))
+
+
+def _load_key(data: bytes) -> None:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        load_pem_private_key(data, password=None)
+    except UnsupportedAlgorithm as error:
+        raise ValueError("unsupported key") from error
+
+
+_LOADERS: Mapping[str, Callable[[bytes], None]] = {
+    CA: _load_certificates,
+    CERTIFICATE: _load_certificates,
+    KEY: _load_key,
+}
