@@ -113,6 +113,16 @@ class LocalWorkload:
         return self.check is not None or self.cluster_name is not None
 
     @property
+    def is_over(self) -> bool:
+        """Whether nothing of it may run any more: it ends, has ended, or holds no quota."""
+        return self.deleting or self.finished or not self.has_quota
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the check says that it can never run."""
+        return self.check is not None and self.check.state == CheckState.REJECTED
+
+    @property
     def is_pending(self) -> bool:
         """Whether the check waits for a cluster."""
         return self.check is not None and self.check.state == CheckState.PENDING

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.group import GroupConfig, GroupView
 from multiqueue.multikueue.plan import NOTHING, GroupPlan
 
@@ -13,11 +12,12 @@ def ignore(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     """Do nothing for a Workload that MultiKueue has no part in, or that was rejected (M-80).
 
     A rejected one is deactivated by the core; the eviction puts the check back to Pending, and what
-    is left on the clusters goes then.
+    is left on the clusters goes then. What is deleted, finished or without quota is cleaned up all
+    the same.
     """
     del config, now
     local = view.local
-    if local is not None and local.check is not None and local.check.state == CheckState.REJECTED:
+    if local is not None and local.is_rejected and not local.is_over:
         return NOTHING
     if local is not None and local.is_claimed:
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.group import LocalJob
 from multiqueue.multikueue.plan import (
@@ -44,6 +46,17 @@ class TestIgnore:
     def test_a_rejected_workload_is_left_alone(self):
         plan = make_plan(make_local(check=CheckState.REJECTED), make_cluster("a"))
         assert (plan.rule, plan.steps) == ("ignore", ())
+
+    @pytest.mark.parametrize(
+        ("state", "rule"),
+        [({"deleting": True}, "delete"), ({"finished": True}, "clean_up")],
+        ids=["deleted", "finished"],
+    )
+    def test_one_that_was_rejected_and_is_over_leaves_nothing_behind(self, state, rule):
+        local = make_local(check=CheckState.REJECTED, **state)
+        plan = make_plan(local, make_cluster("a", workload=make_copy()))
+        assert plan.rule == rule
+        assert [removal.cluster for removal in plan.removals] == ["a"]
 
     def test_copies_that_no_check_claims_any_more_are_removed(self):
         plan = make_plan(make_local(check=None), make_cluster("a", workload=make_copy()))
