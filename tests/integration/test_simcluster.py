@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+from multiqueue.apiserver.server import ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import JOBS, NODES, PODS
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from tests.integration.waiting import api_client, is_true, simulation, until, until_one
+from tests.virtual_time import LoopClock, virtual_time
 
 NAMESPACE = "default"
+
+
+@asynccontextmanager
+async def sim_cluster(*pools: str) -> AsyncIterator[KubeClient]:
+    clock = LoopClock()
+    async with (
+        api_client(ServerOptions(tls=False, clock=clock)) as client,
+        simulation(client, *pools, clock=clock),
+    ):
+        yield client
 
 
 async def create_job(
@@ -41,23 +54,25 @@ async def create_job(
 
 
 async def until_job(client: KubeClient, name: str, condition: str) -> dict[str, Any]:
-    return await until_one(client, JOBS, name, lambda job: is_true(job, condition))
+    return await until_one(client, JOBS, name, lambda job: is_true(job, condition), seconds=600)
 
 
 def phases(pods: list[dict[str, Any]]) -> list[str]:
     return sorted(pod["status"].get("phase", "") for pod in pods)
 
 
+@virtual_time
 async def test_nodes_are_ready_with_labels_and_gpus() -> None:
-    async with api_client() as client, simulation(client, "2xa100/8"):
+    async with sim_cluster("2xa100/8") as client:
         nodes = await until(client, NODES, lambda nodes: len(nodes) == 2)
     assert all(is_true(node, "Ready") for node in nodes)
     assert nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] == "8"
     assert nodes[0]["metadata"]["labels"]["cloud.provider.com/accelerator"] == "a100"
 
 
+@virtual_time
 async def test_a_job_runs_to_its_end() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "train", parallelism=2, completions=3)
         job = await until_job(client, "train", "Complete")
         pods = (await client.list(PODS)).items
@@ -68,8 +83,9 @@ async def test_a_job_runs_to_its_end() -> None:
     assert {pod["spec"]["nodeName"] for pod in pods} == {"a100-0"}
 
 
+@virtual_time
 async def test_indexed_jobs_give_every_pod_its_index() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "train", parallelism=3, completions=3, completionMode="Indexed")
         job = await until_job(client, "train", "Complete")
         pods = (await client.list(PODS)).items
@@ -78,8 +94,9 @@ async def test_indexed_jobs_give_every_pod_its_index() -> None:
     assert sorted(pod["metadata"]["labels"][label] for pod in pods) == ["0", "1", "2"]
 
 
+@virtual_time
 async def test_a_failing_job_fails_and_stops_its_other_pods() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(
             client, "train", parallelism=2, backoffLimit=0, annotations={EXIT_CODE: "3"}
         )
@@ -88,8 +105,9 @@ async def test_a_failing_job_fails_and_stops_its_other_pods() -> None:
     assert not job["status"].get("active")
 
 
+@virtual_time
 async def test_gpus_are_given_away_once_and_again_when_free() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "long", gpus=8, annotations={RUN_SECONDS: "20"})
         await until(client, PODS, lambda pods: phases(pods) == ["Running"])
         await create_job(client, "next", gpus=8)
@@ -105,9 +123,10 @@ def is_unschedulable(pod: dict[str, Any]) -> bool:
     return any(c.get("reason") == "Unschedulable" for c in conditions)
 
 
+@virtual_time
 async def test_gated_pods_wait_for_their_gates() -> None:
     gates = {"schedulingGates": [{"name": "example.com/gate"}]}
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "gated", pod=gates)
         await create_job(client, "free")
         await until_job(client, "free", "Complete")
@@ -119,8 +138,9 @@ async def test_gated_pods_wait_for_their_gates() -> None:
         await until_job(client, "gated", "Complete")
 
 
+@virtual_time
 async def test_a_suspended_job_stops_and_runs_again_when_resumed() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "train", annotations={RUN_SECONDS: "30"})
         await until(client, PODS, lambda pods: phases(pods) == ["Running"])
         await client.patch(JOBS, "train", {"spec": {"suspend": True}}, namespace=NAMESPACE)
@@ -131,8 +151,9 @@ async def test_a_suspended_job_stops_and_runs_again_when_resumed() -> None:
     assert not job["status"].get("failed")
 
 
+@virtual_time
 async def test_jobs_of_another_controller_are_left_alone() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "elsewhere", managedBy="kueue.x-k8s.io/multikueue")
         await create_job(client, "here")
         await until_job(client, "here", "Complete")
@@ -140,20 +161,23 @@ async def test_jobs_of_another_controller_are_left_alone() -> None:
     assert not elsewhere.get("status")
 
 
+@virtual_time
 async def test_a_finished_job_goes_after_its_ttl_with_its_pods() -> None:
-    async with api_client() as client, simulation(client, "a100/8"):
+    async with sim_cluster("a100/8") as client:
         await create_job(client, "train", ttlSecondsAfterFinished=1)
         await until_job(client, "train", "Complete")
         await until(client, JOBS, lambda jobs: not jobs)
         await until(client, PODS, lambda pods: not pods)
 
 
+@virtual_time
 async def test_a_new_simulation_goes_on_where_the_old_one_stopped() -> None:
-    async with api_client() as client:
-        async with simulation(client, "a100/8"):
+    clock = LoopClock()
+    async with api_client(ServerOptions(tls=False, clock=clock)) as client:
+        async with simulation(client, "a100/8", clock=clock):
             await create_job(client, "train", annotations={RUN_SECONDS: "30"}, completions=1)
             await until(client, PODS, lambda pods: phases(pods) == ["Running"])
-        async with simulation(client, "a100/8"):
+        async with simulation(client, "a100/8", clock=clock):
             job = await until_job(client, "train", "Complete")
             pods = (await client.list(PODS)).items
     assert (job["status"]["succeeded"], len(pods)) == (1, 1)

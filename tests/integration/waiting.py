@@ -11,6 +11,7 @@ import orjson
 
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import Resource
 from multiqueue.simcluster.cluster import SimCluster, SimOptions
@@ -61,13 +62,16 @@ async def until_one(
     holds: Callable[[Object], bool],
     *,
     namespace: str | None = None,
+    seconds: float = 20,
 ) -> Object:
     """Return an object as soon as something holds for it."""
 
     def find(objects: list[Object]) -> list[Object]:
         return [obj for obj in objects if obj["metadata"]["name"] == name and holds(obj)]
 
-    found = await until(client, resource, lambda objs: bool(find(objs)), namespace=namespace)
+    found = await until(
+        client, resource, lambda objs: bool(find(objs)), namespace=namespace, seconds=seconds
+    )
     return find(found)[0]
 
 
@@ -92,10 +96,12 @@ async def api_client(options: ServerOptions | None = None) -> AsyncIterator[Kube
 
 
 @asynccontextmanager
-async def simulation(client: KubeClient, *pools: str, speed: float = 20) -> AsyncIterator[None]:
+async def simulation(
+    client: KubeClient, *pools: str, speed: float = 1, clock: Clock | None = None
+) -> AsyncIterator[None]:
     """Simulated nodes behind an API server."""
     options = SimOptions(pools=[parse_node_pool(pool) for pool in pools], speed=speed)
-    cluster = SimCluster(client, options)
+    cluster = SimCluster(client, options, clock=clock)
     task = asyncio.create_task(cluster.run())
     try:
         await cluster.wait_until_ready()

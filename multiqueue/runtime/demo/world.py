@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import structlog
 
 from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.config import build_configuration
@@ -45,8 +44,6 @@ WORKER_CONFIGURATION = {
 """The managers of the workers share this process: nobody else can lead, nobody scrapes them."""
 
 Activatable = MultiKueueCluster | ClusterQueue
-
-log = structlog.get_logger("multiqueue.demo")
 
 
 class WorldFailed(Exception):  # noqa: N818 - a fact about the demo
