@@ -14,6 +14,7 @@ import pytest
 import structlog
 import yaml
 
+from multiqueue.cli.commands import submit
 from multiqueue.cli.main import main
 from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
 from multiqueue.runtime.apply import apply_all
@@ -199,6 +200,20 @@ async def test_who_waits_sees_position_and_reason(
         text = await shell.run("why", "job/second", "-n", "team")
         assert "position 2 of 2" in text
         assert "2 more needed" in text
+
+
+async def test_waiting_for_a_job_that_cannot_run_ends_with_its_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submit, "VERDICT_SECONDS", 0.1)
+    wide = write_job(tmp_path, "wide", gpus=5)
+    lost = write_job(tmp_path, "lost", gpus=1, queue="nowhere")
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        text = await shell.run("submit", "-f", wide, "-f", lost, "-n", "team", "--wait", code=1)
+        queues = await shell.json("queue", "-A")
+    assert "job/wide cannot run as things stand: ExceedsMaxQuota: " in text
+    assert "job/lost cannot run as things stand: Misconfigured: LocalQueue nowhere" in text
+    assert {queue["localQueue"] for queue in queues} == {"jobs", "nowhere"}
 
 
 def _warns(event: dict[str, Any]) -> bool:

@@ -43,10 +43,11 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["table", "json", "yaml"]),
-    default="table",
+    type=click.Choice(["human", "table", "json", "yaml"]),
+    default="human",
     show_default=True,
-    help="How to print the result of --once, or the paths of --serve.",
+    callback=lambda _context, _option, value: "human" if value == "table" else value,
+    help="How to print the result of --once, or the paths of --serve; table is human.",
 )
 def command(
     *,
@@ -93,7 +94,7 @@ async def _once(world: World, output: str) -> int:
     async with world.running():
         _say(f"Manager: {world.manager.command_line}")
         outcomes = await run_once(world, Tracker(world.clients, manager=MANAGER))
-    if output == "table":
+    if output == "human":
         _print_outcomes(outcomes)
     else:
         print_data({"jobs": [outcome.to_dict() for outcome in outcomes]}, output)
@@ -171,8 +172,8 @@ def _logs(path: Path, *, to_stderr: bool) -> Iterator[None]:
 
 
 def _announce(world: World, output: str) -> None:
-    if output != "table":
-        print_data(_describe(world), "json" if output == "json" else output)
+    if output != "human":
+        print_data(_describe(world), output)
         return
     echo("Three clusters are running:")
     for name, path in world.kubeconfigs.items():

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multiqueue.api.conditions import Reason
 from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import read_manifests
 from multiqueue.cli.output import echo, output_option, print_data, style_state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.views.workloads import WorkloadView
     from multiqueue.kube.client import KubeClient
@@ -26,6 +29,10 @@ JOB_KINDS = frozenset(
 """Kinds that ``--queue`` labels."""
 WORKLOAD_SECONDS = 5.0
 """How long to wait for the manager to see a new job."""
+VERDICT_SECONDS = 3.0
+"""How long a verdict must last: the manager may not know yet what was applied with the job."""
+HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR, Reason.MISCONFIGURED})
+"""Why a job waits for ever, unless somebody changes it or its queue."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -61,7 +68,11 @@ class _Submitted:
     "-f", "--filename", required=True, multiple=True, metavar="FILE|-", help="Manifests to apply."
 )
 @click.option("--queue", metavar="LOCALQUEUE", help="Put the jobs into this LocalQueue.")
-@click.option("--wait", is_flag=True, help="Wait until every job has ended; exit 1 if one failed.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Wait until every job has ended; exit 1 if one failed or cannot run.",
+)
 @namespace_option
 @cluster_options
 @output_option
@@ -94,7 +105,9 @@ async def _submit(
     async with connect(target) as (client, namespace):
         results = [await _apply(client, namespace, manifest) for manifest in manifests]
         jobs = [result for result in results if result.queue and result.uid]
-        await asyncio.gather(*(_follow(client, result, to_end=False) for result in jobs))
+        await asyncio.gather(
+            *(_follow(client, result, _is_judged, seconds=WORKLOAD_SECONDS) for result in jobs)
+        )
         await _find_positions(client, jobs)
         if output == "human":
             for result in results:
@@ -137,25 +150,31 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
     )
 
 
-async def _follow(client: KubeClient, result: _Submitted, *, to_end: bool) -> None:
-    """Watch the job's Workload until it exists and was judged once, or until it has ended."""
+async def _follow(
+    client: KubeClient,
+    result: _Submitted,
+    until: Callable[[Workload, WorkloadView], bool],
+    *,
+    seconds: float | None = None,
+) -> bool:
+    """Watch the job's Workload until it is as it should be; returns whether it came so far."""
     from multiqueue.cli.find import decode_workload
-    from multiqueue.cli.views.workloads import ENDED, view_workload
+    from multiqueue.cli.views.workloads import view_workload
     from multiqueue.kube.resources import WORKLOADS
 
     def is_enough(workload: Workload) -> bool:
         result.view = view_workload(workload)
-        return result.view.state in ENDED if to_end else bool(workload.status.conditions)
+        return until(workload, result.view)
 
     try:
-        async with asyncio.timeout(None if to_end else WORKLOAD_SECONDS):
+        async with asyncio.timeout(seconds):
             while True:
                 listed = await client.list(
                     WORKLOADS, namespace=result.namespace, decode=decode_workload
                 )
                 owned = next((w for w in listed.items if _is_owned(w, result.uid)), None)
                 if owned is not None and is_enough(owned):
-                    return
+                    return True
                 events = client.watch(
                     WORKLOADS,
                     namespace=result.namespace,
@@ -167,9 +186,41 @@ async def _follow(client: KubeClient, result: _Submitted, *, to_end: bool) -> No
                             continue
                         workload = decode_workload(event.raw)
                         if _is_owned(workload, result.uid) and is_enough(workload):
-                            return
+                            return True
     except TimeoutError:
-        return
+        return False
+
+
+def _is_judged(workload: Workload, _: WorkloadView) -> bool:
+    return bool(workload.status.conditions)
+
+
+def _has_ended(_: Workload, view: WorkloadView) -> bool:
+    from multiqueue.cli.views.workloads import ENDED
+
+    return view.state in ENDED
+
+
+def _is_hopeless(_: Workload, view: WorkloadView) -> bool:
+    from multiqueue.cli.views.workloads import State
+
+    return view.state is State.QUEUED and view.why.partition(":")[0] in HOPELESS
+
+
+async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
+    """Watch until the job has ended, or cannot run as things stand; returns whether it ended."""
+    from multiqueue.cli.views.workloads import ENDED
+
+    while True:
+        await _follow(client, result, lambda *now: _has_ended(*now) or _is_hopeless(*now))
+        assert result.view is not None, "it was followed"
+        if result.view.state in ENDED:
+            return True
+        is_better = await _follow(
+            client, result, lambda *now: not _is_hopeless(*now), seconds=VERDICT_SECONDS
+        )
+        if not is_better:
+            return False
 
 
 def _is_owned(workload: Workload, uid: str) -> bool:
@@ -196,8 +247,10 @@ async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> 
             f"{result.title}: no Workload appeared within {WORKLOAD_SECONDS:g} s; is a manager "
             f'running, and is there a LocalQueue "{result.queue}" in "{result.namespace}"?'
         )
-    await _follow(client, result, to_end=True)
-    if output == "human" and result.view is not None:
+    has_ended = await _follow_to_verdict(client, result)
+    if output == "human" and not has_ended:
+        echo(f"{result.title} cannot run as things stand: {result.view.why}")
+    elif output == "human":
         where = f" on {result.view.worker}" if result.view.worker else ""
         echo(f"{result.title} {style_state(str(result.view.state))}{where}: {result.view.why}")
 

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from multiqueue import __version__
+from multiqueue.cli.commands import demo
 from multiqueue.cli.main import COMMANDS, main
 from multiqueue.cli.manifests import read_manifests
 
@@ -83,6 +85,14 @@ users: [{name: u, user: {}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
 """
+
+
+def test_the_demo_prints_for_people_like_other_commands() -> None:
+    (option,) = (each for each in demo.command.params if each.name == "output")
+    context = click.Context(demo.command)
+    shown = {word: option.process_value(context, word) for word in ("human", "table", "json")}
+    assert shown == {"human": "human", "table": "human", "json": "json"}
+    assert option.get_default(context) == "human"
 
 
 class TestManifests:

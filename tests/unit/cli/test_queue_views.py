@@ -8,6 +8,7 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.cli.commands.queue import _print_summaries
 from multiqueue.cli.find import last_warning
 from multiqueue.cli.mirror import build_mirror
 from multiqueue.cli.views.explanation import explain
@@ -79,6 +80,14 @@ def test_a_queue_without_cluster_queue_counts_who_waits_and_says_so() -> None:
     (summary,) = summarize(mirror, "team")
     assert (summary.pending, summary.is_active) == (1, False)
     assert summary.why == explain(mirror, FIRST).cause == "ClusterQueue gone doesn't exist"
+
+
+def test_no_queue_anywhere_leaves_nothing_to_suggest(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_summaries([], None, "human")
+    _print_summaries([], "team", "human")
+    everywhere, here = capsys.readouterr().out.splitlines()
+    assert everywhere == "No LocalQueues."
+    assert here == 'No LocalQueues in namespace "team"; -A shows all namespaces.'
 
 
 def test_a_queue_that_only_jobs_name_is_listed() -> None:
