@@ -77,7 +77,8 @@ class RateLimiter:
             if waiter.done() and not waiter.cancelled():
                 self._tokens += 1
                 self.in_flight -= 1
-            else:
+            elif waiter in self._waiters:
+                # Cancelled together with others, it may be gone already: `_wake` drops such waiters.
                 self._waiters.remove(waiter)
             self._wake(loop)
             raise

@@ -113,3 +113,16 @@ async def test_a_waiter_that_gives_up_takes_nothing_with_it() -> None:
     assert limiter.in_flight == 1
     limiter.release()
     assert limiter.waiting == 0
+
+
+@virtual_time
+async def test_waiters_that_give_up_together_are_all_cancelled() -> None:
+    limiter = RateLimiter(max_in_flight=1)
+    await limiter.acquire()
+    waiters = [asyncio.ensure_future(limiter.acquire()) for _ in range(3)]
+    await settle()
+    for waiter in waiters:
+        waiter.cancel()
+    await settle()
+    assert [waiter.cancelled() for waiter in waiters] == [True, True, True]
+    assert limiter.waiting == 0
