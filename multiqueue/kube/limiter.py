@@ -78,7 +78,7 @@ class RateLimiter:
                 self._tokens += 1
                 self.in_flight -= 1
             elif waiter in self._waiters:
-                # Cancelled together with others, it may be gone already: `_wake` drops such waiters.
+                # Cancelled together with others it may be gone already: `_wake` drops those.
                 self._waiters.remove(waiter)
             self._wake(loop)
             raise
