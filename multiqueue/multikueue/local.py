@@ -29,10 +29,10 @@ from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.plan import FinishLocal, Nominate, SetCheck
 
 EVENT_REASON = "MultiKueue"
-TopologyOf = dict[str, Any]
 
 
 class Outdated(Exception):  # noqa: N818 - a fact: look again
@@ -179,6 +179,8 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
     before, after = find_check(workload.status, check), find_check(status, check)
     if before is None or after is None or before.state != after.state:
         raise Outdated("its check changed")
+    if epoch_of(newest) != epoch_of(workload):
+        raise Outdated("it holds another reservation")
     return status
 
 

@@ -75,6 +75,7 @@ class WorkerSession:
         self._tasks = tasks
         self._changed_at: dict[str, float] = {}
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._closing = False
 
     def serves(self, kind: GroupVersionKind) -> bool:
         """Whether the worker serves a job kind, as far as is known."""
@@ -123,16 +124,25 @@ class WorkerSession:
         """Do something on the worker in a task of its own; the same thing only once at a time.
 
         The future gives what the work returns, or the `KubeError` that it raised; it is cancelled
-        when the session ends.
+        when the session ends, at once where it is about to.
         """
         slot = (what, key)
         known = self._in_flight.get(slot)
         if known is not None:
             return known
         future: asyncio.Future[T | KubeError] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            future.cancel()
+            return future
+        task = self._tasks.create_task(self._work(slot, work, future), name=f"{what} {key}")
         self._in_flight[slot] = future
-        self._tasks.create_task(self._work(slot, work, future), name=f"{what} {key}")
+        # Not in the task itself: one that is cancelled before it begins never gets there.
+        task.add_done_callback(lambda _: self._release(slot, future))
         return future
+
+    def close(self) -> None:
+        """Take no more work: what is under way is about to be cancelled."""
+        self._closing = True
 
     async def _work(
         self,
@@ -144,16 +154,19 @@ class WorkerSession:
             result: T | KubeError = await work()
         except KubeError as error:
             result = error
-        except BaseException as error:
-            del self._in_flight[slot]
-            future.cancel()
-            if isinstance(error, Exception):
-                log.exception("work on a worker failed", what=slot[0], workload=slot[1])
-                return
-            raise
+        except Exception:  # a bug; the future is cancelled, as there is no result
+            log.exception("work on a worker failed", what=slot[0], workload=slot[1])
+            return
+        # First: who waits for the result may want the same thing done again.
         del self._in_flight[slot]
         if not future.done():
             future.set_result(result)
+
+    def _release(self, slot: tuple[str, str], future: asyncio.Future[Any]) -> None:
+        """End what ended without a result."""
+        if self._in_flight.get(slot) is future:
+            del self._in_flight[slot]
+        future.cancel()
 
 
 async def run_session(
@@ -202,9 +215,12 @@ async def run_session(
                 attach(session)
                 for informer in informers.all:
                     tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")
-                await _wait_synced(informers, sync_seconds)
-                on_ready(session)
-                await _guard(client, informers.workloads)
+                try:
+                    await _wait_synced(informers, sync_seconds)
+                    on_ready(session)
+                    await _guard(client, informers.workloads)
+                finally:
+                    session.close()
         except BaseExceptionGroup as errors:
             raise _first_leaf(errors) from None
 

@@ -1,0 +1,70 @@
+"""What is decided about one reservation is not written to the next."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.multikueue.local import LocalWriter, Outdated
+from multiqueue.multikueue.plan import Nominate
+from tests.unit.multikueue.builders import T0
+
+NOMINATE = Nominate(clusters=("a",), message="offered")
+
+
+def make_workload(*, reserved_at: str) -> api.Workload:
+    conditions = [
+        {
+            "type": "QuotaReserved",
+            "status": "True",
+            "reason": "r",
+            "lastTransitionTime": reserved_at,
+        }
+    ]
+    body = {
+        "apiVersion": names.V1BETA2,
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "ns", "uid": "u"},
+        "spec": {"podSets": []},
+        "status": {
+            "conditions": conditions,
+            "admission": {"clusterQueue": "cq", "podSetAssignments": []},
+            "admissionChecks": [
+                {"name": "c", "state": "Pending", "message": "", "lastTransitionTime": reserved_at}
+            ],
+        },
+    }
+    return decode(api.Workload, json.dumps(body).encode())
+
+
+class Writer:
+    """Applies changes to the newest state, as the API server has it."""
+
+    def __init__(self, newest: api.Workload) -> None:
+        self.newest = newest
+        self.status = newest.status
+
+    async def update_status(self, key, change):
+        self.status = change(self.newest)
+
+
+async def test_a_nomination_is_written_to_the_reservation_that_it_is_for():
+    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    writer = Writer(workload)
+    context = SimpleNamespace(writer=writer, clock=SimpleNamespace(now=lambda: T0))
+    await LocalWriter(context).nominate(workload, "c", NOMINATE)
+    assert writer.status.nominated_cluster_names == ("a",)
+
+
+async def test_one_for_an_earlier_reservation_is_outdated():
+    """The Workload was evicted and got quota again between the decision and the write."""
+    writer = Writer(make_workload(reserved_at="2026-01-01T00:05:00Z"))
+    context = SimpleNamespace(writer=writer, clock=SimpleNamespace(now=lambda: T0))
+    earlier = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    with pytest.raises(Outdated, match="another reservation"):
+        await LocalWriter(context).nominate(earlier, "c", NOMINATE)

@@ -1,0 +1,56 @@
+"""Work on a worker while its session ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from multiqueue.multikueue.session import WorkerSession
+
+
+@contextlib.asynccontextmanager
+async def ending_session() -> AsyncIterator[WorkerSession]:
+    """A session whose tasks are cancelled when the block ends, as when its worker is lost."""
+    with contextlib.suppress(asyncio.CancelledError):
+        async with asyncio.TaskGroup() as tasks:
+            session = WorkerSession(client=None, informers=None, adapters=(), tasks=tasks)
+            yield session
+            session.close()
+            raise asyncio.CancelledError
+
+
+async def test_work_that_had_not_begun_when_the_session_ended_is_cancelled():
+    async with ending_session() as session:
+        future = session.submit("copy", "ns/w", asyncio.Event().wait)
+    assert future.cancelled()
+
+
+async def test_work_that_was_under_way_is_cancelled_and_leaves_no_slot():
+    async with ending_session() as session:
+        first = session.submit("copy", "ns/w", asyncio.Event().wait)
+        await asyncio.sleep(0)
+    assert first.cancelled()
+    assert session.submit("copy", "ns/w", asyncio.Event().wait) is not first
+
+
+async def test_a_closed_session_takes_no_more_work():
+    begun = []
+
+    async def work() -> None:
+        begun.append("work")
+
+    async with ending_session() as session:
+        session.close()
+        future = session.submit("copy", "ns/w", work)
+        await asyncio.sleep(0)
+    assert future.cancelled()
+    assert not begun
+
+
+async def test_nor_does_one_whose_tasks_have_ended():
+    async with ending_session() as session:
+        pass
+    first = session.submit("copy", "ns/w", asyncio.Event().wait)
+    assert first.cancelled()
+    assert session.submit("copy", "ns/w", asyncio.Event().wait) is not first
