@@ -70,6 +70,38 @@ async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() 
         assert len(failures) == 4
 
 
+async def test_quota_that_somebody_claims_without_an_admission_is_taken_back() -> None:
+    async with queue_cluster() as cluster, cluster.manager():
+        await make_queue(cluster, cpu="0")
+        await submit(cluster, make_job("train"))
+
+        def is_set(type_: WorkloadCondition, status: str) -> bool:
+            workload = cluster.workload_of("train")
+            found = find(workload.status, type_) if workload is not None else None
+            return found is not None and found.status == status
+
+        reserved = WorkloadCondition.QUOTA_RESERVED
+        await cluster.changes.until(lambda: is_set(reserved, "False"), "a pending Workload")
+        (workload,) = cluster.informers.workloads.store.list()
+        claim = {
+            "type": "QuotaReserved",
+            "status": "True",
+            "reason": "QuotaReserved",
+            "message": "mine",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await cluster.patch(
+            resources.WORKLOADS,
+            workload.metadata.name,
+            {"status": {"conditions": [claim]}},
+            namespace=NAMESPACE,
+            subresource="status",
+        )
+        requeued = WorkloadCondition.REQUEUED
+        await cluster.changes.until(lambda: is_set(requeued, "True"), "a Workload that queues anew")
+        assert is_set(reserved, "False")
+
+
 async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
     async with queue_cluster() as cluster:
         touched: list[str] = []

@@ -149,6 +149,7 @@ def test_forgetting_what_is_not_assumed_changes_nothing(when: str) -> None:
         world.cycle()
         world.engine.confirm(f"{NAMESPACE}/a")
     world.engine.forget(f"{NAMESPACE}/a", world.now)
+    world.engine.set_aside(f"{NAMESPACE}/a", world.now)
     world.engine.confirm(f"{NAMESPACE}/gone")
 
     assert used(world) == (when == "confirmed")

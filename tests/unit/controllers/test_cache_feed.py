@@ -1,0 +1,75 @@
+"""What the engine is fed with."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+from structlog.testing import capture_logs
+
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.controllers.cache_feed import CacheFeed
+from multiqueue.engine.engine import Engine
+from multiqueue.model.build import BuildOptions
+from multiqueue.model.cluster_queue import LocalQueue
+from tests import engine_world
+from tests.workloads import NAMESPACE, make_workload, reserved, with_status
+
+
+class FakeInformers:
+    """Informers of which only that of Workloads ever has news."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        def add_handler(handler: Any) -> None:
+            self.handlers[name] = handler
+
+        return SimpleNamespace(add_handler=add_handler)
+
+
+def follow(engine: Engine) -> Any:
+    """Return the handler that takes news of Workloads."""
+    informers = FakeInformers()
+    context: Any = SimpleNamespace(
+        clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)), informers=informers
+    )
+    CacheFeed(context, engine, options=BuildOptions(), on_change=lambda: None).attach()
+    return informers.handlers["workloads"]
+
+
+def with_unreadable_usage(workload: Workload) -> Workload:
+    admission = workload.status.admission
+    assert admission is not None
+    assignments = tuple(
+        msgspec.structs.replace(assignment, resource_usage={"cpu": "much"})
+        for assignment in admission.pod_set_assignments
+    )
+    admission = msgspec.structs.replace(admission, pod_set_assignments=assignments)
+    return with_status(workload, msgspec.structs.replace(workload.status, admission=admission))
+
+
+def test_a_holder_whose_usage_cannot_be_read_is_charged_by_its_spec_and_told_once() -> None:
+    engine = engine_world.World(engine_world.make_queue()).engine
+    engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
+    on_workload = follow(engine)
+    broken = with_unreadable_usage(reserved(make_workload()))
+    with capture_logs() as logs:
+        on_workload(None, broken)
+        on_workload(broken, broken)
+
+    state = engine.cluster_queue_state("cq")
+    assert state is not None
+    assert (state.reserving, state.reservation["default"]["cpu"].total) == (1, 1000)
+    assert [entry["workload"] for entry in logs] == [broken.metadata.key]
+
+    on_workload(broken, None)
+    state = engine.cluster_queue_state("cq")
+    assert state is not None
+    assert state.reserving == 0
+    with capture_logs() as logs:
+        on_workload(None, broken)
+    assert len(logs) == 1, "another one of that name is news"
