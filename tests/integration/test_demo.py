@@ -63,7 +63,7 @@ class Served:
         self.command: list[str] = paths["manager"]["command"]
         self.pid: int = paths["manager"]["pid"]
         self.manager = clients["manager"]
-        self.workers = [client for name, client in clients.items() if name != "manager"]
+        self.workers = {name: each for name, each in clients.items() if name != "manager"}
 
 
 @contextlib.asynccontextmanager
@@ -119,7 +119,9 @@ async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_
         roles = {worker["name"]: worker["role"] for worker in why["workers"]}
         assert roles == {"worker-a100": "runs here", "worker-h100": ""}
 
-        await apply_all(demo.manager, samples())
+        for name, client in demo.workers.items():
+            await apply_all(client, samples(f"samples-worker/{name}"))
+        await apply_all(demo.manager, samples("samples"))
         sample = await until_one(
             demo.manager,
             JOBS,
@@ -128,11 +130,14 @@ async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_
             namespace="training",
         )
         assert sample["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+        clusters = {c["name"]: c for c in await ask("clusters", "--kubeconfig", kubeconfig)}
+        for name in demo.workers:
+            assert (clusters[name]["connected"], clusters[name]["stopped"]) == (True, [])
 
 
-def samples() -> list[dict[str, Any]]:
-    """The manifests of the repository's samples, in the order of their names."""
-    folder = Path(__file__).parents[2] / "config" / "samples"
+def samples(name: str) -> list[dict[str, Any]]:
+    """The manifests of a folder of the repository's samples, in the order of their names."""
+    folder = Path(__file__).parents[2] / "config" / name
     paths = sorted(folder.glob("*.yaml"))
     return [each for path in paths for each in yaml.safe_load_all(path.read_text()) if each]
 
@@ -150,7 +155,7 @@ async def test_a_killed_manager_is_replaced_and_no_job_is_lost_or_run_twice(tmp_
         for n in range(6)
     ]
     async with served(tmp_path) as demo:
-        pods = [asyncio.create_task(_started_pods(worker)) for worker in demo.workers]
+        pods = [asyncio.create_task(_started_pods(worker)) for worker in demo.workers.values()]
         for job in jobs:
             await demo.manager.create(JOBS, build_job(job), namespace=job.team)
         await until(demo.manager, JOBS, lambda all_: any(_ready(job) for job in all_))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from multiqueue.runtime.demo import objects
 from multiqueue.runtime.demo.jobs import ONCE, End, build_job, endless_jobs
@@ -58,6 +60,31 @@ def test_the_stream_is_the_same_every_time_and_fits_the_hardware() -> None:
 def test_the_shares_of_the_teams_are_the_hardware() -> None:
     for worker in objects.WORKERS:
         assert sum(team.gpus[worker.flavor] for team in objects.TEAMS) == worker.gpus
+
+
+def essence(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
+    """What must not change under the demo when somebody applies the samples to it."""
+    kept: dict[tuple[str, str], Any] = {}
+    for each in manifests:
+        if each["kind"] == "ResourceFlavor":
+            kept[each["kind"], each["metadata"]["name"]] = each["spec"]["nodeLabels"]
+        if each["kind"] in {"LocalQueue", "MultiKueueCluster", "MultiKueueConfig"}:
+            kept[each["kind"], each["metadata"]["name"]] = each["spec"]
+        if each["kind"] == "ClusterQueue":
+            kept[each["kind"], each["metadata"]["name"]] = each["spec"]["resourceGroups"]
+    return kept
+
+
+def read_samples(folder: str) -> list[dict[str, Any]]:
+    paths = sorted((Path(__file__).parents[3] / "config" / folder).glob("*.yaml"))
+    return [each for path in paths for each in yaml.safe_load_all(path.read_text())]
+
+
+def test_the_samples_describe_the_demo() -> None:
+    assert essence(read_samples("samples")) == essence(objects.manager_objects())
+    for worker in objects.WORKERS:
+        sample = essence(read_samples(f"samples-worker/{worker.name}"))
+        assert sample == essence(objects.worker_objects(worker))
 
 
 class TestTracks:
