@@ -32,7 +32,6 @@ from multiqueue.multikueue.credentials import (
 )
 from multiqueue.multikueue.fleet import Fleet, FleetListener
 from multiqueue.multikueue.kubeconfig_files import KubeconfigFiles
-from multiqueue.multikueue.servers import ServerTable
 
 SECRET, PATH = "Secret", "Path"
 CONCURRENCY = 8
@@ -60,7 +59,7 @@ class ClusterReconciler:
         self._context = context
         self._fleet = fleet
         self._files = KubeconfigFiles(path_prefix)
-        self._servers = ServerTable()
+        self._servers = fleet.servers
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,

@@ -56,6 +56,10 @@ class ConnectionState(Enum):
 class ConnectionListener(Protocol):
     """Who wants to know what becomes of a connection."""
 
+    async def identify(self, connection: WorkerConnection, identity: str) -> bool:
+        """Take note of what a server says that it is; whether the connection may be used."""
+        ...
+
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
         """Add handlers to a session that is about to list."""
         ...
@@ -153,6 +157,13 @@ class WorkerConnection:
         self._attempts, self._next_at = 0, None
         self._changed.set()
 
+    def let_go(self) -> None:
+        """Stop at once, until somebody says again what to use; the listener is asked to."""
+        self._source, self._unusable = None, None
+        self._attempts, self._next_at = 0, None
+        self._changed.set()
+        self._leave(ConnectionState.REFUSED, "")
+
     @property
     def _refusal(self) -> Refusal | None:
         return self._source if isinstance(self._source, Refusal) else self._unusable
@@ -185,7 +196,13 @@ class WorkerConnection:
             def on_ready(session: WorkerSession) -> None:
                 nonlocal connected_at
                 connected_at = loop.time()
-                self._enter(session)
+                if self._source is source:
+                    self._enter(session)
+
+            async def identify(identity: str) -> None:
+                if not await self._listener.identify(self, identity):
+                    self.let_go()
+                    await loop.create_future()  # cancelled by the change
 
             await run_session(
                 credentials,
@@ -194,6 +211,7 @@ class WorkerConnection:
                 origin=self._origin,
                 metrics=self._metrics,
                 sync_seconds=min(SYNC_SECONDS * 2**self._attempts, MAX_SYNC_SECONDS),
+                identify=identify,
                 attach=lambda session: self._listener.attach(self, session),
                 on_ready=on_ready,
             )

@@ -6,6 +6,7 @@ One task per worker. Nothing here waits for a worker.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,6 +19,7 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.connection import FIRST_CHANCE, ConnectionState, WorkerConnection
+from multiqueue.multikueue.servers import ServerTable
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_state import WorkerState
 from multiqueue.observability.metrics import Metrics
@@ -25,6 +27,10 @@ from multiqueue.observability.metrics import Metrics
 Json = dict[str, Any]
 Reach = frozenset[tuple[str, bool]] | None
 """The job kinds that a worker serves and whether its jobs are known; None: it is out of reach."""
+
+IDENTIFY_SECONDS = 3.0
+"""How long a worker waits for older ones to say which server they are, before it is taken for
+another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,7 @@ class Fleet:
     ) -> None:
         self.adapters = adapters
         self.origin = origin
+        self.servers = ServerTable()
         self._clock = clock
         self._options = options
         self._metrics = metrics
@@ -77,6 +84,7 @@ class Fleet:
         self._unknown_since: dict[str, datetime] = {}
         self._seen: set[str] = set()
         self._started_at: datetime | None = None
+        self._progress = asyncio.Event()
 
     # ------------------------------------------------------------ who there is
 
@@ -218,6 +226,33 @@ class Fleet:
 
     # ------------------------------------------------------------ what connections say
 
+    async def identify(self, connection: WorkerConnection, identity: str) -> bool:
+        """Let one name of a server be used: the oldest.
+
+        Older names are waited for: once a younger one sees what theirs runs, it cleans that up.
+        """
+        name = connection.name
+        for other in self.servers.identify(name, identity):
+            rival = self._connections.get(other)
+            if rival is not None and self.servers.find_elder(other) is not None:
+                rival.let_go()
+            self._tell_connection(other)
+        self._note_progress()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(IDENTIFY_SECONDS):
+                while any(map(self._may_identify, self.servers.find_unidentified(name))):
+                    await self._progress.wait()
+        return self.servers.find_elder(name) is None
+
+    def _may_identify(self, name: str) -> bool:
+        """Whether a worker that has not said which server it is is about to."""
+        connection = self._connections.get(name)
+        return connection is None or connection.state is ConnectionState.CONNECTING
+
+    def _note_progress(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
         """Follow what is ours on a worker that is about to be listed."""
         session.informers.workloads.add_handler(self._on_workload)
@@ -234,6 +269,7 @@ class Fleet:
 
     def state_changed(self, connection: WorkerConnection) -> None:
         """Pass on that a connection changed."""
+        self._note_progress()
         session = connection.session
         if session is None:
             self._states.pop(connection.name, None)

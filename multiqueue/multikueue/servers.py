@@ -1,7 +1,9 @@
 """Which API server each MultiKueueCluster leads to: one worker under two names is found here.
 
 Under a second name the same copies would look like losers and left-overs, and be deleted. So only
-the oldest name of a server counts; the others say why they do not.
+the oldest name of a server counts; the others say why they do not. Names lead to the same server
+where the address is the same, or what the server itself says when it is connected to: one server
+has many addresses.
 
 Deviates: upstream connects every name, and the names then clean up after each other.
 """
@@ -20,6 +22,7 @@ class ServerTable:
     def __init__(self) -> None:
         self._servers: dict[str, str] = {}
         self._ages: dict[str, Age] = {}
+        self._identities: dict[str, str] = {}
 
     def update(self, age: Age, server: str | None) -> tuple[str, ...]:
         """Note where a name leads; None where that is not known.
@@ -28,18 +31,49 @@ class ServerTable:
             The other names of the servers that it came to and left: they have to be judged again.
         """
         name = age[1]
-        old = self._servers.pop(name, None)
+        old = self._servers.get(name)
+        if old == server:
+            if server is not None:
+                self._ages[name] = age
+            return ()
+        left = set(self._others(name))
+        self._servers.pop(name, None)
+        self._identities.pop(name, None)
         if server is not None:
             self._servers[name], self._ages[name] = server, age
-        if old == server:
+        return tuple(sorted(left | set(self._others(name))))
+
+    def identify(self, name: str, identity: str) -> tuple[str, ...]:
+        """Note what the server of a name says that it is; "" where it does not tell.
+
+        Returns:
+            The other names of the servers that it came to and left: they have to be judged again.
+        """
+        if name not in self._servers or self._identities.get(name) == identity:
             return ()
-        return tuple(sorted({*self._names_of(old), *self._names_of(server)} - {name}))
+        left = set(self._others(name))
+        self._identities[name] = identity
+        return tuple(sorted(left | set(self._others(name))))
 
     def find_elder(self, name: str) -> str | None:
         """Return the oldest other name of the same server, where it is older than this one."""
-        server = self._servers.get(name)
-        oldest = min(self._names_of(server), key=self._ages.__getitem__, default=name)
-        return None if oldest == name else oldest
+        return min(
+            (other for other in self._others(name) if self._ages[other] < self._ages[name]),
+            key=self._ages.__getitem__,
+            default=None,
+        )
 
-    def _names_of(self, server: str | None) -> Iterator[str]:
-        return (name for name, known in self._servers.items() if known == server)
+    def find_unidentified(self, name: str) -> Iterator[str]:
+        """Yield the older names whose servers have not yet said what they are."""
+        age = self._ages.get(name)
+        for other in self._servers:
+            if age is not None and self._ages[other] < age and other not in self._identities:
+                yield other
+
+    def _others(self, name: str) -> Iterator[str]:
+        """Yield the other names that lead to the same server."""
+        server, identity = self._servers.get(name), self._identities.get(name)
+        for other, address in self._servers.items():
+            same = address == server or (identity and self._identities.get(other) == identity)
+            if other != name and server is not None and same:
+                yield other

@@ -22,7 +22,14 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import ApiError, KubeError, NotFound, RequestTimeout, TransportError
+from multiqueue.kube.errors import (
+    ApiError,
+    Forbidden,
+    KubeError,
+    NotFound,
+    RequestTimeout,
+    TransportError,
+)
 from multiqueue.kube.informer import Informer, InformerState
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.multikueue.remote_watch import (
@@ -177,6 +184,7 @@ async def run_session(
     origin: str,
     metrics: Metrics,
     sync_seconds: float,
+    identify: Callable[[str], Awaitable[None]],
     attach: Callable[[WorkerSession], None],
     on_ready: Callable[[WorkerSession], None],
 ) -> NoReturn:
@@ -189,6 +197,8 @@ async def run_session(
         origin: Label value of what is ours.
         metrics: Count what is sent there.
         sync_seconds: How long the first list may take.
+        identify: Told what the server says that it is, "" where it does not tell; goes on only
+            where this is a server that nobody else is connected to.
         attach: Adds handlers, before anything is listed.
         on_ready: Called once everything of ours there is known.
 
@@ -208,6 +218,7 @@ async def run_session(
     )
     async with client:
         await _check_served(client)
+        await identify(await _read_identity(client))
         informers = build_worker_informers(client, adapters, origin, metrics, name)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -241,6 +252,18 @@ async def _check_served(client: KubeClient) -> None:
             f"the worker does not serve {workloads.api_version}; install multiqueue's CRDs, or a "
             "Kueue that has this version"
         ) from None
+
+
+async def _read_identity(client: KubeClient) -> str:
+    """Return what tells this cluster from all others, whatever the address: a namespace's uid.
+
+    It is there in every cluster, cannot be deleted, and lives as long as the cluster's data.
+    """
+    try:
+        namespace = await client.get(resources.NAMESPACES, "kube-system")
+    except (Forbidden, NotFound):
+        return ""
+    return str(namespace["metadata"].get("uid") or "")
 
 
 async def _wait_synced(informers: WorkerInformers, seconds: float) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from multiqueue.api import names
+from multiqueue.api.workload_state import is_finished
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube import resources
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
@@ -203,6 +205,64 @@ async def test_a_kubeconfig_file_may_only_be_below_its_place(tmp_path):
         inside.write_text(json.dumps(world.kubeconfig("worker1")))
         await use_file(world, inside)
         await world.until_connected()
+
+
+OTHER = "worker1-other"
+"""Sorts behind the first: both may be created within one second."""
+
+
+def other_address(world: World, name: str) -> dict[str, Any]:
+    """The kubeconfig of a worker under another address: not through its gate."""
+    return world.workers[name].server.kubeconfig()
+
+
+async def test_another_address_of_a_worker_is_refused_and_its_jobs_keep_running():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.hub.create(JOBS, make_gpu_job())
+        await world.admit("worker1")
+        await world.until_ready()
+        uid = world.copy("worker1").metadata.uid
+        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.set_clusters(OTHER, "worker1")
+        message = await world.until_cluster(OTHER, reason="BadKubeConfig")
+        assert 'leads to the same API server as MultiKueueCluster "worker1"' in message
+        assert world.cluster_condition("worker1")[0] == "True"
+        await world.finish_copy("worker1")
+        await world.until(
+            lambda: is_finished(world.workload().status), "the job ends as if nothing happened"
+        )
+        assert world.workload().status.scheduling_stats is None
+        assert world.copy("worker1") is None or world.copy("worker1").metadata.uid == uid
+
+
+async def test_after_a_restart_the_older_name_keeps_the_worker_and_its_jobs():
+    async with multikueue_world("worker1") as world:
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job())
+            await world.admit("worker1")
+            await world.until_ready()
+            uid = world.workers["worker1"].job("train")["metadata"]["uid"]
+        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.set_clusters(OTHER, "worker1")
+        async with world.manager():
+            await world.until_cluster(OTHER, reason="BadKubeConfig")
+            await world.run_job("worker1")
+            await world.until(
+                lambda: world.hub.job("train").get("status", {}).get("active"), "status comes"
+            )
+            assert world.workers["worker1"].job("train")["metadata"]["uid"] == uid
+            assert world.workload().status.scheduling_stats is None
+
+
+async def test_another_address_is_used_once_the_first_is_gone():
+    async with multikueue_world("worker1") as world, world.manager():
+        await world.until_connected()
+        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.until_cluster(OTHER, reason="BadKubeConfig")
+        await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker1")
+        await world.until_cluster(OTHER, reason="Active")
 
 
 async def test_a_second_name_for_a_worker_is_refused_until_the_first_is_gone():

@@ -36,6 +36,9 @@ class Repeating:
     def __init__(self) -> None:
         self.states: list[ConnectionState] = []
 
+    async def identify(self, connection, identity):
+        raise AssertionError("nothing can be connected")
+
     def attach(self, connection, session):
         raise AssertionError("nothing can be connected")
 

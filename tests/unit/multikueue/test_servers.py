@@ -34,6 +34,39 @@ def test_the_younger_counts_when_the_older_is_gone_or_elsewhere(server):
     assert table.find_elder("a") is None
 
 
+def test_one_server_under_two_addresses_is_known_by_what_it_says():
+    table = ServerTable()
+    table.update(OLD, "https://one")
+    table.update(NEW, "https://two")
+    assert list(table.find_unidentified("a")) == ["b"]
+    assert list(table.find_unidentified("b")) == []
+    assert table.identify("a", "uid") == ()
+    assert table.identify("b", "uid") == ("a",)
+    assert (table.find_elder("a"), table.find_elder("b")) == ("b", None)
+    assert list(table.find_unidentified("a")) == []
+    assert table.identify("b", "rebuilt") == ("a",)
+    assert table.find_elder("a") is None
+
+
+def test_servers_that_do_not_say_what_they_are_are_told_apart_by_address():
+    table = ServerTable()
+    for age, address in ((OLD, "https://one"), (NEW, "https://two")):
+        table.update(age, address)
+        table.identify(age[1], "")
+    assert table.find_elder("a") is None
+    assert list(table.find_unidentified("a")) == []
+
+
+def test_another_kubeconfig_has_to_be_identified_anew():
+    table = ServerTable()
+    for age, address in ((OLD, "https://one"), (NEW, "https://two")):
+        table.update(age, address)
+        table.identify(age[1], "uid")
+    assert table.update(OLD, "https://three") == ("a",)
+    assert table.find_elder("a") is None
+    assert list(table.find_unidentified("a")) == ["b"]
+
+
 def test_nothing_new_asks_nobody():
     table = ServerTable()
     table.update(OLD, "https://one")

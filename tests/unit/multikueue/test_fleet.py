@@ -1,0 +1,60 @@
+"""One server under two addresses: the older name is used, whichever answers first."""
+
+from __future__ import annotations
+
+import asyncio
+
+from multiqueue.kube.clock import SystemClock
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.connection import ConnectionState
+from multiqueue.multikueue.credentials import SafeKubeconfig
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.observability.metrics import Metrics
+
+OLD, NEW = ("2026-01-01T00:00:00Z", "old"), ("2026-01-02T00:00:00Z", "new")
+
+
+def make_fleet() -> Fleet:
+    fleet = Fleet(
+        adapters=(),
+        origin="o",
+        clock=SystemClock(),
+        options=BuildOptions(),
+        metrics=Metrics(),
+    )
+    for age, address in ((OLD, "https://one"), (NEW, "https://two")):
+        fleet.servers.update(age, address)
+        fleet.ensure(age[1], lost_at=None).configure(SafeKubeconfig(config={}, server=address))
+    return fleet
+
+
+async def identify(fleet: Fleet, name: str, identity: str) -> bool:
+    return await fleet.identify(fleet.find(name), identity)
+
+
+async def test_a_younger_name_waits_for_what_the_older_says():
+    fleet = make_fleet()
+    younger = asyncio.create_task(identify(fleet, "new", "uid"))
+    await asyncio.sleep(0)
+    assert not younger.done()
+    assert await identify(fleet, "old", "uid")
+    assert not await younger
+
+
+async def test_a_younger_name_does_not_wait_for_one_that_does_not_answer():
+    fleet = make_fleet()
+    younger = asyncio.create_task(identify(fleet, "new", "uid"))
+    await asyncio.sleep(0)
+    elder = fleet.find("old")
+    elder.state = ConnectionState.DISCONNECTED
+    fleet.state_changed(elder)
+    assert await younger
+
+
+async def test_a_younger_name_is_let_go_when_the_older_turns_out_to_be_the_same_server():
+    fleet = make_fleet()
+    fleet.find("old").state = ConnectionState.DISCONNECTED
+    assert await identify(fleet, "new", "uid")
+    fleet.find("new").state = ConnectionState.CONNECTED
+    assert await identify(fleet, "old", "uid")
+    assert fleet.find("new").state is ConnectionState.REFUSED
