@@ -88,7 +88,7 @@ class Executor:
             case steps.StopLocalJob():
                 return await self._stop_local_job(step, seen)
             case steps.Nominate() | steps.SetCheck() | steps.Explain() | steps.FinishLocal():
-                return await self._write(step, seen)
+                return await self._write(step, seen, memory)
         return await self._apply_remote(step, seen, memory)
 
     async def _apply_remote(
@@ -119,7 +119,7 @@ class Executor:
 
     # ------------------------------------------------------------ the Workload
 
-    async def _write(self, step: LocalStep, seen: Observation) -> Outcome:
+    async def _write(self, step: LocalStep, seen: Observation, memory: GroupMemory) -> Outcome:
         workload, local = seen.workload, seen.view.local
         if workload is None or local is None:
             return WAITING
@@ -128,12 +128,15 @@ class Executor:
             return AGAIN
         if local.check is None:
             return WAITING
+        now = self._context.clock.now()
         match step:
             case steps.Nominate():
                 await self._local.nominate(workload, local.check.name, step)
+                memory.explained_at = now
             case steps.Explain():
-                if local.is_pending and local.check.message != step.message:
+                if local.is_pending and memory.may_explain(local.check.message, step.message, now):
                     await self._local.explain(workload, local.check.name, step.message)
+                    memory.explained_at = now
             case steps.SetCheck():
                 await self._set_check(step, workload, local.check, seen)
         return DONE

@@ -6,14 +6,19 @@ about clusters it has not seen since it started.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from multiqueue.multikueue.group import ClusterState, LocalWorkload
 from multiqueue.plugins import Round
 
 MAX_ROUNDS = 20
+FIGURES_FOR = timedelta(seconds=30)
+"""How long figures in a message may be stale: each change of room changes some, for everybody."""
+_FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
+"""A number with its unit; not the digits in a name."""
 
 
 @dataclass(slots=True)
@@ -34,6 +39,7 @@ class GroupMemory:
         asked_at: When the dispatcher was last asked; None: not yet.
         ask_again_at: When it wants to be asked again.
         room_changed: Room changed on a worker since then; it is this one's turn to use it.
+        explained_at: When the message of the check was last written.
         fleet: Version of the fleet, and clusters of the check, that it was asked about.
     """
 
@@ -46,6 +52,7 @@ class GroupMemory:
     asked_at: datetime | None = None
     ask_again_at: datetime | None = None
     room_changed: bool = False
+    explained_at: datetime | None = None
     fleet: tuple[int, tuple[str, ...]] | None = None
 
     def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
@@ -96,6 +103,14 @@ class GroupMemory:
         """Why a cluster cannot take it; empty where nothing is known against it."""
         why, until = self.refusals.get(cluster, ("", now))
         return why if now < until else ""
+
+    def may_explain(self, old: str, new: str, now: datetime) -> bool:
+        """Whether a message is worth a write: it says something else, or old figures are stale."""
+        if old == new:
+            return False
+        if _FIGURE.sub("", old) != _FIGURE.sub("", new):
+            return True
+        return self.explained_at is None or now - self.explained_at >= FIGURES_FOR
 
     def add_round(self, at: datetime, clusters: tuple[str, ...]) -> None:
         """Remember a nomination that differs from the one before."""

@@ -106,7 +106,7 @@ class SetCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """Say on the check why it is still Pending."""
+    """Say on the check why it is still Pending; where only figures changed, not each time."""
 
     message: str
 

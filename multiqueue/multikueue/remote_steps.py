@@ -7,7 +7,7 @@ in the background, and its end calls for the next look.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from enum import Enum
 from typing import Any, TypeVar
@@ -70,7 +70,7 @@ class RemoteSteps:
         """Remove what we have on some clusters, side by side."""
         if not removals:
             return DONE
-        got = await asyncio.gather(*(self._remove(removal, key) for removal in removals))
+        got = await _side_by_side(self._remove(removal, key) for removal in removals)
         failed = any(isinstance(result, KubeError) for result in got)
         return Outcome(after=FAILED_SECONDS) if failed else DONE
 
@@ -95,16 +95,14 @@ class RemoteSteps:
         body = clone_workload(workload, origin=self._fleet.origin)
         job_name = job["metadata"]["name"]
         names = list(clusters)
-        got = await asyncio.gather(
-            *(
-                self._call(
-                    "copy",
-                    name,
-                    seen.view.key,
-                    lambda writer: writer.create_workload(body, adapter, job_name),
-                )
-                for name in names
+        got = await _side_by_side(
+            self._call(
+                "copy",
+                name,
+                seen.view.key,
+                lambda writer: writer.create_workload(body, adapter, job_name),
             )
+            for name in names
         )
         for name, result in zip(names, got, strict=True):
             if isinstance(result, api.Workload):
@@ -220,3 +218,9 @@ class RemoteSteps:
         admission = workload.status.admission
         queue = admission.cluster_queue if admission is not None else ""
         self._context.metrics.multikueue_workloads_dispatched_total.child(queue, cluster).inc()
+
+
+async def _side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(call) for call in calls]
+    return [task.result() for task in running]

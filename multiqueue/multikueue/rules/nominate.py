@@ -68,13 +68,12 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
         step = SetCheck(state=CheckState.REJECTED, message=nomination.refusal, warning=True)
         return GroupPlan(steps=(step,))
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
-    message = describe(nomination, names)
-    first: tuple[Step, ...] = ()
     if set(names) != set(local.nominated):
-        first = (Nominate(clusters=names, message=message),)
-    elif not names:
-        first = (Explain(message=message),)
-    return _offer(view, names, first)
+        first: Step = Nominate(clusters=names, message=describe(nomination, names))
+        return _offer(view, names, (first,))
+    message = describe(nomination, local.nominated)
+    is_known = local.check is not None and local.check.message == message
+    return _offer(view, names, () if is_known else (Explain(message=message),))
 
 
 def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> GroupPlan:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.memory import GroupMemory, is_ask_due
+import pytest
+
+from multiqueue.multikueue.memory import FIGURES_FOR, GroupMemory, is_ask_due
 from tests.unit.multikueue.builders import (
     T0,
     make_cluster,
@@ -50,3 +52,24 @@ def test_after_a_change_of_room_only_those_whose_turn_it_is_are_asked_about():
     assert is_ask_due(memory, local, clusters, fleet, T0)
     on_its_way = [make_cluster("a", workload=make_copy(quota_reserved=True))]
     assert not is_ask_due(memory, local, on_its_way, fleet, T0)
+
+
+@pytest.mark.parametrize(
+    ("new", "want"),
+    [
+        ("w1 has 2 of 8 free", False),
+        ("w1 has 3 of 8 free", False),
+        ("w2 has 2 of 8 free", True),
+        ("w1 is not connected", True),
+    ],
+    ids=["the same", "other figures", "another cluster", "another reason"],
+)
+def test_a_message_is_written_at_once_where_it_says_something_else(new, want):
+    memory = GroupMemory(explained_at=T0)
+    assert memory.may_explain("w1 has 2 of 8 free", new, T0) is want
+
+
+def test_figures_are_brought_up_to_date_from_time_to_time():
+    memory = GroupMemory(explained_at=T0)
+    assert memory.may_explain("2 free", "3 free", T0 + FIGURES_FOR)
+    assert not memory.may_explain("2 free", "2 free", T0 + FIGURES_FOR)

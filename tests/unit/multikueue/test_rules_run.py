@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multiqueue.api.conditions import CheckState
@@ -318,13 +320,23 @@ class TestNominate:
         )
 
     def test_the_same_clusters_in_another_order_cost_no_write(self):
+        check = Check(name="multikueue", message='The workload is offered to "b", "a"')
         plan = make_plan(
-            make_local(nominated=("b", "a")),
+            replace(make_local(nominated=("b", "a")), check=check),
             make_cluster("a", workload=make_copy()),
             make_cluster("b", workload=make_copy()),
             nomination=make_nomination("a", "b"),
         )
         assert (plan.steps, plan.removals) == ((), ())
+
+    def test_the_same_clusters_for_other_reasons_are_explained_anew(self):
+        check = Check(name="multikueue", message='The workload is offered to "a" (2 free)')
+        plan = make_plan(
+            replace(make_local(nominated=("a",)), check=check),
+            make_cluster("a", workload=make_copy()),
+            nomination=make_nomination("a", a="3 free"),
+        )
+        assert plan.steps == (Explain(message='The workload is offered to "a" (3 free)'),)
 
     def test_copies_that_a_crash_left_unmade_are_made(self):
         plan = make_plan(make_local(nominated=("a",)), make_cluster("a"), ask_due=False)
@@ -367,7 +379,9 @@ class TestNominate:
 
     def test_nothing_is_made_where_something_is_on_its_way_out(self):
         old = make_cluster("a", workload=make_copy(epoch="e1"))
-        plan = make_plan(make_local(nominated=("a",)), old, nomination=make_nomination("a"))
+        check = Check(name="multikueue", message='The workload is offered to "a"')
+        local = replace(make_local(nominated=("a",)), check=check)
+        plan = make_plan(local, old, nomination=make_nomination("a"))
         assert plan.steps == ()
         assert [removal.cluster for removal in plan.removals] == ["a"]
 
