@@ -20,7 +20,6 @@ from multiqueue.api.v1beta2 import (
 )
 from multiqueue.api.v1beta2.meta import format_time, parse_time
 
-
 _MERGED = (("labels", "labels"), ("annotations", "annotations"), ("node_selector", "nodeSelector"))
 
 
