@@ -68,7 +68,9 @@ class LocalWriter:
                 step.state,
                 message=step.message,
                 now=now,
-                requeue_after_seconds=int(seconds.total_seconds()) if seconds else None,
+                requeue_after_seconds=(
+                    int(seconds.total_seconds()) if seconds is not None else None
+                ),
             )
             if step.state is CheckState.READY:
                 status = msgspec.structs.replace(

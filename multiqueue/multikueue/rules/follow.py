@@ -27,7 +27,10 @@ from multiqueue.multikueue.rules.priority import update_priorities
 OUT_OF_SYNC_BACKOFF = timedelta(seconds=10)
 """Wait after the first copy that its worker found out of sync; doubled each time, for whatever made
 it differ is likely to do so again."""
-MAX_OUT_OF_SYNC_BACKOFF = timedelta(minutes=10)
+LOST_BACKOFF = timedelta(seconds=1)
+"""Wait after the second time that a cluster lost what ran there, doubled each time: whoever deletes
+it may do so for ever. The first time may be an accident, and is not waited for."""
+MAX_BACKOFF = timedelta(minutes=10)
 
 
 def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
@@ -57,7 +60,7 @@ def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
             steps=(
                 ConfirmJobGone(cluster=name),
                 Removal(cluster=name, why="its job is gone"),
-                _retry(f'The job was deleted on cluster "{name}"', warning=True),
+                _retry_lost(f'The job was deleted on cluster "{name}"', local),
             ),
         )
     return _keep(view, cluster, local)
@@ -101,7 +104,7 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
     steps: list[Step] = [ConfirmCopyGone(cluster=name)]
     if not cluster.is_empty and not cluster.condemned:
         steps.append(Removal(cluster=name, why="its copy is gone"))
-    steps.append(_retry(f'The workload was deleted on cluster "{name}"', warning=True))
+    steps.append(_retry_lost(f'The workload was deleted on cluster "{name}"', local))
     return GroupPlan(steps=tuple(steps))
 
 
@@ -113,19 +116,30 @@ def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
     if copy.evicted_at is not None:
         words = f": {copy.evicted_why}" if copy.evicted_why else ""
         return GroupPlan(steps=(_retry(f'The workload was evicted on cluster "{name}"{words}'),))
-    return GroupPlan(
-        steps=(_retry(f'The workload is no longer admitted on cluster "{name}"', warning=True),)
-    )
+    message = f'The workload is no longer admitted on cluster "{name}"'
+    return GroupPlan(steps=(_retry_lost(message, local),))
 
 
 def _retry_out_of_sync(cluster: ClusterState, local: LocalWorkload) -> SetCheck:
-    retries = local.check.retry_count if local.check is not None else 0
-    backoff = min(OUT_OF_SYNC_BACKOFF * 2 ** min(retries, 10), MAX_OUT_OF_SYNC_BACKOFF)
     return _retry(
         f'The job on cluster "{cluster.name}" differed from its workload (OutOfSync)',
         warning=True,
-        requeue_after=backoff,
+        requeue_after=_grow(OUT_OF_SYNC_BACKOFF, _count_retries(local)),
     )
+
+
+def _retry_lost(message: str, local: LocalWorkload) -> SetCheck:
+    retries = _count_retries(local)
+    backoff = _grow(LOST_BACKOFF, retries - 1) if retries else timedelta()
+    return _retry(message, warning=True, requeue_after=backoff)
+
+
+def _count_retries(local: LocalWorkload) -> int:
+    return local.check.retry_count if local.check is not None else 0
+
+
+def _grow(backoff: timedelta, doublings: int) -> timedelta:
+    return min(backoff * 2 ** min(doublings, 10), MAX_BACKOFF)
 
 
 def _retry(

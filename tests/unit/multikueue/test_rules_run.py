@@ -187,6 +187,23 @@ class TestFollow:
             waits.append(retried(plan).requeue_after.total_seconds())
         assert waits == [10, 20, 600]
 
+    @pytest.mark.parametrize(
+        "cluster",
+        [
+            make_cluster("a"),
+            make_cluster("a", workload=make_admitted()),
+            make_cluster("a", workload=make_copy(), job=make_job()),
+        ],
+        ids=["copy", "job", "admission"],
+    )
+    def test_what_a_cluster_loses_again_and_again_waits_longer_each_time(self, cluster):
+        waits = []
+        for retries in (0, 1, 2, 20):
+            check = Check(name="c", state=CheckState.READY, retry_count=retries)
+            local = replace(make_ready(), check=check)
+            waits.append(retried(make_plan(local, cluster)).requeue_after.total_seconds())
+        assert waits == [0, 1, 2, 600]
+
     def test_a_latch_whose_check_is_pending_becomes_ready(self):
         local = make_local(cluster_name="a")
         plan = make_plan(local, make_cluster("a", workload=make_admitted()))
