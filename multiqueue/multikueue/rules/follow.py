@@ -139,7 +139,8 @@ def _count_retries(local: LocalWorkload) -> int:
 
 
 def _grow(backoff: timedelta, doublings: int) -> timedelta:
-    return min(backoff * 2 ** min(doublings, 10), MAX_BACKOFF)
+    factor: int = 2 ** min(doublings, 10)
+    return min(backoff * factor, MAX_BACKOFF)
 
 
 def _retry(
