@@ -10,13 +10,13 @@ functions call the hooks.
 Kinds with ``hooks.respond`` (reviews) are answered at once and never stored.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from multiqueue.apiserver.causes import Cause
+from multiqueue.apiserver.version_order import version_priority
 
 JsonObject = dict[str, Any]
 GroupPlural = tuple[str, str]
@@ -297,12 +297,3 @@ class Registry:
             kind for kind in self._kinds.values() if kind.group == group and kind.version(version)
         )
         return sorted(kinds, key=lambda kind: kind.plural)
-
-
-def version_priority(name: str) -> tuple[int, int, int, str]:
-    """Kubernetes' sort key: GA, beta, alpha, each with higher numbers first; other names last."""
-    match = re.fullmatch(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?", name)
-    if match is None:
-        return (3, 0, 0, name)
-    major, stage, minor = match.groups()
-    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), name)

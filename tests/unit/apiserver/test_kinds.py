@@ -6,7 +6,7 @@ import pytest
 from multiqueue.apiserver import discovery, openapi
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.builtin.types import DATA, schema_of
-from multiqueue.apiserver.kinds import version_priority
+from multiqueue.apiserver.version_order import version_priority
 from tests.unit.apiserver.kind_builders import custom_kind, kind_of
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
