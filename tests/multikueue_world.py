@@ -68,6 +68,20 @@ def make_config(**multi_kueue: Any) -> Configuration:
     return msgspec.structs.replace(CONFIG, multi_kueue=section)
 
 
+def record_warnings(context: ManagerContext) -> list[str]:
+    """Return a list that gets the messages of MultiKueue's Warnings about Workloads."""
+    warnings: list[str] = []
+    event = context.recorder.event
+
+    def listen(regarding: Mapping[str, str], kind: str, reason: str, message: str) -> None:
+        if (regarding["kind"], kind, reason) == ("Workload", "Warning", "MultiKueue"):
+            warnings.append(message)
+        event(regarding, kind, reason, message)
+
+    context.recorder.event = listen  # type: ignore[method-assign]
+    return warnings
+
+
 def make_gpu_flavor(name: str, **labels: str) -> dict[str, Any]:
     return {
         "apiVersion": names.V1BETA2,

@@ -17,6 +17,9 @@ from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 
+HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
+"""Why a Workload waits that no other Workload's end will change."""
+
 
 class Step(Enum):
     """What can happen to a Workload that is worth telling."""
@@ -152,6 +155,23 @@ class TransitionRecorder:
                 metrics.finished_workloads_total.child(queue, priority).inc()
             case Step.PENDING:
                 self._event(new, transition.reason, transition.message, kind="Warning")
+                if transition.reason in HOPELESS:
+                    self._tell_owner(new, transition)
+
+    def _tell_owner(self, workload: Workload, transition: Transition) -> None:
+        """Say on the job itself that waiting will not help: that is where its user looks."""
+        for owner in workload.metadata.owner_references:
+            if owner.controller:
+                reference = {
+                    "apiVersion": owner.api_version,
+                    "kind": owner.kind,
+                    "namespace": workload.metadata.namespace,
+                    "name": owner.name,
+                    "uid": owner.uid,
+                }
+                self._context.recorder.event(
+                    reference, "Warning", transition.reason, transition.message
+                )
 
     def _event(self, workload: Workload, reason: str, message: str, kind: str = "Normal") -> None:
         self._context.recorder.event(workload_reference(workload), kind, reason, message)

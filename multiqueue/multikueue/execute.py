@@ -132,14 +132,22 @@ class Executor:
         match step:
             case steps.Nominate():
                 await self._local.nominate(workload, local.check.name, step)
+                self._tell_trouble(step, workload, memory)
                 memory.explained_at = now
             case steps.Explain():
                 if local.is_pending and memory.may_explain(local.check.message, step.message, now):
                     await self._local.explain(workload, local.check.name, step.message)
+                    self._tell_trouble(step, workload, memory)
                     memory.explained_at = now
             case steps.SetCheck():
                 await self._set_check(step, workload, local.check, seen)
         return DONE
+
+    def _tell_trouble(
+        self, step: steps.Nominate | steps.Explain, workload: api.Workload, memory: GroupMemory
+    ) -> None:
+        if memory.meet(step.trouble):
+            self._local.tell(workload, step.message, warning=True)
 
     async def _set_check(
         self, step: steps.SetCheck, workload: api.Workload, check: Check, seen: Observation

@@ -27,8 +27,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.kube.events import build_reference
-from multiqueue.kube.resources import WORKLOADS
+from multiqueue.jobs.references import workload_reference
 from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.plan import FinishLocal, Nominate, SetCheck
 
@@ -81,7 +80,7 @@ class LocalWriter:
             return status
 
         written = await self._context.writer.update_status(workload.metadata.key, change)
-        self._event(written, step.message, warning=step.warning)
+        self.tell(written, step.message, warning=step.warning)
         return written
 
     async def nominate(self, workload: api.Workload, check: str, step: Nominate) -> None:
@@ -154,17 +153,10 @@ class LocalWriter:
                 {"apiVersion": kind.api_version, "kind": kind.kind, **changed}
             )
 
-    def _event(self, workload: api.Workload, message: str, *, warning: bool) -> None:
-        metadata = workload.metadata
-        about = {
-            "name": metadata.name,
-            "namespace": metadata.namespace,
-            "uid": metadata.uid,
-            "resourceVersion": metadata.resource_version,
-        }
-        reference = build_reference({"metadata": about}, WORKLOADS)
+    def tell(self, workload: api.Workload, message: str, *, warning: bool) -> None:
+        """Record an event about a Workload."""
         kind = "Warning" if warning else "Normal"
-        self._context.recorder.event(reference, kind, EVENT_REASON, message)
+        self._context.recorder.event(workload_reference(workload), kind, EVENT_REASON, message)
 
 
 def _expect_same(newest: api.Workload, workload: api.Workload) -> None:

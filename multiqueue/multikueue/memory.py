@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from multiqueue.multikueue.group import ClusterState, LocalWorkload
+from multiqueue.multikueue.plan import Trouble
 from multiqueue.plugins import Round
 
 MAX_ROUNDS = 20
@@ -40,6 +41,7 @@ class GroupMemory:
         ask_again_at: When it wants to be asked again.
         room_changed: Room changed on a worker since then; it is this one's turn to use it.
         explained_at: When the message of the check was last written.
+        trouble: What kept it waiting when it was last looked at.
         fleet: Version of the fleet, and clusters of the check, that it was asked about.
     """
 
@@ -54,6 +56,7 @@ class GroupMemory:
     room_changed: bool = False
     explained_at: datetime | None = None
     fleet: tuple[int, tuple[str, ...]] | None = None
+    trouble: Trouble | None = None
 
     def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
         """Take in the state of the Workload.
@@ -94,10 +97,22 @@ class GroupMemory:
             return True
         return local.was_evicted and name not in seen
 
-    def refuse(self, cluster: str, why: str, until: datetime) -> None:
-        """Remember that a cluster cannot take it; the dispatcher is asked again."""
+    def refuse(self, cluster: str, why: str, until: datetime) -> bool:
+        """Remember that a cluster cannot take it; the dispatcher is asked again.
+
+        Returns:
+            Whether that is news for this reservation.
+        """
+        known = self.refusals.get(cluster)
         self.refusals[cluster] = (why, until)
         self.asked_at = None
+        return known is None or known[0] != why
+
+    def meet(self, trouble: Trouble | None) -> bool:
+        """Remember what keeps it waiting now; whether that is trouble of a new kind."""
+        is_new = trouble is not None and trouble is not self.trouble
+        self.trouble = trouble
+        return is_new
 
     def refusal(self, cluster: str, now: datetime) -> str:
         """Why a cluster cannot take it; empty where nothing is known against it."""

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import Enum
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.group import Finish
+
+
+class Trouble(Enum):
+    """Why no cluster is found; what is told about it may change without being news."""
+
+    NO_CLUSTER = "NoCluster"
+    DISPATCHER = "Dispatcher"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +87,17 @@ class ConfirmJobGone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nominate:
-    """Record where the Workload is offered, before anything is created there."""
+    """Record where the Workload is offered, before anything is created there.
+
+    Attributes:
+        clusters: Where.
+        message: For people.
+        trouble: What kind of trouble keeps it waiting; a Warning tells of each new kind.
+    """
 
     clusters: tuple[str, ...]
     message: str
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +121,13 @@ class SetCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """Say on the check why it is still Pending; where only figures changed, not each time."""
+    """Say on the check why it is still Pending; where only figures changed, not each time.
+
+    ``trouble`` as with `Nominate`.
+    """
 
     message: str
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,9 +17,11 @@ import structlog
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import split_key
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
@@ -182,7 +184,10 @@ class RemoteSteps:
         about = {"worker": cluster, "workload": seen.view.key}
         match got:
             case Foreign(why=why):
-                memory.refuse(cluster, why, self._context.clock.now() + REFUSAL_FOR)
+                until = self._context.clock.now() + REFUSAL_FOR
+                if memory.refuse(cluster, why, until) and seen.workload is not None:
+                    regarding, message = workload_reference(seen.workload), f"{cluster} {why}"
+                    self._context.recorder.event(regarding, "Warning", EVENT_REASON, message)
                 log.warning("worker cannot take workload", reason=why, **about)
                 return AGAIN
             case Busy(why=why):

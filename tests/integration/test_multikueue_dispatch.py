@@ -17,6 +17,7 @@ from tests.multikueue_world import (
     make_gpu_job,
     make_gpu_queue,
     multikueue_world,
+    record_warnings,
 )
 
 SCORE = make_config(dispatcher_name="score")
@@ -167,8 +168,9 @@ async def test_a_dispatcher_that_raises_fails_for_that_workload_only():
     plugin = Misbehaving()
     async with (
         multikueue_world("w1") as world,
-        world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}),
+        world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}) as context,
     ):
+        warnings = record_warnings(context)
         await world.until_connected()
         await submit(world, "raise")
         await submit(world, "good")
@@ -179,6 +181,7 @@ async def test_a_dispatcher_that_raises_fails_for_that_workload_only():
             "the reason",
         )
         await world.until(lambda: world.copy("w1", "good"), "the other job", on="w1")
+        assert warnings == ['dispatcher "misbehaving" failed: ValueError: no idea']
 
 
 async def test_unknown_names_are_dropped_and_reported_and_the_rest_is_used():

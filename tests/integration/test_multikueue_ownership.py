@@ -10,6 +10,7 @@ from tests.multikueue_world import (
     make_gpu_job,
     make_gpu_queue,
     multikueue_world,
+    record_warnings,
 )
 from tests.queue_manager import NAMESPACE
 from tests.queue_objects import make_local_queue
@@ -25,7 +26,8 @@ async def put_foreign_job(world: World, worker: str, name: str = "train") -> str
 
 async def test_a_foreign_job_of_the_same_name_is_left_alone_and_others_are_tried():
     """T-38, G-10: no Workload is left holding quota there either."""
-    async with multikueue_world("worker1", "worker2") as world, world.manager():
+    async with multikueue_world("worker1", "worker2") as world, world.manager() as context:
+        warnings = record_warnings(context)
         await world.until_connected()
         uid = await put_foreign_job(world, "worker1")
         await world.hub.create(JOBS, make_gpu_job())
@@ -37,6 +39,8 @@ async def test_a_foreign_job_of_the_same_name_is_left_alone_and_others_are_tried
         await world.admit("worker2")
         assert await world.until_ready() == "worker2"
         assert world.copy("worker1") is None
+        (warning,) = warnings
+        assert 'worker1 has a Job "team-a/train" that belongs to somebody else' in warning
         foreign = await world.workers["worker1"].client.get(JOBS, "train", namespace=NAMESPACE)
         assert foreign["metadata"]["uid"] == uid
         assert names.MULTIKUEUE_ORIGIN not in foreign["metadata"].get("labels", {})

@@ -16,6 +16,7 @@ from multiqueue.multikueue.plan import (
     Removal,
     SetCheck,
     Step,
+    Trouble,
 )
 from multiqueue.multikueue.rules.priority import update_priorities
 from multiqueue.plugins import Nomination
@@ -41,7 +42,9 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
     if view.nomination is not None:
         plan = _apply(view, local, view.nomination)
     elif view.problem:
-        plan = _offer(view, local.nominated, (Explain(message=view.problem),))
+        plan = _offer(
+            view, local.nominated, (Explain(message=view.problem, trouble=Trouble.DISPATCHER),)
+        )
     elif view.ask_due and awaited is None:
         return GroupPlan(ask=True)
     else:
@@ -68,12 +71,14 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
         step = SetCheck(state=CheckState.REJECTED, message=nomination.refusal, warning=True)
         return GroupPlan(steps=(step,))
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
+    trouble = None if names else Trouble.NO_CLUSTER
     if set(names) != set(local.nominated):
-        first: Step = Nominate(clusters=names, message=describe(nomination, names))
+        message = describe(nomination, names)
+        first: Step = Nominate(clusters=names, message=message, trouble=trouble)
         return _offer(view, names, (first,))
     message = describe(nomination, local.nominated)
     is_known = local.check is not None and local.check.message == message
-    return _offer(view, names, () if is_known else (Explain(message=message),))
+    return _offer(view, names, () if is_known else (Explain(message=message, trouble=trouble),))
 
 
 def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> GroupPlan:

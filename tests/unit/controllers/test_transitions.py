@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import OwnerReference
 from multiqueue.api.workload_state import (
     complete_eviction,
     finish,
@@ -13,6 +19,7 @@ from multiqueue.api.workload_state import (
 )
 from multiqueue.controllers.transitions import (
     Step,
+    TransitionRecorder,
     find_transitions,
     queued_at,
     split_eviction,
@@ -83,3 +90,31 @@ def test_the_end_is_told_once() -> None:
 def test_the_cause_of_a_deactivation_is_told_apart() -> None:
     assert split_eviction("DeactivatedDueToAdmissionCheck") == ("Deactivated", "AdmissionCheck")
     assert split_eviction("Preempted") == ("Preempted", "")
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (Reason.EXCEEDS_MAX_QUOTA, ["Workload", "Job"]),
+        (Reason.NO_MATCHING_FLAVOR, ["Workload", "Job"]),
+        (Reason.WAITING_FOR_QUOTA, ["Workload"]),
+    ],
+)
+def test_a_job_that_waits_in_vain_is_told_so_itself(reason: Reason, told: list[str]) -> None:
+    job = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
+    workload = make_workload()
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=(job,))
+    workload = msgspec.structs.replace(workload, metadata=metadata)
+    waiting = with_status(
+        workload, set_pending(workload.status, reason=reason, message="too big", now=T0)
+    )
+    events: list[tuple[str, ...]] = []
+
+    def event(regarding: dict[str, str], *what: str) -> None:
+        events.append((regarding["kind"], *what))
+
+    context = SimpleNamespace(recorder=SimpleNamespace(event=event), metrics=None)
+    recorder = TransitionRecorder(context)  # type: ignore[arg-type]
+    recorder._on_workload(workload, waiting)
+    recorder._on_workload(waiting, waiting)
+    assert events == [(kind, "Warning", reason, "too big") for kind in told]

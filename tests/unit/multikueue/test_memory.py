@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiqueue.multikueue.memory import FIGURES_FOR, GroupMemory, is_ask_due
+from multiqueue.multikueue.plan import Trouble
 from tests.unit.multikueue.builders import (
     T0,
     make_cluster,
@@ -73,3 +74,15 @@ def test_figures_are_brought_up_to_date_from_time_to_time():
     memory = GroupMemory(explained_at=T0)
     assert memory.may_explain("2 free", "3 free", T0 + FIGURES_FOR)
     assert not memory.may_explain("2 free", "2 free", T0 + FIGURES_FOR)
+
+
+def test_only_trouble_of_a_new_kind_is_news():
+    memory = GroupMemory()
+    steps = (Trouble.NO_CLUSTER, Trouble.NO_CLUSTER, Trouble.DISPATCHER, None, Trouble.DISPATCHER)
+    assert [memory.meet(trouble) for trouble in steps] == [True, False, True, False, True]
+
+
+def test_a_cluster_that_goes_on_refusing_is_no_news():
+    memory = GroupMemory()
+    answers = [memory.refuse("a", why, T0) for why in ("taken", "taken", "gone")]
+    assert answers == [True, False, True]

@@ -18,6 +18,7 @@ from multiqueue.multikueue.plan import (
     Removal,
     SetCheck,
     SyncJob,
+    Trouble,
     UpdatePriority,
 )
 from multiqueue.plugins import Nomination
@@ -383,7 +384,9 @@ class TestNominate:
     )
     def test_a_cluster_that_cannot_be_used_is_not_nominated_whatever_the_answer(self, cluster):
         plan = make_plan(make_local(), cluster, nomination=make_nomination("a"))
-        assert plan.steps == (Explain(message="No cluster can take the workload now"),)
+        assert plan.steps == (
+            Explain(message="No cluster can take the workload now", trouble=Trouble.NO_CLUSTER),
+        )
 
     def test_where_no_cluster_can_take_it_the_reasons_are_told(self):
         plan = make_plan(
@@ -392,7 +395,8 @@ class TestNominate:
             nomination=make_nomination(a="is not connected"),
         )
         message = "No cluster can take the workload now: a is not connected"
-        assert plan.steps == (Nominate(clusters=(), message=message),)
+        trouble = Trouble.NO_CLUSTER
+        assert plan.steps == (Nominate(clusters=(), message=message, trouble=trouble),)
 
     def test_nothing_is_made_where_something_is_on_its_way_out(self):
         old = make_cluster("a", workload=make_copy(epoch="e1"))
@@ -416,7 +420,8 @@ class TestNominate:
             problem="it hangs",
             ask_again_at=T0 + minutes(1),
         )
-        assert (plan.steps, plan.removals) == ((Explain(message="it hangs"),), ())
+        explain = Explain(message="it hangs", trouble=Trouble.DISPATCHER)
+        assert (plan.steps, plan.removals) == ((explain,), ())
         assert plan.wait == minutes(1)
 
     def test_a_time_to_ask_again_that_has_passed_is_no_wait(self):
