@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import orjson
 from aiohttp import web
 
-from multiqueue.apiserver import discovery, openapi
+from multiqueue.apiserver import discovery, openapi, openapi_protobuf
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.plane import ControlPlane
 
@@ -65,12 +65,18 @@ class MetaHandlers:
     ) -> web.Response | None:
         match rest:
             case ["v2"]:
-                return _bytes(openapi.swagger(self._registry))
+                return self._openapi_v2(http.headers.get("Accept", ""))
             case ["v3"]:
                 return _json(openapi.index(self._registry))
             case ["v3", *path]:
                 return self._openapi_document("/".join(path), http, query)
         return None
+
+    def _openapi_v2(self, accept: str) -> web.Response:
+        if openapi_protobuf.is_wanted(accept):
+            content_type = {"Content-Type": openapi_protobuf.CONTENT_TYPE}
+            return _bytes(openapi_protobuf.document(), content_type)
+        return _bytes(openapi.swagger(self._registry))
 
     def _openapi_document(
         self, path: str, http: web.BaseRequest, query: Mapping[str, str]

@@ -289,3 +289,10 @@ async def test_raw_paths_and_health(kubectl: Kubectl) -> None:
 async def test_unknown_kinds_are_named(kubectl: Kubectl) -> None:
     outcome = await kubectl.run("get", "gizmos")
     assert 'the server doesn\'t have a resource type "gizmos"' in outcome.err
+
+
+async def test_kinds_that_can_only_be_created(kubectl: Kubectl) -> None:
+    """For these kubectl asks for the old OpenAPI document, as protobuf."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    shown = await kubectl("create", "-f", "-", "-o", "json", stdin=review)
+    assert json.loads(shown)["status"]["userInfo"]["username"]

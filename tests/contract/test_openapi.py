@@ -4,11 +4,14 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from tests.contract.client import Api, expect
 from tests.contract.widgets import Widgets, served_widgets
 
+SWAGGER_2 = b"\x0a\x032.0"
+"""The field ``swagger: "2.0"``, with which every such document begins."""
 GVK = "x-kubernetes-group-version-kind"
 
 
@@ -110,3 +113,14 @@ async def test_the_old_document_is_there(api: Api) -> None:
     old = await api.get("/openapi/v2")
     assert old["swagger"] == "2.0"
     assert old["definitions"]["io.k8s.api.batch.v1.Job"]["properties"]["spec"]
+
+
+async def test_the_old_document_is_protobuf_for_those_who_ask(api: Api) -> None:
+    accept = {"Accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+    async with aiohttp.ClientSession() as session:
+        cluster = api.cluster
+        url, headers = f"{cluster.url}/openapi/v2", {**cluster.headers, **accept}
+        async with session.get(url, headers=headers, ssl=cluster.ssl or True) as response:
+            assert response.status == 200
+            assert "spec.v2" in response.headers["Content-Type"]
+            assert (await response.read()).startswith(SWAGGER_2)
