@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import base64
 import binascii
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import serialization
 
-AUTHORITY_LIFETIME = timedelta(days=3650)
-SERVING_LIFETIME = timedelta(days=365)
-CLOCK_SKEW = timedelta(hours=1)
-"""Certificates begin this much before now: clocks of API servers are not ours."""
+from multiqueue.kube import certificates
+from multiqueue.kube.certificates import KeyPair
+
 MAX_AUTHORITIES = 2
 """The current certificate and the one before it."""
 
@@ -47,28 +43,7 @@ class Bundle:
 
 def create_bundle(hosts: Sequence[str], now: datetime) -> Bundle:
     """Return a new authority and a certificate of it for these host names and addresses."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "multiqueue-webhook-ca")])
-    usage = x509.KeyUsage(
-        digital_signature=True, key_cert_sign=True, crl_sign=True, content_commitment=False,
-        key_encipherment=False, data_encipherment=False, key_agreement=False,
-        encipher_only=False, decipher_only=False,
-    )  # fmt: skip
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(now + AUTHORITY_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    authority = certificate.public_bytes(serialization.Encoding.PEM)
-    return _issue(authority, _private_pem(key), hosts, now)
+    return _issue(certificates.create_authority("multiqueue-webhook-ca", now), hosts, now)
 
 
 def renew_bundle(bundle: Bundle | None, hosts: Sequence[str], now: datetime) -> Bundle:
@@ -91,7 +66,7 @@ def renew_bundle(bundle: Bundle | None, hosts: Sequence[str], now: datetime) -> 
             )
         serving = x509.load_pem_x509_certificate(bundle.certificate)
         if _remaining(serving, now) < 1 / 3 or not set(hosts) <= set(_hosts_of(serving)):
-            return _issue(bundle.authority, bundle.authority_key, hosts, now)
+            return _issue(KeyPair(bundle.authority, bundle.authority_key), hosts, now)
         serving.verify_directly_issued_by(authority)
         serialization.load_pem_private_key(bundle.certificate_key, password=None)
     except (ValueError, TypeError, IndexError, x509.ExtensionNotFound, InvalidSignature):
@@ -125,49 +100,19 @@ def decode_secret(secret: Mapping[str, Any]) -> Bundle | None:
     return Bundle(**fields) if all(fields.values()) else None
 
 
-def _issue(authority: bytes, authority_key: bytes, hosts: Sequence[str], now: datetime) -> Bundle:
-    issuer = x509.load_pem_x509_certificates(authority)[0]
-    issuer_key = serialization.load_pem_private_key(authority_key, password=None)
-    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
-        raise TypeError("the authority's key is not one of ours")
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hosts[0][:64])]))
-        .issuer_name(issuer.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
-        .not_valid_after(min(now + SERVING_LIFETIME, issuer.not_valid_after_utc))
-        .add_extension(
-            x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
-        )
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
-            critical=False,
-        )
-        .sign(issuer_key, hashes.SHA256())
-    )
+def _issue(authority: KeyPair, hosts: Sequence[str], now: datetime) -> Bundle:
+    serving = certificates.issue_certificate(authority, hosts[0], hosts, now)
     return Bundle(
-        authority=authority,
-        authority_key=authority_key,
-        certificate=certificate.public_bytes(serialization.Encoding.PEM),
-        certificate_key=_private_pem(key),
-    )
-
-
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        authority=authority.certificate,
+        authority_key=authority.key,
+        certificate=serving.certificate,
+        certificate_key=serving.key,
     )
 
 
 def _first_certificates(pem: bytes) -> bytes:
-    certificates = x509.load_pem_x509_certificates(pem)[: MAX_AUTHORITIES - 1]
-    return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in certificates)
+    first = x509.load_pem_x509_certificates(pem)[: MAX_AUTHORITIES - 1]
+    return b"".join(c.public_bytes(serialization.Encoding.PEM) for c in first)
 
 
 def _remaining(certificate: x509.Certificate, now: datetime) -> float:
@@ -179,10 +124,3 @@ def _remaining(certificate: x509.Certificate, now: datetime) -> float:
 def _hosts_of(certificate: x509.Certificate) -> list[str]:
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return [str(name.value) for name in names]
-
-
-def _general_name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        return x509.DNSName(host)

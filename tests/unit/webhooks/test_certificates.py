@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
+from multiqueue.kube.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
 from multiqueue.webhooks.certificates import (
-    AUTHORITY_LIFETIME,
-    SERVING_LIFETIME,
     Bundle,
     create_bundle,
     decode_secret,

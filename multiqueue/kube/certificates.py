@@ -1,0 +1,117 @@
+"""Certificates of our own authorities: for the embedded API server and the webhooks."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+SERVING_LIFETIME = timedelta(days=365)
+CLOCK_SKEW = timedelta(hours=1)
+"""Certificates begin this much before now: clocks of clients are not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, PEM-encoded."""
+
+    certificate: bytes
+    key: bytes
+
+
+def create_authority(common_name: str, now: datetime) -> KeyPair:
+    """Make an authority that signs itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    certificate = (
+        _begin(name, name, key, now)
+        .not_valid_after(now + AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return _encode(certificate, key)
+
+
+def issue_certificate(
+    authority: KeyPair, common_name: str, hosts: Sequence[str], now: datetime
+) -> KeyPair:
+    """Sign a server certificate for these host names and addresses.
+
+    Args:
+        authority: Of several certificates the first is the one that signs.
+        common_name: Name shown to people; cut to the 64 characters that X.509 allows.
+        hosts: What clients may call the server.
+        now: Begin of its life; it ends with the authority's at the latest.
+
+    Raises:
+        ValueError, TypeError: The authority cannot be read or has a key of another kind.
+    """
+    issuer = x509.load_pem_x509_certificates(authority.certificate)[0]
+    issuer_key = serialization.load_pem_private_key(authority.key, password=None)
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise TypeError("the authority's key is not one of ours")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+    certificate = (
+        _begin(name, issuer.subject, key, now)
+        .not_valid_after(min(now + SERVING_LIFETIME, issuer.not_valid_after_utc))
+        .add_extension(
+            x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
+        )
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
+            critical=False,
+        )
+        .sign(issuer_key, hashes.SHA256())
+    )
+    return _encode(certificate, key)
+
+
+def _begin(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+    )
+
+
+def _encode(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
