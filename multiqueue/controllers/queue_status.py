@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from multiqueue.engine.state import ClusterQueueState, LocalQueueState, Usage
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.model.resources import format_amount
 
+StatusT = TypeVar("StatusT", ClusterQueueStatus, LocalQueueStatus)
+
 _COUNTS = ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads")
 
 
@@ -29,46 +31,12 @@ def cluster_queue_patch(
     queue: ClusterQueue, state: ClusterQueueState, now: datetime
 ) -> dict[str, Any]:
     """Return the merge patch for ``/status``; empty when nothing changed."""
-    wanted = msgspec.structs.replace(
-        queue.status,
-        conditions=set_condition(
-            queue.status.conditions,
-            type_=ACTIVE,
-            status=state.active,
-            reason=state.reason,
-            message=state.message,
-            now=now,
-            observed_generation=queue.metadata.generation,
-        ),
-        flavors_reservation=flavor_usage(state.reservation),
-        flavors_usage=flavor_usage(state.usage),
-        pending_workloads=state.pending,
-        reserving_workloads=state.reserving,
-        admitted_workloads=state.admitted,
-    )
-    return _patch(queue.status, wanted)
+    return _patch(queue.status, _with_state(queue.status, queue.metadata.generation, state, now))
 
 
 def local_queue_patch(queue: LocalQueue, state: LocalQueueState, now: datetime) -> dict[str, Any]:
     """Return the merge patch for ``/status``; empty when nothing changed."""
-    wanted = msgspec.structs.replace(
-        queue.status,
-        conditions=set_condition(
-            queue.status.conditions,
-            type_=ACTIVE,
-            status=state.active,
-            reason=state.reason,
-            message=state.message,
-            now=now,
-            observed_generation=queue.metadata.generation,
-        ),
-        flavors_reservation=flavor_usage(state.reservation),
-        flavors_usage=flavor_usage(state.usage),
-        pending_workloads=state.pending,
-        reserving_workloads=state.reserving,
-        admitted_workloads=state.admitted,
-    )
-    return _patch(queue.status, wanted)
+    return _patch(queue.status, _with_state(queue.status, queue.metadata.generation, state, now))
 
 
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
@@ -86,6 +54,28 @@ def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
             ),
         )
         for flavor, resources in usage.items()
+    )
+
+
+def _with_state(
+    status: StatusT, generation: int, state: ClusterQueueState | LocalQueueState, now: datetime
+) -> StatusT:
+    return msgspec.structs.replace(
+        status,
+        conditions=set_condition(
+            status.conditions,
+            type_=ACTIVE,
+            status=state.active,
+            reason=state.reason,
+            message=state.message,
+            now=now,
+            observed_generation=generation,
+        ),
+        flavors_reservation=flavor_usage(state.reservation),
+        flavors_usage=flavor_usage(state.usage),
+        pending_workloads=state.pending,
+        reserving_workloads=state.reserving,
+        admitted_workloads=state.admitted,
     )
 
 
