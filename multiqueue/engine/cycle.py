@@ -27,7 +27,16 @@ from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.plan import Admit, Decision, Requeue, RequeueReason, Skip, SkipReason
+from multiqueue.engine.plan import (
+    Admit,
+    Decision,
+    Evict,
+    Preempt,
+    Requeue,
+    RequeueReason,
+    Skip,
+    SkipReason,
+)
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reservations import Reservations
@@ -262,7 +271,7 @@ def requeue(
     world: World, head: Head, decision: Decision, agenda: TreeAgenda, now: datetime
 ) -> None:
     """Give back a head that was not admitted."""
-    if isinstance(decision, Admit):
+    if isinstance(decision, Admit | Preempt | Evict):
         return
     entry, pending = head.entry, head.pending
     entry.explanation = decision.explanation

@@ -2,8 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
+
+
+class FairStrategy(StrEnum):
+    """When a share is large enough to be taken from (E-99)."""
+
+    LESS_THAN_OR_EQUAL_TO_FINAL_SHARE = "LessThanOrEqualToFinalShare"
+    LESS_THAN_INITIAL_SHARE = "LessThanInitialShare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FairSharing:
+    """Fair sharing between the ClusterQueues and Cohorts of a tree (E-64 to E-66, E-96 to E-101).
+
+    Args:
+        strategies: one or two; the second is tried when the first makes too little room.
+        preempt_within_nominal: gate FairSharingPreemptWithinNominal.
+        prioritize_non_borrowing: gate FairSharingPrioritizeNonBorrowing.
+    """
+
+    strategies: tuple[FairStrategy, ...] = (
+        FairStrategy.LESS_THAN_OR_EQUAL_TO_FINAL_SHARE,
+        FairStrategy.LESS_THAN_INITIAL_SHARE,
+    )
+    preempt_within_nominal: bool = True
+    prioritize_non_borrowing: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionFairSharing:
+    """Fair sharing between the LocalQueues of a ClusterQueue by past usage (E-120 to E-128).
+
+    Args:
+        half_life: after which past usage counts half; zero forgets at once.
+        sampling_interval: how often usage is sampled; positive.
+        resource_weights: by resource; 1 for those that are absent.
+    """
+
+    half_life: timedelta = timedelta(0)
+    sampling_interval: timedelta = timedelta(minutes=5)
+    resource_weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +60,13 @@ class EngineOptions:
         partial_admission: whether pod sets with a minimum count may be admitted smaller (E-60).
         ignore_undeclared: quotaCheckStrategy IgnoreUndeclared: resources that no resource group
             covers need no quota (E-61).
+        fair_sharing: None for the classical order and preemption.
+        admission_fair_sharing: None where past usage does not count.
     """
 
     wake_batch: timedelta = timedelta(seconds=1)
     decision_budget: int = 400
     partial_admission: bool = True
     ignore_undeclared: bool = False
+    fair_sharing: FairSharing | None = None
+    admission_fair_sharing: AdmissionFairSharing | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.explain import Explanation
@@ -21,6 +22,9 @@ class RequeueReason(StrEnum):
     FAILED_AFTER_NOMINATION = "FailedAfterNomination"
     NAMESPACE_MISMATCH = "NamespaceMismatch"
     NO_FIT = "NoFit"
+    PREEMPTION_GATED = "PreemptionGated"
+    PENDING_PREEMPTION = "PendingPreemption"
+    PREEMPTION_FAILED = "PreemptionFailed"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
 
 
@@ -28,6 +32,7 @@ class SkipReason(StrEnum):
     """Why a nominated head was passed over in this cycle."""
 
     NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+    OVERLAPPING_TARGETS = "Workload has overlapping preemption targets with another workload"
 
 
 class Admit(Value, frozen=True, kw_only=True, gc=False):
@@ -95,7 +100,49 @@ class Skip(Value, frozen=True, kw_only=True, gc=False):
         return self.explanation.message
 
 
-Decision = Admit | Requeue | Skip
+class Victim(NamedTuple):
+    """A workload that has to leave for another one.
+
+    Shape: ``reason`` and ``message`` are those of its Preempted condition; ``is_new`` is false
+    where an earlier preemption of it is still on its way, so that nothing is to be written (E-80).
+    """
+
+    workload: str
+    uid: str
+    reason: Reason
+    message: str
+    is_new: bool = True
+
+
+class Preempt(Value, frozen=True, kw_only=True, gc=False):
+    """The head fits when the victims have left; until then it waits as the first of its queue."""
+
+    workload: str
+    cluster_queue: str
+    victims: tuple[Victim, ...]
+    explanation: Explanation
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of QuotaReserved=False."""
+        return self.explanation.reason
+
+    @property
+    def message(self) -> str:
+        """The message of QuotaReserved=False."""
+        return self.explanation.message
+
+
+class Evict(Value, frozen=True, kw_only=True, gc=False):
+    """A workload that holds quota has to stop, for nobody else's sake (E-71)."""
+
+    workload: str
+    cluster_queue: str
+    reason: Reason
+    message: str
+
+
+Decision = Admit | Requeue | Skip | Preempt | Evict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,8 @@ class Entry:
 
     Shape: ``queue`` is the ClusterQueue whose pending queue it is in, ``charged`` the one whose
     quota it holds, with ``usage`` by flavor-resource. ``assumed`` means that this is known here
-    only, until the write is confirmed. ``equals`` is its class while QUEUED.
+    only, until the write is confirmed. ``equals`` is its class while QUEUED. ``reserved_at`` is
+    when it got its quota, in whole seconds since the epoch as the API keeps it; 0 without one.
     """
 
     __slots__ = (
@@ -54,6 +55,7 @@ class Entry:
         "place",
         "queue",
         "rank",
+        "reserved_at",
         "resume",
         "usage",
         "workload",
@@ -70,6 +72,7 @@ class Entry:
         self.usage: Mapping[FlavorResource, Amount] = {}
         self.admitted = False
         self.assumed = False
+        self.reserved_at = 0
         self.resume: ResumeState | None = None
         self.explanation: Explanation | None = None
         self.memo: Memo | None = None
