@@ -15,6 +15,7 @@ from typing import Any
 
 from multiqueue.api.conditions import WorkloadCondition, is_true
 from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing
 from tests.conformance.virtual_cluster import QR, VirtualCluster, VirtualJob
 
 DATA = Path(__file__).parent / "data"
@@ -24,9 +25,22 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 Record = dict[str, dict[str, Any]]
 
 
+def options_of(scenario: dict[str, Any]) -> EngineOptions:
+    """Return how the reference was configured for the profile of a scenario."""
+    profile = scenario["name"].rpartition("-")[0]
+    if profile in {"fair", "fairhier", "deepfair"}:
+        return EngineOptions(fair_sharing=FairSharing())
+    if profile == "afs":
+        sharing = AdmissionFairSharing(
+            half_life=timedelta(hours=1), sampling_interval=timedelta(seconds=1)
+        )
+        return EngineOptions(admission_fair_sharing=sharing)
+    return EngineOptions()
+
+
 def replay(scenario: dict[str, Any]) -> list[Record]:
     """Return what was decided after each step of a scenario."""
-    cluster = VirtualCluster(engine=Engine(), now=START)
+    cluster = VirtualCluster(engine=Engine(options_of(scenario)), now=START)
     for obj in scenario["setup"]:
         cluster.create(obj)
     cluster.settle(at_least=MIN_STEP, quiet=QUIET)

@@ -18,7 +18,7 @@ from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition, is_
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit
+from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model import build
 from multiqueue.model.cluster_queue import AdmissionCheckInfo
 
@@ -161,15 +161,33 @@ class VirtualCluster:
         return False
 
     def run_engine(self) -> bool:
-        """Run the engine and write its admissions back; whether it admitted."""
+        """Run the engine and write its decisions back; whether it admitted or preempted."""
         plan = self.engine.run_cycle(self.now)
-        admissions = [d for d in plan.decisions if isinstance(d, Admit)]
-        for decision in admissions:
-            self._admit(decision)
-        return bool(admissions)
+        acted = False
+        for decision in plan.decisions:
+            match decision:
+                case Admit():
+                    self._admit(decision)
+                    acted = True
+                case Preempt():
+                    acted |= self._preempt(decision)
+        return acted
+
+    def _job_of(self, workload: str) -> VirtualJob | None:
+        return next((j for j in self.jobs.values() if j.workload.metadata.key == workload), None)
+
+    def _preempt(self, decision: Preempt) -> bool:
+        victims = [victim for victim in decision.victims if victim.is_new]
+        for victim in victims:
+            job = self._job_of(victim.workload)
+            if job is not None:
+                self._evict(job, Reason.PREEMPTED)
+                self._set(job, WorkloadCondition.PREEMPTED, status=True, reason=victim.reason)
+        return bool(victims)
 
     def _admit(self, decision: Admit) -> None:
-        job = next(j for j in self.jobs.values() if j.workload.metadata.key == decision.workload)
+        job = self._job_of(decision.workload)
+        assert job is not None, "only known workloads are admitted"
         conditions = job.workload.status.conditions
         for type_ in (WorkloadCondition.EVICTED, WorkloadCondition.PREEMPTED):
             if is_true(conditions, type_):
