@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 import time
-from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
-from multiqueue.model.cluster_queue import LocalQueue
+from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
 from tests.engine_world import (
@@ -38,34 +40,39 @@ def shape(index: int) -> PodSet:
 
 @dataclass
 class Fleet:
-    """An engine under load; ``spent`` is its CPU time in seconds, ``decided`` counts decisions."""
+    """An engine under load.
+
+    Shape: ``spent`` is its CPU time in seconds, ``decided`` counts decisions, ``running`` are the
+    admitted workloads in the order of their admission.
+    """
 
     queues: int
-    engine: Engine = field(default_factory=Engine)
+    options: EngineOptions = field(default_factory=EngineOptions)
     now: datetime = T0
     spent: float = 0.0
     decided: int = 0
     admitted: int = 0
     workloads: dict[str, Workload] = field(default_factory=dict)
-    running: deque[str] = field(default_factory=deque)
+    running: dict[str, None] = field(default_factory=dict)
     made: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(7)
+        self.engine = Engine(self.options)
         self.engine.upsert_namespace(NAMESPACE, {})
         for flavor in ("a100", "h100"):
             self.engine.upsert_resource_flavor(
                 ResourceFlavor(name=flavor, node_labels={"gpu": flavor})
             )
         for i in range(self.queues):
-            flavors = [
-                flavor_quotas(name, cpu=128, memory="1Ti", gpu=32) for name in ("a100", "h100")
-            ]
-            queue = make_queue(f"cq-{i}", group(*flavors), cohort=f"cohort-{i // COHORT_SIZE}")
-            self.engine.upsert_cluster_queue(queue)
+            self.engine.upsert_cluster_queue(self.queue_spec(i))
             self.engine.upsert_local_queue(
                 LocalQueue(key=f"{NAMESPACE}/lq-{i}", cluster_queue=f"cq-{i}")
             )
+
+    def queue_spec(self, index: int) -> ClusterQueue:
+        flavors = [flavor_quotas(name, cpu=128, memory="1Ti", gpu=32) for name in ("a100", "h100")]
+        return make_queue(f"cq-{index}", group(*flavors), cohort=f"cohort-{index // COHORT_SIZE}")
 
     def submit(self, count: int) -> None:
         made = []
@@ -81,13 +88,13 @@ class Fleet:
                 )
             )
         self.workloads.update((workload.key, workload) for workload in made)
-        begun = time.process_time()
-        for workload in made:
-            self.engine.upsert_workload(workload, self.now)
-        self.spent += time.process_time() - begun
+        self.tell(made)
 
     def drain(self) -> None:
         """Run cycles until nothing more can be decided now, and write the admissions back."""
+        self.tell(self.admissions_in(self.run_cycles()))
+
+    def run_cycles(self) -> list[CyclePlan]:
         plans: list[CyclePlan] = []
         begun = time.process_time()
         while True:
@@ -95,30 +102,37 @@ class Fleet:
             if not plans[-1].exhausted:
                 break
         self.spent += time.process_time() - begun
+        self.decided += sum(len(plan.decisions) for plan in plans)
+        return plans
+
+    def admissions_in(self, plans: Iterable[CyclePlan]) -> list[Workload]:
+        """Return the admitted workloads as they come back after the status was written."""
         echoes = []
         for plan in plans:
-            self.decided += len(plan.decisions)
             for decision in plan.decisions:
                 if isinstance(decision, Admit):
                     key = decision.workload
-                    self.workloads[key] = reserved(self.workloads[key], decision.admission)
+                    self.workloads[key] = reserved(
+                        self.workloads[key], decision.admission, at=self.now
+                    )
                     echoes.append(self.workloads[key])
-                    self.running.append(key)
+                    self.running[key] = None
         self.admitted += len(echoes)
+        return echoes
+
+    def tell(self, workloads: Iterable[Workload]) -> None:
         begun = time.process_time()
-        for workload in echoes:
+        for workload in workloads:
             self.engine.upsert_workload(workload, self.now)
         self.spent += time.process_time() - begun
 
     def finish(self, count: int) -> None:
-        done = [
-            with_changes(self.workloads.pop(self.running.popleft()), finished=True)
-            for _ in range(min(count, len(self.running)))
-        ]
-        begun = time.process_time()
-        for workload in done:
-            self.engine.upsert_workload(workload, self.now)
-        self.spent += time.process_time() - begun
+        oldest = list(itertools.islice(self.running, count))
+        done = []
+        for key in oldest:
+            del self.running[key]
+            done.append(with_changes(self.workloads.pop(key), finished=True))
+        self.tell(done)
 
     def churn(self, *, rounds: int, finished: int) -> None:
         """Let jobs finish and others take their place, second by second."""
