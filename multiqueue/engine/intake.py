@@ -117,7 +117,7 @@ class Intake:
     def _update_holder(self, entry: Entry, workload: Workload, now: datetime) -> None:
         old, reservation = entry.workload, workload.reservation
         if reservation is None and entry.assumed and workload.active:
-            entry.replace(workload)  # the write is on its way
+            self._ledger.replace_holder(entry, workload)  # the write is on its way
             return
         if reservation is None or not workload.active:
             self._release(entry, now)
@@ -138,7 +138,7 @@ class Intake:
             if held != entry.usage:
                 self._notify(entry.charged, now)
         else:
-            entry.replace(workload)
+            self._ledger.replace_holder(entry, workload)
         if old.priority != workload.priority:
             self._notify(entry.charged, now)
 
