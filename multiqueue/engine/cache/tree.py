@@ -19,9 +19,10 @@ class Tree:
 
     Shape: ``key`` names the tree: the root cohort, or the ClusterQueue with a mark that no cohort
     name can have. ``version`` grows with everything that can change a verdict in this tree.
+    ``child_cohorts`` and ``child_queues`` are by name of the cohort that they are directly in.
     """
 
-    __slots__ = ("cohorts", "in_cycle", "key", "queues", "version")
+    __slots__ = ("child_cohorts", "child_queues", "cohorts", "in_cycle", "key", "queues", "version")
 
     def __init__(self, key: str, *, in_cycle: bool = False) -> None:
         self.key = key
@@ -29,6 +30,8 @@ class Tree:
         self.version = 0
         self.cohorts: dict[str, QuotaNode] = {}
         self.queues: dict[str, CachedQueue] = {}
+        self.child_cohorts: dict[str, list[QuotaNode]] = {}
+        self.child_queues: dict[str, list[CachedQueue]] = {}
 
     def add_usage(self, queue: CachedQueue, usage: Mapping[tuple[str, str], Amount]) -> None:
         """Count usage in a queue and along its path to the root."""
@@ -72,11 +75,15 @@ def build_tree(
     for cohort in () if in_cycle else cohorts:
         node = tree.cohorts[cohort.name] = QuotaNode(cohort.name, tree.cohorts.get(cohort.parent))
         node.declare(cohort.resource_groups)
+        if node.parent is not None:
+            tree.child_cohorts.setdefault(node.parent.name, []).append(node)
     used = {}
     for queue in queues:
         used[queue.name] = queue.usage()
         queue.set_node(QuotaNode(queue.name, tree.cohorts.get(queue.spec.cohort)))
         tree.queues[queue.name] = queue
+        if queue.node.parent is not None:
+            tree.child_queues.setdefault(queue.node.parent.name, []).append(queue)
     nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
     for node in reversed(nodes):
         node.lend_upwards()

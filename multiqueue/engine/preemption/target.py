@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.value import Value
@@ -35,3 +36,8 @@ class PreemptionRequest(Value, frozen=True, kw_only=True, gc=False):
     usage: Mapping[int, Amount]
     contested: frozenset[int]
     is_placeable: Callable[[], bool] | None = None
+
+    def needed(self) -> frozenset[FlavorResource]:
+        """Return what is contested by name, as other queues number their slots differently."""
+        slots = self.queue.node.slot_by_flavor_resource
+        return frozenset(pair for pair, slot in slots.items() if slot in self.contested)

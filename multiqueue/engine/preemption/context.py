@@ -1,0 +1,21 @@
+"""What a search for victims looks at besides the request."""
+
+from __future__ import annotations
+
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.preemption.candidates import HolderIndex, PastUsage
+from multiqueue.engine.value import Value
+
+
+class SearchContext(Value, frozen=True, kw_only=True, gc=False):
+    """Who holds quota, and whom not to ask.
+
+    Shape: ``excluded`` are keys of workloads that this cycle preempts already; whoever searches
+    again after that has taken their usage out of the tree (E-70). ``past_usage`` is None without
+    admission fair sharing. No clock is needed: whoever holds quota knows since when.
+    """
+
+    holders: HolderIndex
+    options: EngineOptions
+    excluded: frozenset[str] = frozenset()
+    past_usage: PastUsage | None = None
