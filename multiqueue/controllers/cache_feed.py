@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.workload_state import has_quota
+from multiqueue.controllers.surroundings import SurroundingsCache, uses_runtime_class
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model import build
@@ -19,6 +21,7 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.model.workload import Workload
 
 T = TypeVar("T")
+Json = dict[str, Any]
 
 log = structlog.get_logger("multiqueue.scheduler")
 
@@ -46,6 +49,7 @@ class CacheFeed:
         self._engine = engine
         self._options = options
         self._on_change = on_change
+        self._surroundings = SurroundingsCache()
         self._unread: dict[str, tuple[str, ...]] = {}
 
     def attach(self) -> None:
@@ -86,17 +90,42 @@ class CacheFeed:
             lambda obj: engine.upsert_namespace(_name(obj), obj["metadata"].get("labels") or {}),
             lambda obj: engine.delete_namespace(_name(obj)),
         )
+        informers.limit_ranges.add_handler(self._on_limit_range)
+        informers.runtime_classes.add_handler(self._on_runtime_class)
         informers.workloads.add_handler(self._on_workload)
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
-        now = self._clock.now()
         if new is not None:
-            workload = build.build_workload(new, self._options)
-            self._tell_problems(workload)
-            self._engine.upsert_workload(workload, now)
+            self._upsert_workload(new)
         elif old is not None:
             self._unread.pop(old.metadata.key, None)
-            self._engine.delete_workload(old.metadata.key, now)
+            self._engine.delete_workload(old.metadata.key, self._clock.now())
+        self._on_change()
+
+    def _upsert_workload(self, obj: api.Workload) -> None:
+        surroundings = self._surroundings.of(obj.metadata.namespace)
+        workload = build.build_workload(obj, self._options, surroundings)
+        self._tell_problems(workload)
+        self._engine.upsert_workload(workload, self._clock.now())
+
+    def _on_limit_range(self, old: Json | None, new: Json | None) -> None:
+        changed = new or old
+        assert changed is not None, "an event has an object"
+        namespace = changed["metadata"]["namespace"]
+        self._surroundings.set_limit_range(namespace, _name(changed), new)
+        self._read_again(lambda workload: workload.metadata.namespace == namespace)
+
+    def _on_runtime_class(self, old: Json | None, new: Json | None) -> None:
+        changed = new or old
+        assert changed is not None, "an event has an object"
+        self._surroundings.set_runtime_class(_name(changed), new)
+        self._read_again(lambda workload: uses_runtime_class(workload, _name(changed)))
+
+    def _read_again(self, concerned: Callable[[api.Workload], bool]) -> None:
+        """Build the Workloads anew that wait: what their pods will request may have changed."""
+        for obj in self._informers.workloads.store.list():
+            if not has_quota(obj.status) and concerned(obj):
+                self._upsert_workload(obj)
         self._on_change()
 
     def _tell_problems(self, workload: Workload) -> None:

@@ -58,6 +58,8 @@ class SchedulerLoop:
             informers.admission_checks,
             informers.topologies,
             informers.namespaces,
+            informers.limit_ranges,
+            informers.runtime_classes,
         )
         while True:
             await self._applier.has_room()

@@ -62,6 +62,8 @@ class Informers:
     multikueue_configs: Informer[MultiKueueConfig]
     multikueue_clusters: Informer[MultiKueueCluster]
     namespaces: Informer[dict[str, Any]]
+    limit_ranges: Informer[dict[str, Any]]
+    runtime_classes: Informer[dict[str, Any]]
     secrets: Informer[dict[str, Any]]
     jobs: Mapping[str, Informer[dict[str, Any]]]
 

@@ -80,6 +80,8 @@ def build_informers(
         multikueue_configs=typed(resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
         multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
         namespaces=Informer(client, resources.NAMESPACES),
+        limit_ranges=Informer(client, resources.LIMIT_RANGES),
+        runtime_classes=Informer(client, resources.RUNTIME_CLASSES),
         secrets=Informer(client, resources.SECRETS, namespace=config.namespace),
         jobs={
             integration.name: Informer(

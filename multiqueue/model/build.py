@@ -28,6 +28,12 @@ from multiqueue.model.pod_requests import sum_pod_requests
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.resources import parse_quota
+from multiqueue.model.surroundings import (
+    NOTHING,
+    Surroundings,
+    adjust_template,
+    find_broken_limits,
+)
 from multiqueue.model.transformations import NO_RULES, RequestRules, transform_requests
 from multiqueue.model.workload import (
     Admission,
@@ -120,16 +126,21 @@ def build_admission_check(obj: api.AdmissionCheck) -> model.AdmissionCheckInfo:
     )
 
 
-def build_workload(obj: api.Workload, options: BuildOptions = DEFAULT_OPTIONS) -> Workload:
+def build_workload(
+    obj: api.Workload,
+    options: BuildOptions = DEFAULT_OPTIONS,
+    surroundings: Surroundings = NOTHING,
+) -> Workload:
     """Turn a Workload into the engine's.
 
     Args:
         obj: the Workload as last seen.
         options: what the Configuration changes.
+        surroundings: what its namespace and its RuntimeClasses add.
     """
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
-    pod_sets, problems = _pod_sets(obj, options.request_rules)
+    pod_sets, problems = _pod_sets(obj, options.request_rules, surroundings)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -194,13 +205,16 @@ def _effective_counts(obj: api.Workload) -> dict[str, int]:
     }
 
 
-def _pod_sets(obj: api.Workload, rules: RequestRules) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
+def _pod_sets(
+    obj: api.Workload, rules: RequestRules, surroundings: Surroundings
+) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
     counts = _effective_counts(obj)
     pod_sets: list[PodSet] = []
     problems: list[str] = []
     for item in obj.spec.pod_sets:
-        pod, (placement, unread) = sum_pod_requests(item.template), read_placement(item.template)
-        found = [*pod.problems, *unread]
+        template = adjust_template(item.template, surroundings)
+        pod, (placement, unread) = sum_pod_requests(template), read_placement(template)
+        found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
         pod_sets.append(
             PodSet(

@@ -19,21 +19,24 @@ from tests.workloads import NAMESPACE, make_workload, reserved, with_status
 
 
 class FakeInformers:
-    """Informers of which only that of Workloads ever has news."""
+    """Informers that have news when a test says so; ``objects`` are the known Workloads."""
 
     def __init__(self) -> None:
         self.handlers: dict[str, Any] = {}
+        self.objects: list[Workload] = []
 
     def __getattr__(self, name: str) -> Any:
         def add_handler(handler: Any) -> None:
             self.handlers[name] = handler
 
-        return SimpleNamespace(add_handler=add_handler)
+        return SimpleNamespace(
+            add_handler=add_handler, store=SimpleNamespace(list=lambda: self.objects)
+        )
 
 
-def follow(engine: Engine) -> Any:
+def follow(engine: Engine, informers: FakeInformers | None = None) -> Any:
     """Return the handler that takes news of Workloads."""
-    informers = FakeInformers()
+    informers = informers or FakeInformers()
     context: Any = SimpleNamespace(
         clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)), informers=informers
     )
@@ -73,3 +76,29 @@ def test_a_holder_whose_usage_cannot_be_read_is_charged_by_its_spec_and_told_onc
     with capture_logs() as logs:
         on_workload(None, broken)
     assert len(logs) == 1, "another one of that name is news"
+
+
+def test_a_limit_range_changes_what_waiting_workloads_ask_for() -> None:
+    engine = engine_world.World(engine_world.make_queue()).engine
+    engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
+    engine.upsert_namespace(NAMESPACE, {})
+    informers = FakeInformers()
+    on_workload = follow(engine, informers)
+    workload = make_workload()
+    on_workload(None, workload)
+    informers.objects = [workload]
+    bound = {"type": "Container", "max": {"cpu": "1m"}}
+    limit_range = {
+        "metadata": {"namespace": NAMESPACE, "name": "small"},
+        "spec": {"limits": [bound]},
+    }
+
+    informers.handlers["limit_ranges"](None, limit_range)
+    reason = engine.workload_reason(workload.metadata.key)
+    assert reason is not None
+    assert "more than the maximum 1m" in reason.message
+
+    informers.handlers["limit_ranges"](limit_range, None)
+    reason = engine.workload_reason(workload.metadata.key)
+    assert reason is not None
+    assert "maximum" not in reason.message
