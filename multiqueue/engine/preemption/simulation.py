@@ -7,20 +7,27 @@ meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
+from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Entry
 
 
 class Simulation:
-    """What is taken out of one tree right now."""
+    """What is taken out of one tree right now.
 
-    __slots__ = ("_removed", "_tree")
+    Args:
+        tree: which everything removed holds quota of.
+        only: the flavor-resources that somebody looks at; None for all.
+    """
 
-    def __init__(self, tree: Tree) -> None:
+    __slots__ = ("_only", "_removed", "_tree")
+
+    def __init__(self, tree: Tree, only: Collection[FlavorResource] | None = None) -> None:
         self._tree = tree
+        self._only = only
         self._removed: dict[str, Entry] = {}
 
     def __contains__(self, entry: Entry) -> bool:
@@ -28,16 +35,18 @@ class Simulation:
 
     def remove(self, entry: Entry) -> None:
         """Take out what a workload holds."""
-        node = self._tree.queues[entry.charged].node
+        node, only = self._tree.queues[entry.charged].node, self._only
         for flavor_resource, amount in entry.usage.items():
-            node.remove_usage(node.slot(flavor_resource), amount)
+            if only is None or flavor_resource in only:
+                node.remove_usage(node.slot(flavor_resource), amount)
         self._removed[entry.key] = entry
 
     def put_back(self, entry: Entry) -> None:
         """Count again what a workload holds."""
-        node = self._tree.queues[entry.charged].node
+        node, only = self._tree.queues[entry.charged].node, self._only
         for flavor_resource, amount in entry.usage.items():
-            node.add_usage(node.slot(flavor_resource), amount)
+            if only is None or flavor_resource in only:
+                node.add_usage(node.slot(flavor_resource), amount)
         del self._removed[entry.key]
 
     def restore(self) -> None:

@@ -1,0 +1,110 @@
+"""Whom to preempt without fair sharing: take one after another, then let back whom one can.
+
+Candidates and their classes are in `hierarchy`; here are the attempts, with and without borrowing,
+and what is looked at anew whenever somebody left (E-89, E-92 to E-95).
+"""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.engine.preemption.candidates import is_within_nominal
+from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.hierarchy import Candidates, Claim
+from multiqueue.engine.preemption.room import fill_back, fits, simulate
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.engine.queues.entry import Entry
+from multiqueue.model.cluster_queue import PreemptionPolicy
+
+
+def find_classical_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
+    """Find workloads after whose preemption the request fits; none where that cannot be reached.
+
+    No single one of them could stay. The tree is left as it was.
+    """
+    needed = request.needed()
+    candidates = Candidates(request, context, needed)
+    if not candidates.can_make_room(request, needed):
+        return []
+    for may_borrow in _attempts(request, candidates, needed):
+        targets = _try(request, candidates, needed, may_borrow=may_borrow)
+        if targets:
+            return targets
+    return []
+
+
+def _attempts(
+    request: PreemptionRequest, candidates: Candidates, needed: frozenset[FlavorResource]
+) -> tuple[bool, ...]:
+    """Return whether to allow borrowing, attempt by attempt (E-92)."""
+    if not candidates.by_right and not candidates.by_priority:
+        return (True,)
+    if request.queue.spec.preemption.borrow_within_cohort is PreemptionPolicy.NEVER:
+        node = request.queue.node
+        slots = [node.slot_by_flavor_resource[flavor_resource] for flavor_resource in needed]
+        if any(node.usage[slot] >= node.nominal[slot] for slot in slots):
+            return (True,)
+        if not candidates.by_right:
+            return (False, True)
+    return (True, False)
+
+
+def _try(
+    request: PreemptionRequest,
+    candidates: Candidates,
+    needed: frozenset[FlavorResource],
+    *,
+    may_borrow: bool,
+) -> list[Target]:
+    simulation = simulate(request)
+    targets: list[Target] = []
+    try:
+        for candidate, claim in candidates:
+            entry = candidate.entry
+            reason = _reason(request, claim, entry)
+            if claim is not Claim.OWN:
+                if may_borrow and _is_without_borrowing(claim, reason):
+                    continue
+                common = candidates.lowest_common[entry.charged]
+                if not _still_borrows(request, entry, common, needed):
+                    continue
+            simulation.remove(entry)
+            targets.append(Target(entry, reason))
+            if fits(request, may_borrow=may_borrow):
+                return fill_back(request, simulation, targets, may_borrow=may_borrow)
+    finally:
+        simulation.restore()
+    return []
+
+
+def _reason(request: PreemptionRequest, claim: Claim, entry: Entry) -> Reason:
+    """Return the reason of the preemption (E-89, E-95)."""
+    if claim is Claim.OWN:
+        return Reason.IN_CLUSTER_QUEUE
+    preemption = request.queue.spec.preemption
+    if claim is Claim.BY_RIGHT or preemption.borrow_within_cohort is PreemptionPolicy.NEVER:
+        return Reason.IN_COHORT_RECLAMATION
+    priority, threshold = entry.workload.priority, preemption.borrow_max_priority_threshold
+    if priority >= request.workload.priority or (threshold is not None and priority > threshold):
+        return Reason.IN_COHORT_RECLAMATION
+    return Reason.IN_COHORT_RECLAIM_WHILE_BORROWING
+
+
+def _is_without_borrowing(claim: Claim, reason: Reason) -> bool:
+    """Whether a candidate leaves only for a preemptor that does not borrow itself."""
+    return claim is Claim.BY_PRIORITY and reason is Reason.IN_COHORT_RECLAMATION
+
+
+def _still_borrows(
+    request: PreemptionRequest,
+    entry: Entry,
+    common: QuotaNode,
+    needed: frozenset[FlavorResource],
+) -> bool:
+    """Whether the queue, and all above it below the common cohort, borrow after who left by now."""
+    node: QuotaNode | None = request.tree.queues[entry.charged].node
+    while node is not None and node is not common:
+        if is_within_nominal(node, needed):
+            return False
+        node = node.parent
+    return True

@@ -1,0 +1,23 @@
+"""Whom to preempt for a workload that does not fit (E-86).
+
+Asked by the cycle for the flavors it chose, and by the oracle for one flavor-resource at a time.
+Pure; the tree is left as it was, also by an error.
+"""
+
+from __future__ import annotations
+
+from multiqueue.engine.preemption.classical import find_classical_targets
+from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.model.cluster_queue import PreemptionPolicy
+
+
+def find_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
+    """Find the workloads to preempt, in the order of the reference; none where none would do."""
+    preemption = request.queue.spec.preemption
+    if (
+        preemption.within_cluster_queue is PreemptionPolicy.NEVER
+        and preemption.reclaim_within_cohort is PreemptionPolicy.NEVER
+    ):
+        return []
+    return find_classical_targets(request, context)
