@@ -122,6 +122,25 @@ class ClusterReason(StrEnum):
     NO_USABLE_CLUSTERS = "NoUsableClusters"
 
 
+class CheckReason(StrEnum):
+    """Reasons of Active of ProvisioningRequest AdmissionChecks; of MultiKueue: `ClusterReason`."""
+
+    ACTIVE = "Active"
+    BAD_PARAMETERS_REF = "BadParametersRef"
+    KIND_NOT_SERVED = "ProvisioningRequestNotServed"
+    """Ours: nobody could create the requests."""
+
+
+class ProvisioningCondition(StrEnum):
+    """Types of ProvisioningRequest conditions (E-156)."""
+
+    ACCEPTED = "Accepted"
+    PROVISIONED = "Provisioned"
+    FAILED = "Failed"
+    BOOKING_EXPIRED = "BookingExpired"
+    CAPACITY_REVOKED = "CapacityRevoked"
+
+
 class CheckState(StrEnum):
     """States of one admission check of a Workload (E-153)."""
 

@@ -82,10 +82,16 @@ TOPOLOGIES = _kueue("topologies", "Topology")
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", "WorkloadPriorityClass")
 MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", "MultiKueueConfig")
 MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", "MultiKueueCluster")
+PROVISIONING_REQUEST_CONFIGS = _kueue("provisioningrequestconfigs", "ProvisioningRequestConfig")
+PROVISIONING_REQUESTS = _resource(
+    "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
+)
+"""Some clusters serve it in v1beta1 only: `dataclasses.replace` the version there."""
 
 PODS = _resource("v1", "pods", "Pod")
 SECRETS = _resource("v1", "secrets", "Secret")
 CONFIG_MAPS = _resource("v1", "configmaps", "ConfigMap")
+POD_TEMPLATES = _resource("v1", "podtemplates", "PodTemplate")
 SERVICES = _resource("v1", "services", "Service")
 SERVICE_ACCOUNTS = _resource("v1", "serviceaccounts", "ServiceAccount")
 EVENTS = _resource("v1", "events", "Event")

@@ -56,7 +56,7 @@ def build_infos(
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
-        info = _info(assignment, pod_set.count, find_flavor)
+        info = flavor_info(assignment, pod_set.count, find_flavor)
         labels = {**queue_labels, names.PODSET: pod_set.name}
         info = replace(info, labels=labels)
         update = updates.get(pod_set.name)
@@ -128,11 +128,16 @@ def _injectable(template: Template) -> dict[str, Any]:
     }
 
 
-def _info(
+def flavor_info(
     assignment: PodSetAssignment,
     count: int,
     find_flavor: Callable[[str], ResourceFlavor | None],
 ) -> PodSetInfo:
+    """Return what the assigned flavors add to a pod set of so many pods.
+
+    Raises:
+        FlavorNotFoundError: an assigned flavor does not exist.
+    """
     node_selector: dict[str, str] = {}
     tolerations: list[Toleration] = []
     for name in sorted(set(assignment.flavors.values())):

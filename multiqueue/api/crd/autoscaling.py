@@ -1,0 +1,60 @@
+"""The CustomResourceDefinition of ProvisioningRequest, for embedded clusters with an autoscaler.
+
+A real cluster gets it from whoever runs its autoscaler, never from us.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api.autoscaling import GROUP, VERSIONS, ProvisioningRequest
+from multiqueue.api.conditions import ProvisioningCondition
+from multiqueue.api.crd.kinds import Column
+from multiqueue.api.crd.schema import object_schema
+
+PLURAL = "provisioningrequests"
+
+
+def provisioning_request_crd() -> dict[str, Any]:
+    """Return the definition; every call makes a new one."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": "ProvisioningRequest",
+                "listKind": "ProvisioningRequestList",
+                "plural": PLURAL,
+                "singular": "provisioningrequest",
+                "shortNames": ["provreq", "provreqs"],
+            },
+            "scope": "Namespaced",
+            "conversion": {"strategy": "None"},
+            "versions": [_version(name) for name in reversed(VERSIONS)],
+        },
+    }
+
+
+def _version(name: str) -> dict[str, Any]:
+    columns = [
+        Column(name="Class", path=".spec.provisioningClassName"),
+        *(
+            Column(name=str(type_), path=f'.status.conditions[?(@.type=="{type_}")].status')
+            for type_ in (
+                ProvisioningCondition.ACCEPTED,
+                ProvisioningCondition.PROVISIONED,
+                ProvisioningCondition.FAILED,
+            )
+        ),
+        Column(name="Age", path=".metadata.creationTimestamp", type="date"),
+    ]
+    return {
+        "name": name,
+        "served": True,
+        "storage": name == VERSIONS[0],
+        "schema": {"openAPIV3Schema": object_schema(ProvisioningRequest)},
+        "additionalPrinterColumns": [column.as_dict() for column in columns],
+        "subresources": {"status": {}},
+    }
