@@ -15,13 +15,15 @@ class EquivalenceClass:
     """Entries of one shape; the active ones and the parked ones, each in queue order.
 
     Shape: ``verdict`` is set from the moment the class parked until the next wake; workloads of the
-    shape that arrive meanwhile park at once.
+    shape that arrive meanwhile park at once. ``lane`` is the LocalQueue where those take turns by
+    past usage, else "": the classes of one shape then differ in it alone, and share the verdict.
     """
 
-    __slots__ = ("active", "parked", "shape", "verdict")
+    __slots__ = ("active", "lane", "parked", "shape", "verdict")
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: Shape, lane: str = "") -> None:
         self.shape = shape
+        self.lane = lane
         self.active: KeyedHeap[Entry] = KeyedHeap()
         self.parked: KeyedHeap[Entry] = KeyedHeap()
         self.verdict: Explanation | None = None

@@ -1,7 +1,8 @@
 """Waiting workloads of one ClusterQueue: heap, parking, waking (E-14 to E-18, E-23 to E-27, E-30).
 
 A heap of equivalence classes, each a heap of workloads: finding the head, parking all its equals
-and waking them cost O(log n) whatever the depth of the queue. A head stays in the heap while it is
+and waking them cost O(log n) whatever the depth of the queue. Where LocalQueues take turns by past
+usage, a class is divided between them (E-20, see `lanes`). A head stays in the heap while it is
 looked at: a cycle is one step, and most heads stay. Written by the intake and by the requeue phase
 of a cycle; knows nothing of quotas.
 """
@@ -14,6 +15,7 @@ from datetime import datetime
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.queues.entry import Entry, Place, is_backoff_over
 from multiqueue.engine.queues.equivalence import EquivalenceClass
+from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy
 from multiqueue.model.workload import Shape
@@ -29,8 +31,8 @@ class PendingQueue:
     """
 
     __slots__ = (
-        "_class_by_shape",
         "_classes",
+        "_classes_by_shape",
         "_parked_alone",
         "_parked_classes",
         "cycle",
@@ -44,9 +46,9 @@ class PendingQueue:
         self.strategy = strategy
         self.cycle = 0
         self.members: dict[str, Entry] = {}
-        self._class_by_shape: dict[Shape, EquivalenceClass] = {}
-        self._classes: KeyedHeap[EquivalenceClass] = KeyedHeap()
-        self._parked_classes: dict[Shape, EquivalenceClass] = {}
+        self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
+        self._classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
+        self._parked_classes: dict[EquivalenceClass, None] = {}
         self._parked_alone: dict[str, dict[str, Entry]] = {}
 
     # ---------------------------------------------------------------- entering
@@ -57,7 +59,7 @@ class PendingQueue:
         if not is_backoff_over(entry.workload, now):
             entry.place = Place.HELD
             return
-        equals = self._class_of(entry.workload.shape)
+        equals = self._class_of(entry, entry.workload.shape)
         if equals.verdict is not None and self.strategy is QueueingStrategy.BEST_EFFORT_FIFO:
             self._park_with_equals(entry, equals)
         else:
@@ -73,7 +75,7 @@ class PendingQueue:
         shape = entry.workload.shape
         if not is_backoff_over(entry.workload, now):
             shape = (*shape, entry.key)
-        self._activate(entry, self._class_of(shape))
+        self._activate(entry, self._class_of(entry, shape))
 
     def push_held(self, entry: Entry) -> None:
         """Queue a workload that has to wait, whatever its own backoff says."""
@@ -99,10 +101,11 @@ class PendingQueue:
             return
         equals = entry.equals
         assert equals is not None, "a head is in a class"
-        equals.verdict = verdict
-        equals.parked.absorb(equals.active)
-        self._classes.remove(equals)
-        self._parked_classes[equals.shape] = equals
+        for peer in self._classes_by_shape[equals.shape].values():
+            peer.verdict = verdict
+            peer.parked.absorb(peer.active)
+            self._classes.remove(peer)
+            self._parked_classes[peer] = None
 
     def _enter(self, entry: Entry) -> None:
         entry.queue = self.name
@@ -122,7 +125,6 @@ class PendingQueue:
         entry.place = Place.QUEUED
         entry.equals = equals
         equals.parked.push(entry, entry.rank)
-        self._parked_classes[equals.shape] = equals
 
     # ---------------------------------------------------------------- leaving
 
@@ -153,34 +155,65 @@ class PendingQueue:
         _ = equals.active.remove(entry) or equals.parked.remove(entry)
         self._rank_class(equals)
         if not equals and equals.verdict is None:
-            del self._class_by_shape[equals.shape]
+            self._drop_class(equals)
 
     # ---------------------------------------------------------------- waking
 
     def wake(self, namespace_matches: NamespaceMatches) -> None:
         """Make every parked workload active that could have a chance now (E-27)."""
-        for equals in self._parked_classes.values():
+        for equals in self._parked_classes:
             equals.verdict = None
             equals.active.absorb(equals.parked)
             self._rank_class(equals)
             if not equals:
-                del self._class_by_shape[equals.shape]
+                self._drop_class(equals)
         self._parked_classes = {}
         for namespace in [ns for ns in self._parked_alone if namespace_matches(ns)]:
             for entry in self._parked_alone.pop(namespace).values():
-                self._activate(entry, self._class_of(entry.workload.shape))
+                self._activate(entry, self._class_of(entry, entry.workload.shape))
 
     def release(self, entry: Entry) -> None:
         """Make a held workload active: its backoff is over."""
-        self._activate(entry, self._class_of(entry.workload.shape))
+        self._activate(entry, self._class_of(entry, entry.workload.shape))
 
     # ---------------------------------------------------------------- classes
 
-    def _class_of(self, shape: Shape) -> EquivalenceClass:
-        equals = self._class_by_shape.get(shape)
+    def order_by_usage(self, usage_of: UsageOf | None) -> None:
+        """Let the LocalQueues take turns by past usage, or no longer: all classes begin anew."""
+        queued = [(e, e.equals.shape) for e in self.members.values() if e.equals is not None]
+        self._classes = KeyedHeap() if usage_of is None else Lanes(usage_of)
+        self._classes_by_shape = {}
+        self._parked_classes = {}
+        for entry, shape in queued:
+            self._activate(entry, self._class_of(entry, shape))
+
+    def reorder(self, local_queue: str) -> bool:
+        """Follow a change of a LocalQueue's past usage; whether the head may be another now."""
+        if not isinstance(self._classes, Lanes):
+            return False
+        before = self._classes.peek()
+        self._classes.reorder(local_queue)
+        return self._classes.peek() is not before
+
+    def _class_of(self, entry: Entry, shape: Shape) -> EquivalenceClass:
+        lane = entry.workload.queue if isinstance(self._classes, Lanes) else ""
+        lanes = self._classes_by_shape.get(shape)
+        if lanes is None:
+            lanes = self._classes_by_shape[shape] = {}
+        equals = lanes.get(lane)
         if equals is None:
-            equals = self._class_by_shape[shape] = EquivalenceClass(shape)
+            peer = next(iter(lanes.values()), None)
+            equals = lanes[lane] = EquivalenceClass(shape, lane)
+            if peer is not None and peer.verdict is not None:
+                equals.verdict = peer.verdict
+                self._parked_classes[equals] = None
         return equals
+
+    def _drop_class(self, equals: EquivalenceClass) -> None:
+        lanes = self._classes_by_shape[equals.shape]
+        del lanes[equals.lane]
+        if not lanes:
+            del self._classes_by_shape[equals.shape]
 
     def _rank_class(self, equals: EquivalenceClass) -> None:
         head = equals.active.peek()
