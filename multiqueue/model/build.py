@@ -77,7 +77,8 @@ def build_topology(obj: api.Topology) -> Topology:
 def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
     """Turn a ClusterQueue into the engine's; only its spec and deletion count."""
     spec = obj.spec
-    strategy = spec.admission_checks_strategy
+    strategy, scope = spec.admission_checks_strategy, spec.admission_scope
+    mode = model.AdmissionMode(scope.admission_mode) if scope else model.AdmissionMode.NONE
     return model.ClusterQueue(
         name=obj.metadata.name,
         cohort=spec.cohort_name,
@@ -93,6 +94,7 @@ def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
         stop_policy=model.StopPolicy(spec.stop_policy),
         terminating=bool(obj.metadata.deletion_timestamp),
         weight=_weight(spec.fair_sharing),
+        admission_mode=mode,
     )
 
 

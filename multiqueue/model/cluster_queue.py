@@ -28,6 +28,13 @@ class StopPolicy(StrEnum):
     HOLD_AND_DRAIN = "HoldAndDrain"
 
 
+class AdmissionMode(StrEnum):
+    """Whether the LocalQueues of a ClusterQueue take turns by their past usage (E-20)."""
+
+    USAGE_BASED = "UsageBasedAdmissionFairSharing"
+    NONE = "NoAdmissionFairSharing"
+
+
 class FungibilityPolicy(StrEnum):
     """Take a flavor that needs borrowing or preemption, or look at the next one first."""
 
@@ -121,6 +128,7 @@ class ClusterQueue:
     stop_policy: StopPolicy = StopPolicy.NONE
     terminating: bool = False
     weight: Quantity = DEFAULT_WEIGHT
+    admission_mode: AdmissionMode = AdmissionMode.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
