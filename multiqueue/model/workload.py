@@ -14,6 +14,7 @@ from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.lib.amount import Amount, multiply
 from multiqueue.model.placement import ANYWHERE, Placement
 from multiqueue.model.resources import format_amount
+from multiqueue.model.topology import TopologyAssignment
 
 Shape: TypeAlias = tuple[Any, ...]
 """A value to compare and hash; the scheduling hash of E-26 without the chance of a collision."""
@@ -25,6 +26,8 @@ class PodSet:
 
     Units: ``requests`` is per pod, after transformations (E-4), sorted by resource.
     Shape: ``count`` is what still needs quota: the pods asked for less the reclaimable ones (E-5).
+    ``pod_requests`` is what a node has to have free for a pod: the pod's own requests, before
+    transformations (E-7); None where ``requests`` says the same.
     """
 
     name: str = "main"
@@ -33,10 +36,16 @@ class PodSet:
     requests: Mapping[str, Amount] = field(default_factory=dict)
     placement: Placement = ANYWHERE
     topology_request: PodSetTopologyRequest | None = None
+    pod_requests: Mapping[str, Amount] | None = None
 
     def total(self, resource: str) -> Amount:
         """Return the request of all pods together."""
         return multiply(self.requests.get(resource, 0), self.count)
+
+    @property
+    def node_requests(self) -> Mapping[str, Amount]:
+        """What one pod takes of a node, but for the ``pods`` it counts as (E-7)."""
+        return self.requests if self.pod_requests is None else self.pod_requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +53,16 @@ class PodSetAssignment:
     """What a pod set was given.
 
     Shape: ``flavors`` by resource; ``usage`` by resource, for all pods together.
+    ``delayed_topology`` is ``Pending`` where the topology is decided after the admission, ``Ready``
+    once it is, empty where it is decided with the admission or not at all (E-134).
     """
 
     name: str
     flavors: Mapping[str, str] = field(default_factory=dict)
     usage: Mapping[str, Amount] = field(default_factory=dict)
     count: int = 1
+    topology: TopologyAssignment | None = None
+    delayed_topology: str = ""
 
     @property
     def resource_usage(self) -> dict[str, str]:
@@ -88,14 +101,16 @@ class Reservation:
 class Workload:
     """One unit of admission.
 
-    Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue. ``priority`` has the
-    boost in it (E-11), ``queue_order_at`` follows E-13. ``checks`` by name of the admission check.
+    Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue; ``job_uid`` is "" for
+    a Workload without a job. ``priority`` has the boost in it (E-11), ``queue_order_at`` follows
+    E-13. ``checks`` by name of the admission check.
     ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
     ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
     """
 
     key: str
     uid: str = ""
+    job_uid: str = ""
     generation: int = 0
     queue: str = ""
     priority: int = 0
@@ -114,6 +129,7 @@ class Workload:
     reservation: Reservation | None = None
     is_broken: bool = False
     checks: Mapping[str, CheckState] = field(default_factory=dict)
+    unhealthy_nodes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -135,4 +151,5 @@ class Workload:
 def _pod_set_shape(pod_set: PodSet) -> Shape:
     requests = tuple(sorted(pod_set.requests.items()))
     counts = (pod_set.count, pod_set.min_count)
-    return (pod_set.name, counts, requests, pod_set.placement, pod_set.topology_request)
+    own = None if pod_set.pod_requests is None else tuple(sorted(pod_set.pod_requests.items()))
+    return (pod_set.name, counts, requests, pod_set.placement, pod_set.topology_request, own)
