@@ -4,7 +4,8 @@ Called synchronously after each cycle. Admissions are written by a bounded numbe
 whole of an admission in one patch: quota, check list and, where all checks are ready, Admitted. A
 write that fails is forgotten by the engine, and the Workload queues again in the state that the
 API server has, later after each failure; one whose answer got lost is looked up first. Workloads
-that could not be admitted go to the workload controller, which writes why when it is news.
+that could not be admitted go to the workload controller, which writes why when it is news; whom
+they preempt is the business of `evictions`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from multiqueue.api.workload_state import (
     sync_admitted,
 )
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit, CyclePlan, Requeue, Skip
+from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.backoff import Backoff, exponential
 from multiqueue.kube.errors import Conflict, KubeError, NotFound
@@ -108,7 +109,7 @@ class PlanApplier:
             match decision:
                 case Admit():
                     self._enqueue(decision)
-                case Requeue() | Skip():
+                case Requeue() | Skip() | Preempt():
                     self._on_pending(decision.workload)
 
     async def run(self) -> None:

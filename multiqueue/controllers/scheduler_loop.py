@@ -13,6 +13,7 @@ from datetime import datetime
 import structlog
 
 from multiqueue.controllers.apply import PlanApplier
+from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.jobs.context import ManagerContext
@@ -34,10 +35,17 @@ class SchedulerLoop:
 
     name = "scheduler"
 
-    def __init__(self, context: ManagerContext, engine: Engine, applier: PlanApplier) -> None:
+    def __init__(
+        self,
+        context: ManagerContext,
+        engine: Engine,
+        applier: PlanApplier,
+        evictions: EvictionWriter,
+    ) -> None:
         self._context = context
         self._engine = engine
         self._applier = applier
+        self._evictions = evictions
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._causes: dict[str, str] = {}
@@ -77,6 +85,7 @@ class SchedulerLoop:
         began = asyncio.get_running_loop().time()
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan)
+        self._evictions.apply(plan)
         self._report(plan)
         self._measure(plan, asyncio.get_running_loop().time() - began)
         return plan

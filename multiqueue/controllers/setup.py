@@ -5,6 +5,7 @@ from __future__ import annotations
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
+from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
@@ -53,10 +54,12 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         on_cluster_queue=cluster_queues.enqueue,
         on_local_queue=local_queues.enqueue,
     )
-    loop = SchedulerLoop(context, engine, applier)
+    evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=lambda _: on_change())
+    loop = SchedulerLoop(context, engine, applier, evictions)
     feed.attach()
     return [
         applier,
+        evictions,
         loop,
         workloads,
         cluster_queues,

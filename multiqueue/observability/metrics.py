@@ -140,6 +140,47 @@ class Metrics(MetricTable):
         "priority_class",
         ROLE,
     )
+    preempted_workloads_total = counter(
+        "kueue_preempted_workloads_total",
+        "Workloads that were told to leave for one of this queue.",
+        "preempting_cluster_queue",
+        "reason",
+        ROLE,
+    )
+    evicted_workloads_once_total = counter(
+        "kueue_evicted_workloads_once_total",
+        "Workloads that lost their quota for this reason for the first time.",
+        CQ,
+        "reason",
+        "underlying_cause",
+        "priority_class",
+        ROLE,
+    )
+    pods_ready_to_evicted_time_seconds = histogram(
+        "kueue_pods_ready_to_evicted_time_seconds",
+        "Seconds from ready pods to the eviction.",
+        CQ,
+        "reason",
+        "underlying_cause",
+        ROLE,
+        buckets=_exponential(14),
+    )
+    ready_wait_time_seconds = histogram(
+        "kueue_ready_wait_time_seconds",
+        "Seconds from creation or requeuing to ready pods.",
+        CQ,
+        "priority_class",
+        ROLE,
+        buckets=_exponential(14),
+    )
+    admitted_until_ready_wait_time_seconds = histogram(
+        "kueue_admitted_until_ready_wait_time_seconds",
+        "Seconds from admission to ready pods.",
+        CQ,
+        "priority_class",
+        ROLE,
+        buckets=_exponential(14),
+    )
     finished_workloads_total = counter(
         "kueue_finished_workloads_total", "Workloads that finished.", CQ, "priority_class", ROLE
     )

@@ -78,7 +78,8 @@ class Settled:
 @asynccontextmanager
 async def running(engine: FakeEngine, applier: FakeApplier) -> AsyncIterator[SchedulerLoop]:
     context: Any = SimpleNamespace(informers=Settled(), clock=LoopClock(), metrics=Metrics())
-    loop = SchedulerLoop(context, engine, applier)  # type: ignore[arg-type]
+    nobody: Any = SimpleNamespace(apply=lambda plan: None)
+    loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())
     try:
         yield loop

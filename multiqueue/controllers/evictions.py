@@ -1,0 +1,189 @@
+"""Tells workloads to leave that the engine wants to go: victims of preemptions, and evictions.
+
+Called synchronously after each cycle; a few workers write. The job framework sees Evicted, stops
+the job and gives the quota back (E-104). A victim that left meanwhile needs no write, and one that
+leaves for another reason keeps it. A write that fails is told to the engine, later after each
+failure in a row, which then decides again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from multiqueue.api.conditions import Reason
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import evict, has_quota, is_evicted, is_finished, preempt
+from multiqueue.engine.plan import CyclePlan, Evict, Preempt
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.references import workload_reference
+from multiqueue.kube.backoff import exponential
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.model.build import effective_priority
+
+WRITERS = 8
+"""Evictions written at a time (E-102)."""
+RETRY_SECONDS = 0.1
+MAX_RETRY_SECONDS = 30.0
+"""When the engine hears of a failure, doubling from the first in a row: it decides at once."""
+
+log = structlog.get_logger("multiqueue.scheduler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """One workload that has to leave; ``preemptor`` and its queue are "" where it is nobody's."""
+
+    workload: str
+    uid: str
+    reason: Reason
+    message: str
+    preemptor: str = ""
+    cluster_queue: str
+
+
+class EvictionWriter:
+    """Writes the evictions that the engine decided.
+
+    Args:
+        context: Where to write.
+        is_admitting: Whether the admission of a workload is decided and not yet written.
+        on_failed: Called with the key of each workload that could not be told to leave.
+    """
+
+    name = "eviction-writer"
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        *,
+        is_admitting: Callable[[str], bool],
+        on_failed: Callable[[str], None],
+    ) -> None:
+        self._context = context
+        self._is_admitting = is_admitting
+        self._on_failed = on_failed
+        self._build_options = build_options(context.config)
+        self._waiting: asyncio.Queue[Eviction] = asyncio.Queue()
+        self._failures: dict[str, int] = {}
+
+    def apply(self, plan: CyclePlan) -> None:
+        """Begin to write what a plan evicts; never blocks."""
+        for decision in plan.decisions:
+            if isinstance(decision, Preempt):
+                for eviction in _victims(decision):
+                    self._waiting.put_nowait(eviction)
+            elif isinstance(decision, Evict):
+                self._waiting.put_nowait(self._eviction(decision))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        self._context.informers.workloads.add_handler(self._on_workload)
+        async with asyncio.TaskGroup() as writers:
+            for number in range(WRITERS):
+                writers.create_task(self._write_all(), name=f"{self.name}-{number}")
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        if new is None and old is not None:
+            self._failures.pop(old.metadata.key, None)
+
+    def _eviction(self, decision: Evict) -> Eviction:
+        workload = self._context.informers.workloads.store.get(decision.workload)
+        return Eviction(
+            workload=decision.workload,
+            uid=workload.metadata.uid if workload is not None else "",
+            reason=decision.reason,
+            message=decision.message,
+            cluster_queue=decision.cluster_queue,
+        )
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._write(await self._waiting.get())
+
+    async def _write(self, eviction: Eviction) -> None:
+        key, now = eviction.workload, self._context.clock.now()
+        before: list[WorkloadStatus] = []
+
+        def change(newest: Workload) -> WorkloadStatus:
+            before[:] = [newest.status]
+            return evicted_status(newest, eviction, now)
+
+        if self._is_admitting(key):
+            # What it was just given is nowhere written; afterwards it can be told to leave.
+            self._fail(key)
+            return
+        try:
+            written = await self._context.writer.update_status(key, change)
+        except NotFound:
+            self._failures.pop(key, None)
+        except KubeError as error:
+            log.warning("eviction not written, trying again", workload=key, error=str(error))
+            self._fail(key)
+        except Exception:
+            # A surprise about one Workload must not end the writing of the others.
+            log.exception("eviction not written, trying again", workload=key)
+            self._fail(key)
+        else:
+            self._failures.pop(key, None)
+            if before[0] != written.status and eviction.preemptor:
+                self._tell(eviction, written)
+
+    def _fail(self, key: str) -> None:
+        self._failures[key] = failures = self._failures.get(key, 0) + 1
+        wait = exponential(failures, base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
+        asyncio.get_running_loop().call_later(wait, self._on_failed, key)
+
+    def _tell(self, eviction: Eviction, victim: Workload) -> None:
+        """Count the preemption, and record it on both sides."""
+        recorder, metrics = self._context.recorder, self._context.metrics
+        metrics.preempted_workloads_total.child(eviction.cluster_queue, eviction.reason).inc()
+        preemptor = self._context.informers.workloads.store.get(eviction.preemptor)
+        message = eviction.message
+        if preemptor is not None:
+            ranks = f"preemptor {self._rank(preemptor)}; preemptee {self._rank(victim)}"
+            message = f"{message}; {ranks}"
+            recorder.event(
+                workload_reference(preemptor),
+                "Normal",
+                "PreemptedWorkload",
+                f"Preempted workload {victim.metadata.key} (UID: {victim.metadata.uid})"
+                f" due to {eviction.reason}",
+            )
+        recorder.event(workload_reference(victim), "Normal", "Preempted", message)
+
+    def _rank(self, workload: Workload) -> str:
+        base = workload.spec.priority or 0
+        effective = effective_priority(workload, self._build_options)
+        return f"effective priority: {effective} (base: {base}, boost: {effective - base})"
+
+
+def evicted_status(newest: Workload, eviction: Eviction, now: datetime) -> WorkloadStatus:
+    """Return the status of a workload that has to leave; its own where that is no news."""
+    status = newest.status
+    is_other = newest.metadata.uid != eviction.uid
+    if is_other or not has_quota(status) or is_finished(status) or is_evicted(status):
+        return status
+    generation = newest.metadata.generation
+    change = preempt if eviction.preemptor else evict
+    return change(status, eviction.reason, eviction.message, now=now, generation=generation)
+
+
+def _victims(decision: Preempt) -> list[Eviction]:
+    return [
+        Eviction(
+            workload=victim.workload,
+            uid=victim.uid,
+            reason=victim.reason,
+            message=victim.message,
+            preemptor=decision.workload,
+            cluster_queue=decision.cluster_queue,
+        )
+        for victim in decision.victims
+        if victim.is_new
+    ]
