@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean bench conformance clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean bench conformance mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -55,5 +55,10 @@ bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
 	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
 
+mutants: $(VENV)/.installed ## Change the engine in thousands of ways and list what no test notices
+	$(BIN)/python -m pip install --quiet --group mutation
+	$(BIN)/mutmut run > mutants.log 2>&1 || (tail -5 mutants.log && exit 1)
+	$(BIN)/mutmut results
+
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .import_linter_cache .hypothesis mutants mutants.log
