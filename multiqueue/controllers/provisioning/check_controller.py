@@ -1,0 +1,115 @@
+"""Whether a ProvisioningRequest AdmissionCheck can do its work: its Active condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from multiqueue.api.autoscaling import GROUP, VERSIONS
+from multiqueue.api.conditions import ACTIVE, CheckReason, set_condition
+from multiqueue.api.serde import decode, encode
+from multiqueue.api.v1beta2 import AdmissionCheck
+from multiqueue.controllers.provisioning.configs import ConfigFound, find_config, is_provisioning
+from multiqueue.controllers.provisioning.watch import RequestWatch, Served
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import ADMISSION_CHECKS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the Active condition of a check shall say."""
+
+    active: bool
+    reason: CheckReason
+    message: str
+
+
+def judge_check(found: ConfigFound, *, served: bool) -> Verdict:
+    """Return what the Active condition shall say. Pure.
+
+    Deviates: a check without anybody to create requests for is not active, and says what is
+    missing; the reference leaves it without a condition.
+    """
+    if found.problem:
+        return Verdict(active=False, reason=CheckReason.BAD_PARAMETERS_REF, message=found.problem)
+    if not served:
+        return Verdict(
+            active=False,
+            reason=CheckReason.KIND_NOT_SERVED,
+            message=f"the cluster serves ProvisioningRequest of {GROUP} neither in "
+            f"{' nor in '.join(VERSIONS)}; install the CustomResourceDefinition and an autoscaler "
+            "that acts on it",
+        )
+    return Verdict(active=True, reason=CheckReason.ACTIVE, message="The admission check is active")
+
+
+class ProvisioningCheckController:
+    """Keeps the Active condition of provisioning checks up to date."""
+
+    name = "provisioning-checks"
+
+    def __init__(self, context: ManagerContext, watch: RequestWatch) -> None:
+        self._context = context
+        self._watch = watch
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+        )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        checks = self._context.informers.admission_checks
+        await wait_settled(checks, self._watch.configs)
+        checks.add_handler(self._on_check)
+        self._watch.configs.add_handler(lambda _old, _new: self._enqueue_all())
+        self._watch.add_listener(self._enqueue_all)
+        await self._reconciler.run()
+
+    async def reconcile(self, name: str) -> Result:
+        """Write the condition of one check, where it changed."""
+        checks = self._context.informers.admission_checks
+        check = checks.store.get(name)
+        # What the cluster serves is asked at the start; a guess would stop queues for a moment.
+        if check is None or not is_provisioning(check) or self._watch.served is Served.UNKNOWN:
+            return DONE
+        found = find_config(check, self._watch.configs.store.get)
+        verdict = judge_check(found, served=self._watch.served is Served.YES)
+        conditions = set_condition(
+            check.status.conditions,
+            type_=ACTIVE,
+            status=verdict.active,
+            reason=verdict.reason,
+            message=verdict.message,
+            now=self._context.clock.now(),
+            observed_generation=check.metadata.generation,
+        )
+        if conditions == check.status.conditions:
+            return DONE
+        patch = {
+            "metadata": {"resourceVersion": check.metadata.resource_version},
+            "status": {"conditions": [encode(condition) for condition in conditions]},
+        }
+        try:
+            written = await self._context.client.patch(
+                ADMISSION_CHECKS,
+                name,
+                patch,
+                subresource="status",
+                decode=partial(decode, AdmissionCheck),
+            )
+        except NotFound:
+            return DONE
+        checks.observe(written)
+        return DONE
+
+    def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        del old
+        if new is not None and is_provisioning(new):
+            self._reconciler.queue.add(new.metadata.name)
+
+    def _enqueue_all(self) -> None:
+        for check in self._context.informers.admission_checks.store.list():
+            if is_provisioning(check):
+                self._reconciler.queue.add(check.metadata.name)
