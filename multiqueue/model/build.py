@@ -148,6 +148,7 @@ def build_workload(
     return Workload(
         key=meta.key,
         uid=meta.uid,
+        job_uid=meta.labels.get(names.JOB_UID, ""),
         generation=meta.generation,
         queue=names.key_of(meta.namespace, obj.spec.queue_name),
         priority=effective_priority(obj, options),

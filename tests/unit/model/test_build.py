@@ -54,6 +54,13 @@ def workload(spec: Any = None, *, meta: Any = None, **status: Any) -> api.Worklo
     )
 
 
+def test_the_job_of_a_workload_is_told_by_its_label() -> None:
+    labels = {"kueue.x-k8s.io/job-uid": "j"}
+
+    assert build.build_workload(workload(meta={"labels": labels})).job_uid == "j"
+    assert build.build_workload(workload()).job_uid == ""
+
+
 def template(cpu: str) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
 
