@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from multiqueue.api.v1beta2.meta import Taint
 from multiqueue.lib.amount import Amount
@@ -16,14 +15,16 @@ PENDING, READY = "Pending", "Ready"
 """What ``delayedTopologyRequest`` says (E-134)."""
 
 
-class TopologyDomain(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class TopologyDomain:
     """Pods in one domain; ``values`` are those of the levels of its assignment."""
 
     values: tuple[str, ...]
     count: int
 
 
-class TopologyAssignment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TopologyAssignment:
     """Where the pods of a pod set run.
 
     Shape: ``levels`` are node labels, widest first: only the hostname where that is the lowest
