@@ -8,6 +8,7 @@ from multiqueue.controllers.cluster_queue_controller import ClusterQueueControll
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
+from multiqueue.controllers.provisioning.setup import build_provisioning
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.controllers.transitions import TransitionRecorder
@@ -67,5 +68,6 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         ticker,
         TransitionRecorder(context),
         *build_in_use_controllers(context),
+        *build_provisioning(context),
         *(JobReconciler(context, integration) for integration in context.integrations.integrations),
     ]

@@ -16,6 +16,7 @@ import structlog
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
+from multiqueue.api.crd.autoscaling import provisioning_request_crd
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
@@ -96,10 +97,12 @@ class EmbeddedCluster:
     @contextlib.asynccontextmanager
     async def _serve(self) -> AsyncIterator[Credentials]:
         options = self.options
+        # A real cluster has the kind from its autoscaler; here the simulation is that.
+        autoscaling = [provisioning_request_crd()] if options.simulation is not None else []
         server_options = ServerOptions(
             port=options.port,
             data_dir=options.data_dir,
-            crds=[*load_crds(), *options.crds],
+            crds=[*load_crds(), *autoscaling, *options.crds],
             converters=converters(),
         )
         async with ApiServer(server_options) as server:

@@ -1,5 +1,5 @@
-"""A whole simulated cluster behind an API server: nodes, scheduler, kubelets and the Job
-controller.
+"""A whole simulated cluster behind an API server: nodes, scheduler, kubelets, the Job controller
+and an autoscaler.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.events import EventRecorder
+from multiqueue.simcluster.autoscaler import Autoscaler
 from multiqueue.simcluster.clock import SimClock
 from multiqueue.simcluster.job_controller import JobController
 from multiqueue.simcluster.kubelet import Kubelet
@@ -60,10 +61,11 @@ class SimCluster:
                 client,
                 self._informers,
                 sim_clock,
-                node_names=frozenset(node["metadata"]["name"] for node in nodes),
+                node_names=self._node_agent.names,
                 pace=options.pace,
             ),
             JobController(client, self._informers, sim_clock, recorder),
+            Autoscaler(client, self._informers, sim_clock, self._node_agent),
         )
 
     async def run(self) -> None:

@@ -30,7 +30,7 @@ class Kubelet:
         informers: SimInformers,
         clock: SimClock,
         *,
-        node_names: frozenset[str],
+        node_names: set[str],
         pace: Pace,
     ) -> None:
         self._client = client

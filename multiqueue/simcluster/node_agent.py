@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import structlog
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import AlreadyExists, KubeError
+from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.resources import NODES
 from multiqueue.simcluster.clock import SimClock
 
@@ -31,7 +32,9 @@ class NodeAgent:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._nodes = nodes
+        self._nodes = list(nodes)
+        self.names = {node["metadata"]["name"] for node in nodes}
+        """Nodes that are ours, as they come and go."""
         self._ready_since: dict[str, str] = {}
         self.registered = asyncio.Event()
         """Set once every node exists and is Ready."""
@@ -40,7 +43,9 @@ class NodeAgent:
         """Register the nodes, then report them Ready again and again until cancelled."""
         while True:
             try:
-                for node in self._nodes:
+                for node in tuple(self._nodes):
+                    if node["metadata"]["name"] not in self.names:
+                        continue  # removed meanwhile
                     await self._register(node)
                     await self._report(node)
             except KubeError as error:
@@ -51,6 +56,24 @@ class NodeAgent:
                 continue
             self.registered.set()
             await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    async def add(self, nodes: Sequence[dict[str, Any]]) -> None:
+        """Make nodes that are not there yet, and report them Ready from now on."""
+        for node in nodes:
+            if node["metadata"]["name"] in self.names:
+                continue
+            await self._register(node)
+            await self._report(node)
+            self._nodes.append(node)
+            self.names.add(node["metadata"]["name"])
+
+    async def remove(self, name: str) -> None:
+        """Delete a node that was added; nothing must run on it."""
+        self._nodes = [node for node in self._nodes if node["metadata"]["name"] != name]
+        self.names.discard(name)
+        self._ready_since.pop(name, None)
+        with suppress(NotFound):
+            await self._client.delete(NODES, name)
 
     async def _register(self, node: dict[str, Any]) -> None:
         if node["metadata"]["name"] in self._ready_since:
