@@ -36,6 +36,8 @@ from multiqueue.api.workload_checks import reset_checks
 
 DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
 """Prefix of the eviction reason of a deactivation that had a cause (E-103)."""
+NOT_READY = "Not all pods are ready or succeeded"
+"""Message of PodsReady=False."""
 _QUEUES_AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.MISCONFIGURED})
 """Reasons of evictions after which nothing has to be awaited."""
 DELAYED_PENDING = "Pending"
@@ -197,10 +199,25 @@ def sync_admitted(status: WorkloadStatus, *, now: datetime, generation: int = 0)
 def release_quota(
     status: WorkloadStatus, *, reason: str, message: str, now: datetime, generation: int = 0
 ) -> WorkloadStatus:
-    """Take the reservation away and with it Admitted; the time it ran is kept (E-104, E-113)."""
+    """Take the reservation away and with it Admitted; the time it ran is kept (E-104, E-113).
+
+    PodsReady begins anew: the next pods are others (E-185).
+    """
     status = msgspec.structs.replace(status, admission=None)
     status = set_pending(status, reason=reason, message=message, now=now, generation=generation)
-    return sync_admitted(status, now=now, generation=generation)
+    status = sync_admitted(status, now=now, generation=generation)
+    ready = find(status, WorkloadCondition.PODS_READY)
+    if ready is None or ready.reason == Reason.WAIT_FOR_START:
+        return status
+    return with_condition(
+        status,
+        WorkloadCondition.PODS_READY,
+        value=False,
+        reason=Reason.WAIT_FOR_START,
+        message=NOT_READY,
+        now=now,
+        generation=generation,
+    )
 
 
 def set_pending(

@@ -21,9 +21,11 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_checks import sync_checks
+from multiqueue.api.workload_readiness import sync_pods_ready
 from multiqueue.api.workload_state import (
     has_quota,
     is_active,
+    is_admitted,
     is_finished,
     is_on_hold,
     reserve_quota,
@@ -174,7 +176,7 @@ class PlanApplier:
         key, now = admission.decision.workload, self._context.clock.now()
         try:
             await self._context.writer.update_status(
-                key, lambda newest: admitted_status(newest, admission, now)
+                key, lambda newest: self._admitted(newest, admission, now)
             )
         except OutdatedDecisionError:
             raise
@@ -189,6 +191,12 @@ class PlanApplier:
         else:
             return True
         return False
+
+    def _admitted(self, newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
+        status = admitted_status(newest, admission, now)
+        if self._context.config.wait_for_pods_ready is None or not is_admitted(status):
+            return status
+        return sync_pods_ready(status, ready=False, now=now, generation=newest.metadata.generation)
 
     async def _is_written(self, key: str) -> bool:
         """Ask whether a write without an answer happened; until that is known its place is kept."""

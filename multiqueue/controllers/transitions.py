@@ -1,7 +1,8 @@
 """Events and metrics of Workloads, from their transitions: whoever wrote one, it is told once.
 
 `find_transitions` is pure; `TransitionRecorder` compares what the informer had with what it gets.
-What happened while no manager ran is not told again.
+What happened while no manager ran is not told again. Preemptions are told by `evictions`, which
+knows both sides. Quota and admission in one write are one Event: an Event is a write, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime
 from enum import Enum
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
@@ -27,7 +28,7 @@ class Step(Enum):
     QUOTA_RESERVED = WorkloadCondition.QUOTA_RESERVED
     ADMITTED = WorkloadCondition.ADMITTED
     EVICTED = WorkloadCondition.EVICTED
-    PREEMPTED = WorkloadCondition.PREEMPTED
+    PODS_READY = WorkloadCondition.PODS_READY
     FINISHED = WorkloadCondition.FINISHED
     PENDING = "Pending"
 
@@ -48,8 +49,8 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
     for step in (
         Step.QUOTA_RESERVED,
         Step.ADMITTED,
+        Step.PODS_READY,
         Step.EVICTED,
-        Step.PREEMPTED,
         Step.FINISHED,
     ):
         before = find(old.status, WorkloadCondition(step.value))
@@ -95,6 +96,17 @@ def split_eviction(reason: str) -> tuple[str, str]:
     return (reason, "")
 
 
+def find_counted(old: Workload, new: Workload) -> SchedulingStatsEviction | None:
+    """Return the eviction that was counted between two states."""
+    before = old.status.scheduling_stats.evictions if old.status.scheduling_stats else ()
+    after = new.status.scheduling_stats.evictions if new.status.scheduling_stats else ()
+    counts = {(entry.reason, entry.underlying_cause): entry.count for entry in before}
+    return next(
+        (e for e in after if e.count > counts.get((e.reason, e.underlying_cause), 0)),
+        None,
+    )
+
+
 class TransitionRecorder:
     """Records events and metrics while it runs."""
 
@@ -114,49 +126,88 @@ class TransitionRecorder:
         # The first sight of a Workload is no transition: it may have happened long ago.
         if old is None or new is None:
             return
-        for transition in find_transitions(old, new):
-            self._record(old, new, transition)
+        transitions = find_transitions(old, new)
+        reserved = next((t for t in transitions if t.step is Step.QUOTA_RESERVED), None)
+        at_once = any(t.step is Step.ADMITTED for t in transitions)
+        for transition in transitions:
+            match transition.step:
+                case Step.QUOTA_RESERVED:
+                    self._reserved(old, new, transition, silent=at_once)
+                case Step.ADMITTED:
+                    self._admitted(old, new, transition, reserved)
+                case Step.PODS_READY:
+                    self._ready(old, new, transition)
+                case Step.EVICTED:
+                    self._evicted(old, new, transition)
+                case Step.FINISHED:
+                    finished = self._context.metrics.finished_workloads_total
+                    finished.child(_queue(old, new), _priority(new)).inc()
+                case Step.PENDING:
+                    self._pending(new, transition)
 
-    def _record(self, old: Workload, new: Workload, transition: Transition) -> None:
-        metrics = self._context.metrics
-        reference = new.spec.priority_class_ref
-        priority = reference.name if reference else ""
-        admission = new.status.admission or old.status.admission
-        queue = admission.cluster_queue if admission else ""
-        match transition.step:
-            case Step.QUOTA_RESERVED:
-                waited = _seconds(queued_at(old), transition.at)
-                metrics.quota_reserved_workloads_total.child(queue, priority).inc()
-                metrics.quota_reserved_wait_time_seconds.child(queue, priority).observe(waited)
-                words = f"{transition.message}, wait time since queued was {waited:.0f}s"
-                self._event(new, "QuotaReserved", words)
-            case Step.ADMITTED:
-                reserved = find(new.status, WorkloadCondition.QUOTA_RESERVED)
-                waited = _seconds(
-                    reserved.transitioned_at if reserved else transition.at, transition.at
-                )
-                metrics.admitted_workloads_total.child(queue, priority).inc()
-                metrics.admission_wait_time_seconds.child(queue, priority).observe(
-                    _seconds(queued_at(old), transition.at)
-                )
-                self._event(
-                    new,
-                    "Admitted",
-                    f"Admitted by ClusterQueue {queue}, wait time since reservation was"
-                    f" {waited:.0f}s",
-                )
-            case Step.EVICTED:
-                reason, cause = split_eviction(transition.reason)
-                metrics.evicted_workloads_total.child(queue, reason, cause, priority).inc()
-                self._event(new, f"EvictedDueTo{transition.reason}", transition.message)
-            case Step.PREEMPTED:
-                self._event(new, "Preempted", transition.message)
-            case Step.FINISHED:
-                metrics.finished_workloads_total.child(queue, priority).inc()
-            case Step.PENDING:
-                self._event(new, transition.reason, transition.message, kind="Warning")
-                if transition.reason in HOPELESS:
-                    self._tell_owner(new, transition)
+    def _reserved(
+        self, old: Workload, new: Workload, transition: Transition, *, silent: bool
+    ) -> None:
+        metrics, labels = self._context.metrics, (_queue(old, new), _priority(new))
+        waited = _seconds(queued_at(old), transition.at)
+        metrics.quota_reserved_workloads_total.child(*labels).inc()
+        metrics.quota_reserved_wait_time_seconds.child(*labels).observe(waited)
+        if not silent:
+            self._event(new, "QuotaReserved", _reserved_words(old, transition))
+
+    def _admitted(
+        self, old: Workload, new: Workload, transition: Transition, at_once: Transition | None
+    ) -> None:
+        metrics, labels = self._context.metrics, (_queue(old, new), _priority(new))
+        metrics.admitted_workloads_total.child(*labels).inc()
+        metrics.admission_wait_time_seconds.child(*labels).observe(
+            _seconds(queued_at(old), transition.at)
+        )
+        reserved = find(new.status, WorkloadCondition.QUOTA_RESERVED)
+        since = reserved.transitioned_at if reserved else transition.at
+        words = (
+            f"Admitted by ClusterQueue {labels[0]}, wait time since reservation was"
+            f" {_seconds(since, transition.at):.0f}s"
+        )
+        if at_once is not None:
+            words = f"{words}; {_reserved_words(old, at_once)}"
+        self._event(new, "Admitted", words)
+
+    def _ready(self, old: Workload, new: Workload, transition: Transition) -> None:
+        """Count the first time that all pods were ready after an admission."""
+        if transition.reason != Reason.STARTED:
+            return
+        metrics, labels = self._context.metrics, (_queue(old, new), _priority(new))
+        metrics.ready_wait_time_seconds.child(*labels).observe(
+            _seconds(queued_at(new), transition.at)
+        )
+        admitted = find(new.status, WorkloadCondition.ADMITTED)
+        if admitted is not None:
+            metrics.admitted_until_ready_wait_time_seconds.child(*labels).observe(
+                _seconds(admitted.transitioned_at, transition.at)
+            )
+
+    def _evicted(self, old: Workload, new: Workload, transition: Transition) -> None:
+        metrics, queue, priority = self._context.metrics, _queue(old, new), _priority(new)
+        reason, cause = split_eviction(transition.reason)
+        counted = find_counted(old, new)
+        if counted is not None:
+            reason, cause = counted.reason, counted.underlying_cause
+        labels = (queue, reason, cause, priority)
+        metrics.evicted_workloads_total.child(*labels).inc()
+        if counted is not None and counted.count == 1:
+            metrics.evicted_workloads_once_total.child(*labels).inc()
+        ready = find(old.status, WorkloadCondition.PODS_READY)
+        if ready is not None and ready.status == "True":
+            metrics.pods_ready_to_evicted_time_seconds.child(queue, reason, cause).observe(
+                _seconds(ready.transitioned_at, transition.at)
+            )
+        self._event(new, f"EvictedDueTo{transition.reason}", transition.message)
+
+    def _pending(self, new: Workload, transition: Transition) -> None:
+        self._event(new, transition.reason, transition.message, kind="Warning")
+        if transition.reason in HOPELESS:
+            self._tell_owner(new, transition)
 
     def _tell_owner(self, workload: Workload, transition: Transition) -> None:
         """Say on the job itself that waiting will not help: that is where its user looks."""
@@ -179,3 +230,18 @@ class TransitionRecorder:
 
 def _seconds(begin: datetime, end: datetime) -> float:
     return max(0.0, (end - begin).total_seconds())
+
+
+def _queue(old: Workload, new: Workload) -> str:
+    admission = new.status.admission or old.status.admission
+    return admission.cluster_queue if admission else ""
+
+
+def _priority(workload: Workload) -> str:
+    reference = workload.spec.priority_class_ref
+    return reference.name if reference else ""
+
+
+def _reserved_words(old: Workload, reserved: Transition) -> str:
+    waited = _seconds(queued_at(old), reserved.at)
+    return f"{reserved.message}, wait time since queued was {waited:.0f}s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from multiqueue.api import names
@@ -305,13 +306,19 @@ async def test_events_tell_the_story() -> None:
         want = {
             ("Job", "CreatedWorkload"),
             ("Job", "Started"),
-            ("Workload", "QuotaReserved"),
             ("Workload", "Admitted"),
         }
         seen: set[tuple[str, str]] = set()
         async for event in follow_events(cluster):
             seen.add((event["involvedObject"]["kind"], event["reason"]))
-            if seen >= want:
+            assert seen <= want
+            if event["reason"] == "Admitted":
+                assert re.fullmatch(
+                    r"Admitted by ClusterQueue cq, wait time since reservation was 0s; "
+                    r"Quota reserved in ClusterQueue cq, wait time since queued was \d+s",
+                    event["message"],
+                )
+            if seen == want:
                 return
 
 

@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     reserved.retry,
     reserved.obey_local_queue,
     reserved.obey_cluster_queue,
+    reserved.await_pods,
     reserved.limit_execution,
     pending.explain_pending,
 )
@@ -40,5 +41,9 @@ def decide(view: WorkloadView) -> WorkloadPlan:
         plan = rule(view)
         if plan is not None:
             return plan
-    timers = [lifecycle.backoff_left(view), pending.recheck_after(view)]
+    timers = [
+        lifecycle.backoff_left(view),
+        pending.recheck_after(view),
+        reserved.limits_left(view),
+    ]
     return Done(requeue_after=min((t for t in timers if t is not None), default=None))

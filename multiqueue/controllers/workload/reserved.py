@@ -1,8 +1,9 @@
-"""Rules for Workloads that hold quota. Parity: E-107, E-110..E-113."""
+"""Rules for Workloads that hold quota. Parity: E-106, E-107, E-110..E-113."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 import msgspec
 
@@ -15,6 +16,7 @@ from multiqueue.api.workload_checks import (
     retry_at,
     sync_checks,
 )
+from multiqueue.api.workload_readiness import give_up_waiting, readiness_deadline
 from multiqueue.api.workload_state import (
     evict,
     execution_time_left,
@@ -152,15 +154,43 @@ def obey_cluster_queue(view: WorkloadView) -> WorkloadPlan | None:
     )
 
 
+def await_pods(view: WorkloadView) -> WorkloadPlan | None:
+    """A Workload whose pods are not ready in time makes room for others (E-106)."""
+    return _write_if_different(view, _without_patience)
+
+
+def _without_patience(view: WorkloadView) -> WorkloadStatus:
+    status, rules, deadline = view.workload.status, view.options.readiness, _deadline(view)
+    if rules is None or deadline is None or deadline > view.now:
+        return status
+    key, now = view.workload.metadata.key, view.now
+    return give_up_waiting(status, key, rules, now=now, generation=view.generation)
+
+
+def _deadline(view: WorkloadView) -> datetime | None:
+    """When the wait for pods ends; None for those that run on another cluster, which waits."""
+    status, rules = view.workload.status, view.options.readiness
+    if rules is None or status.cluster_name or _is_untouchable(view):
+        return None
+    return readiness_deadline(status, rules)
+
+
+def limits_left(view: WorkloadView) -> float | None:
+    """Seconds until one of the limits on a running Workload is reached."""
+    if _is_untouchable(view):
+        return None
+    deadline, left = _deadline(view), execution_time_left(view.workload, view.now)
+    ends = (deadline - view.now if deadline is not None else None, left)
+    return min((end.total_seconds() for end in ends if end is not None), default=None)
+
+
 def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
     """A Workload may run no longer than it said (E-107)."""
     if _is_untouchable(view):
         return None
     left = execution_time_left(view.workload, view.now)
-    if left is None:
+    if left is None or left.total_seconds() > 0:
         return None
-    if left.total_seconds() > 0:
-        return Done(requeue_after=left.total_seconds())
     message = "exceeding the maximum execution time"
     limit = view.workload.spec.maximum_execution_time_seconds
 

@@ -7,15 +7,17 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.config import Configuration, Gate
 from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
+from multiqueue.api.workload_readiness import ReadinessRules
 from multiqueue.engine.explain import Explanation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """What the Configuration says about Workloads."""
+    """What the Configuration says about Workloads; nobody waits for pods without ``readiness``."""
 
     delete_finished_after: timedelta | None = None
     finish_orphans: bool = True
+    readiness: ReadinessRules | None = None
 
     @classmethod
     def from_config(cls, config: Configuration) -> WorkloadOptions:
@@ -24,7 +26,22 @@ class WorkloadOptions:
         return cls(
             delete_finished_after=retention.after_finished if retention else None,
             finish_orphans=config.gates.enabled(Gate.FINISH_ORPHANED_WORKLOADS),
+            readiness=_readiness(config),
         )
+
+
+def _readiness(config: Configuration) -> ReadinessRules | None:
+    waiting = config.wait_for_pods_ready
+    if waiting is None:
+        return None
+    strategy = waiting.requeuing_strategy
+    return ReadinessRules(
+        timeout=waiting.timeout,
+        recovery_timeout=waiting.effective_recovery_timeout,
+        backoff_limit=strategy.backoff_limit_count,
+        backoff_base=timedelta(seconds=strategy.backoff_base_seconds),
+        backoff_max=timedelta(seconds=strategy.backoff_max_seconds),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

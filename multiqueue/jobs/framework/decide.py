@@ -17,6 +17,7 @@ from multiqueue.jobs.framework.rules import (
     matching,
     ownership,
     prebuilt,
+    readiness,
     running,
 )
 from multiqueue.jobs.framework.view import JobView
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     ending.delete_deactivated,
     running.start,
     running.stop_unadmitted,
+    readiness.follow_pods,
     # Last, for a class that does not exist must not keep an admitted job from running.
     following.follow_queue,
     following.follow_gates,

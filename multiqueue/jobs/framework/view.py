@@ -31,6 +31,8 @@ class JobOptions:
     namespaces: LabelSelector
     name_limit: int = MAX_NAME
     delete_deactivated_after: timedelta | None = None
+    wait_for_pods: bool = False
+    reclaim_pods: bool = True
 
     @classmethod
     def from_config(cls, config: Configuration) -> JobOptions:
@@ -42,6 +44,8 @@ class JobOptions:
             namespaces=label_selector_from(config.jobs_namespace_selector),
             name_limit=SHORT_NAME if config.gates.enabled(Gate.SHORT_WORKLOAD_NAMES) else MAX_NAME,
             delete_deactivated_after=retention.after_deactivated_by_kueue if retention else None,
+            wait_for_pods=config.wait_for_pods_ready is not None,
+            reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
         )
 
 

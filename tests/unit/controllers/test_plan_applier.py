@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.apply import MAX_RETRY_SECONDS, PlanApplier
 from multiqueue.engine.engine import Engine
@@ -78,6 +79,7 @@ class Shell:
         self.woken = asyncio.Event()
         context: Any = SimpleNamespace(
             clock=self.clock,
+            config=Configuration(),
             writer=self.server,
             informers=SimpleNamespace(workloads=self.server),
         )

@@ -45,12 +45,12 @@ def test_an_admission_in_one_write_is_two_steps() -> None:
     assert steps(reserved(workload), admitted(workload)) == [Step.ADMITTED]
 
 
-def test_a_preemption_is_an_eviction_too() -> None:
+def test_a_preemption_is_an_eviction() -> None:
     running = admitted(make_workload())
     preempted = with_status(
         running, preempt(running.status, Reason.IN_CLUSTER_QUEUE, "for another", now=T0)
     )
-    assert steps(running, preempted) == [Step.EVICTED, Step.PREEMPTED]
+    assert steps(running, preempted) == [Step.EVICTED]
 
 
 def test_an_eviction_for_another_reason_is_told_again() -> None:

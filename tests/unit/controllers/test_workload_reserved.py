@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -11,9 +12,11 @@ import pytest
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_readiness import ReadinessRules, sync_pods_ready
 from multiqueue.api.workload_state import complete_eviction, is_admitted, is_evicted
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import ChangeStatus, Done
+from multiqueue.controllers.workload.view import WorkloadOptions
 from tests.unit.controllers.workload_views import (
     condition_of,
     is_done,
@@ -224,3 +227,54 @@ def test_a_workload_may_run_no_longer_than_it_said() -> None:
 def test_an_eviction_stops_the_clock() -> None:
     workload = evicted(admitted(make_workload(maximum_execution_time_seconds=120)))
     assert is_done(decide(make_view(workload, now=minutes(3))))
+
+
+# ---------------------------------------------------------------- pods that are late
+
+PATIENCE = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(minutes=1))
+WAITING = WorkloadOptions(readiness=PATIENCE)
+
+
+def ready(workload: Workload) -> Workload:
+    return with_status(workload, sync_pods_ready(workload.status, ready=True, now=T0))
+
+
+def test_a_workload_whose_pods_are_late_is_evicted() -> None:
+    view = make_view(admitted(make_workload()), options=WAITING, now=minutes(2))
+    assert decide(view) == Done(requeue_after=180)
+    late = step(replace(view, now=minutes(5)))
+    assert condition_of(late, "Evicted") == (
+        "True",
+        "PodsReadyTimeout",
+        "Exceeded the PodsReady timeout team-a/wl",
+    )
+    assert is_done(decide(late))
+
+
+def test_the_nearer_of_two_limits_counts() -> None:
+    workload = admitted(make_workload(maximum_execution_time_seconds=120))
+    assert decide(make_view(workload, options=WAITING)) == Done(requeue_after=120)
+    workload = admitted(make_workload(maximum_execution_time_seconds=1200))
+    assert decide(make_view(workload, options=WAITING)) == Done(requeue_after=300)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(ready(admitted(make_workload())), id="ready"),
+        pytest.param(evicted(admitted(make_workload())), id="leaving"),
+        pytest.param(
+            with_status(
+                admitted(make_workload()),
+                msgspec.structs.replace(admitted(make_workload()).status, cluster_name="worker"),
+            ),
+            id="on another cluster",
+        ),
+    ],
+)
+def test_nobody_waits_for_the_pods_of(workload: Workload) -> None:
+    assert decide(make_view(workload, options=WAITING, now=minutes(60))) == Done()
+
+
+def test_without_the_section_nobody_waits() -> None:
+    assert decide(make_view(admitted(make_workload()), now=minutes(60))) == Done()

@@ -21,7 +21,7 @@ def is_remote_copy(workload: Workload) -> bool:
 def reclaim(view: JobView) -> JobPlan | None:
     """Pods that will not run again give their quota back (E-186); never fewer while it is held."""
     workload = view.workload
-    if workload is None:
+    if workload is None or not view.options.reclaim_pods:
         return None
     wanted = _reclaimable(view, workload)
     if wanted is None or wanted == workload.status.reclaimable_pods:

@@ -1,0 +1,36 @@
+"""The rule by which PodsReady follows the pods of a running job. Parity: E-185."""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_readiness import sync_pods_ready
+from multiqueue.api.workload_state import find, has_quota, is_admitted
+from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan
+from multiqueue.jobs.framework.view import JobView
+
+
+def follow_pods(view: JobView) -> JobPlan | None:
+    """Say whether all pods are ready, for those who wait for it.
+
+    Not of jobs that run on another cluster: that one waits for them.
+    """
+    workload = view.workload
+    if workload is None or not view.options.wait_for_pods or view.suspended:
+        return None
+    if view.integration.managed_by(view.job) or not is_admitted(workload.status):
+        return None
+    ready = view.integration.pods_ready(view.job)
+    if not ready and find(workload.status, WorkloadCondition.PODS_READY) is None:
+        # Nobody ever said otherwise.
+        return None
+
+    def change(newest: Workload) -> WorkloadStatus:
+        if not has_quota(newest.status):
+            return newest.status
+        generation = newest.metadata.generation
+        return sync_pods_ready(newest.status, ready=ready, now=view.now, generation=generation)
+
+    if change(workload) == workload.status:
+        return None
+    return ChangeStatus(workload=workload, change=change)
