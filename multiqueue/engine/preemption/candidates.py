@@ -47,8 +47,10 @@ class HolderIndex:
         self._ledger = ledger
         self._known: dict[str, _SortedHolders] = {}
 
-    def using(self, cluster_queue: str, needed: frozenset[FlavorResource]) -> Sequence[Candidate]:
-        """Return the holders that were assigned at least one of these, whatever the amount."""
+    def using(
+        self, cluster_queue: str, needed: frozenset[FlavorResource], limit: RankLimit
+    ) -> Sequence[Candidate]:
+        """Return the holders behind a rank with at least one of these, whatever the amount."""
         holders = self._ledger.holders.get(cluster_queue)
         if holders is None:
             self._known.pop(cluster_queue, None)
@@ -57,20 +59,24 @@ class HolderIndex:
         known = self._known.get(cluster_queue)
         if known is None or known.version != version:
             known = self._known[cluster_queue] = _SortedHolders(version, holders.values())
-        return known.using(needed)
+        return known.using(needed, limit)
 
 
 class _SortedHolders:
-    """All holders of one queue at one version of them."""
+    """All holders of one queue at one version of them.
 
-    __slots__ = ("_all", "_using", "version")
+    Lists by limit are kept only for limits by priority alone: those by time are as many as heads.
+    """
+
+    __slots__ = ("_all", "_behind", "_using", "version")
 
     def __init__(self, version: int, holders: Iterable[Entry]) -> None:
         self.version = version
         self._all = sorted(Candidate(order_of(entry), entry) for entry in holders)
         self._using: dict[frozenset[FlavorResource], list[Candidate]] = {}
+        self._behind: dict[tuple[frozenset[FlavorResource], RankLimit], list[Candidate]] = {}
 
-    def using(self, needed: frozenset[FlavorResource]) -> list[Candidate]:
+    def using(self, needed: frozenset[FlavorResource], limit: RankLimit) -> list[Candidate]:
         found = self._using.get(needed)
         if found is None:
             found = self._using[needed] = [
@@ -78,7 +84,14 @@ class _SortedHolders:
                 for candidate in self._all
                 if not needed.isdisjoint(candidate.entry.usage.keys())
             ]
-        return found
+        if not limit:
+            return found
+        behind = self._behind.get((needed, limit))
+        if behind is None:
+            behind = [candidate for candidate in found if candidate.entry.rank > limit]
+            if len(limit) == 1:
+                self._behind[needed, limit] = behind
+        return behind
 
 
 def order_of(entry: Entry) -> Order:
@@ -124,14 +137,10 @@ def find_candidates(
         limit: the policy's, see `rank_limit`.
         excluded: keys of workloads that cannot be preempted any more, because they are already.
     """
-    found = holders.using(cluster_queue, needed)
+    found = holders.using(cluster_queue, needed, limit)
     if not excluded:
-        return [candidate for candidate in found if candidate.entry.rank > limit]
-    return [
-        candidate
-        for candidate in found
-        if candidate.entry.rank > limit and candidate.entry.key not in excluded
-    ]
+        return list(found)  # the caller may sort it
+    return [candidate for candidate in found if candidate.entry.key not in excluded]
 
 
 def sort_candidates(

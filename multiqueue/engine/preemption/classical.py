@@ -11,7 +11,7 @@ from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.preemption.candidates import is_within_nominal
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.hierarchy import Candidates, Claim
-from multiqueue.engine.preemption.room import fill_back, fits, simulate
+from multiqueue.engine.preemption.room import can_make_room, fill_back, fits, simulate
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -24,7 +24,7 @@ def find_classical_targets(request: PreemptionRequest, context: SearchContext) -
     """
     needed = request.needed()
     candidates = Candidates(request, context, needed)
-    if not candidates.can_make_room(request, needed):
+    if not can_make_room(request, needed, candidates.everybody()):
         return []
     for may_borrow in _attempts(request, candidates, needed):
         targets = _try(request, candidates, needed, may_borrow=may_borrow)

@@ -73,23 +73,9 @@ class Candidates:
                     if candidate.order[0] is is_not_evicted:
                         yield candidate, claim
 
-    def can_make_room(self, request: PreemptionRequest, needed: frozenset[FlavorResource]) -> bool:
-        """Whether everything is free if all leave; no search succeeds where not even that does.
-
-        What leaves makes room of at most its own size.
-        """
-        node = request.queue.node
-        for flavor_resource in needed:
-            slot = node.slot_by_flavor_resource[flavor_resource]
-            missing = request.usage[slot] - node.available(slot)
-            for candidates in (self.by_right, self.by_priority, self.own):
-                for candidate in candidates:
-                    if missing <= 0:
-                        break
-                    missing -= candidate.entry.usage.get(flavor_resource, 0)
-            if missing > 0:
-                return False
-        return True
+    def everybody(self) -> list[Candidate]:
+        """Return the candidates of all classes, in no order that means anything."""
+        return [*self.by_right, *self.by_priority, *self.own]
 
     def _walk_up(
         self,

@@ -1,10 +1,14 @@
-"""Whether enough workloads are gone, and which of them may stay after all (E-93, E-94).
+"""Whether enough workloads are gone or could be, and which may stay after all (E-93, E-94).
 
 Shared by the classical and the fair search.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.preemption.candidates import Candidate
 from multiqueue.engine.preemption.simulation import Simulation
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 
@@ -32,6 +36,28 @@ def fits(request: PreemptionRequest, *, may_borrow: bool) -> bool:
         if amount > max(0, node.available(slot)):
             return False
     return request.is_placeable is None or request.is_placeable()
+
+
+def can_make_room(
+    request: PreemptionRequest,
+    needed: frozenset[FlavorResource],
+    candidates: Collection[Candidate],
+) -> bool:
+    """Whether what is contested is free if all leave; else there is nothing to search for.
+
+    Whoever leaves makes room of at most its own size.
+    """
+    node = request.queue.node
+    for flavor_resource in needed:
+        slot = node.slot_by_flavor_resource[flavor_resource]
+        missing = request.usage[slot] - node.available(slot)
+        for candidate in candidates:
+            if missing <= 0:
+                break
+            missing -= candidate.entry.usage.get(flavor_resource, 0)
+        if missing > 0:
+            return False
+    return True
 
 
 def fill_back(
