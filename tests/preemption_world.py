@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cache import Cache
@@ -38,6 +39,21 @@ LOWER_OR_NEWER = PreemptionPolicy.LOWER_OR_NEWER_EQUAL_PRIORITY
 ANY = PreemptionPolicy.ANY
 
 
+def make_preemption(
+    *,
+    own: PreemptionPolicy = NEVER,
+    reclaim: PreemptionPolicy = NEVER,
+    while_borrowing: PreemptionPolicy = NEVER,
+    threshold: int | None = None,
+) -> Preemption:
+    return Preemption(
+        within_cluster_queue=own,
+        reclaim_within_cohort=reclaim,
+        borrow_within_cohort=while_borrowing,
+        borrow_max_priority_threshold=threshold,
+    )
+
+
 def make_cpu_queue(
     name: str,
     cpu: int,
@@ -45,22 +61,14 @@ def make_cpu_queue(
     cohort: str = "",
     borrow: int | None = None,
     lend: int | None = None,
-    own: PreemptionPolicy = NEVER,
-    reclaim: PreemptionPolicy = NEVER,
-    while_borrowing: PreemptionPolicy = NEVER,
-    threshold: int | None = None,
+    **policies: Any,
 ) -> ClusterQueue:
-    """A ClusterQueue with this much cpu of flavor "default"."""
+    """A ClusterQueue with this much cpu of flavor "default", and the policies of its name."""
     return make_queue(
         name,
         flavor_quotas("default", cpu=quota("cpu", cpu, borrow=borrow, lend=lend)),
         cohort=cohort,
-        preemption=Preemption(
-            within_cluster_queue=own,
-            reclaim_within_cohort=reclaim,
-            borrow_within_cohort=while_borrowing,
-            borrow_max_priority_threshold=threshold,
-        ),
+        preemption=make_preemption(**policies),
     )
 
 
