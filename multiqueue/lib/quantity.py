@@ -88,6 +88,10 @@ class Quantity:
         """-1, 0 or 1."""
         return (self.nano > 0) - (self.nano < 0)
 
+    def __float__(self) -> float:
+        """The nearest float64, in whole units."""
+        return self.nano / NANO
+
     def __bool__(self) -> bool:
         return self.nano != 0
 

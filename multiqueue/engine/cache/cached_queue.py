@@ -72,6 +72,7 @@ class CachedQueue:
     def set_spec(self, spec: ClusterQueue) -> None:
         """Take over a spec; the quota node follows with the rebuild of the tree."""
         self.spec = spec
+        self.node.weight = float(spec.weight)
         selector = spec.namespace_selector
         self.selector: LabelSelector = label_selector_from(
             None if selector is None else encode(selector)
@@ -85,6 +86,7 @@ class CachedQueue:
     def set_node(self, node: QuotaNode) -> None:
         """Take a place in a new tree; the usage is carried over by whoever builds it."""
         node.declare(self.spec.resource_groups)
+        node.weight = float(self.spec.weight)
         self.node = node
         self._rooms_version = -1
         self.generation += 1

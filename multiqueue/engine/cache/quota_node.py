@@ -21,28 +21,38 @@ class QuotaNode:
     """A ClusterQueue or a Cohort in the tree.
 
     Shape: all lists are indexed by slot. ``borrowing_limit`` and ``lending_limit`` are None where
-    unset. ``potential`` is the most that could ever be used here (E-35).
+    unset. ``potential`` is the most that could ever be used here (E-35). The first ``declared``
+    slots come from specs, the others only from usage. ``lendable`` is a memo of
+    `fairness.drs`: it holds until the tree is built anew. ``weight`` is that of fair sharing.
     """
 
     __slots__ = (
         "borrowing_limit",
+        "declared",
         "height",
+        "lendable",
         "lending_limit",
         "local_quota",
         "name",
         "nominal",
         "parent",
         "potential",
+        "resources",
         "slot_by_flavor_resource",
         "subtree_quota",
         "up",
         "usage",
+        "weight",
     )
 
     def __init__(self, name: str, parent: QuotaNode | None) -> None:
         self.name = name
         self.parent = parent
         self.height = 0
+        self.weight = 1.0
+        self.declared = 0
+        self.lendable: dict[str, Amount] | None = None
+        self.resources: list[str] = []
         self.slot_by_flavor_resource: dict[FlavorResource, int] = {}
         self.up: list[int] = []
         self.nominal: list[Amount] = []
@@ -63,6 +73,7 @@ class QuotaNode:
             return slot
         slot = len(self.usage)
         self.slot_by_flavor_resource[flavor_resource] = slot
+        self.resources.append(flavor_resource[1])
         self.nominal.append(0)
         self.borrowing_limit.append(None)
         self.lending_limit.append(None)
@@ -109,7 +120,11 @@ class QuotaNode:
                 self.parent.subtree_quota[above] = add(self.parent.subtree_quota[above], lent)
 
     def limit_potential(self) -> None:
-        """Compute the most that could ever be used here (E-35). Parents before children."""
+        """Compute the most that could ever be used here (E-35). Parents before children.
+
+        Everything is declared by now.
+        """
+        self.declared = len(self.subtree_quota)
         for slot, quota in enumerate(self.subtree_quota):
             potential = quota
             if self.parent is not None:

@@ -74,6 +74,7 @@ def build_tree(
     tree = Tree(key, in_cycle=in_cycle)
     for cohort in () if in_cycle else cohorts:
         node = tree.cohorts[cohort.name] = QuotaNode(cohort.name, tree.cohorts.get(cohort.parent))
+        node.weight = float(cohort.weight)
         node.declare(cohort.resource_groups)
         if node.parent is not None:
             tree.child_cohorts.setdefault(node.parent.name, []).append(node)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from multiqueue.engine.preemption.classical import find_classical_targets
 from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.fair import find_fair_targets
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.model.cluster_queue import PreemptionPolicy
 
@@ -20,4 +21,6 @@ def find_targets(request: PreemptionRequest, context: SearchContext) -> list[Tar
         and preemption.reclaim_within_cohort is PreemptionPolicy.NEVER
     ):
         return []
+    if context.options.fair_sharing is not None:
+        return find_fair_targets(request, context)
     return find_classical_targets(request, context)

@@ -1,0 +1,196 @@
+"""Whom to preempt with fair sharing: from the largest share, while that stays fair (E-96 to E-101).
+
+Which queue is next is decided anew after each victim, in `fair_ranking`; here are the rules by
+which a victim may be taken from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.engine.fairness.drs import Share, share_of
+from multiqueue.engine.options import FairSharing, FairStrategy
+from multiqueue.engine.preemption.candidates import (
+    Candidate,
+    find_candidates,
+    is_within_nominal,
+    rank_limit,
+    sort_candidates,
+)
+from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.fair_ranking import Ranking
+from multiqueue.engine.preemption.room import can_make_room, fill_back, fits
+from multiqueue.engine.preemption.simulation import Simulation
+from multiqueue.engine.preemption.target import PreemptionRequest, Target
+
+
+def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
+    """Find workloads after whose preemption the request fits; none where that would not be fair.
+
+    Borrowing is always allowed. The tree is left as it was.
+    """
+    sharing = context.options.fair_sharing or FairSharing()
+    needed = request.needed()
+    candidates = find_fair_candidates(request, context, needed)
+    if not can_make_room(request, needed, candidates):
+        return []
+    simulation = Simulation(request.tree)
+    search = _Search(request, sharing, simulation)
+    try:
+        with in_use(request):
+            found = search.make_room(candidates, needed)
+        if not found:
+            return []
+        return fill_back(request, simulation, search.targets, may_borrow=True)
+    finally:
+        simulation.restore()
+
+
+def find_fair_candidates(
+    request: PreemptionRequest, context: SearchContext, needed: frozenset[FlavorResource]
+) -> list[Candidate]:
+    """Find whom the policies allow to preempt: of the own queue, and of those that borrow (E-96).
+
+    Sorted within each queue.
+    """
+    policies, own = request.queue.spec.preemption, request.queue
+    own_limit = rank_limit(policies.within_cluster_queue, request.workload)
+    limit = rank_limit(policies.reclaim_within_cohort, request.workload)
+    candidates: list[Candidate] = []
+    for name, queue in request.tree.queues.items():
+        rank = own_limit if queue is own else limit
+        if rank is None or not queue.is_active:
+            continue
+        if queue is own or not is_within_nominal(queue.node, needed):
+            candidates += find_candidates(
+                context.holders, name, needed, limit=rank, excluded=context.excluded
+            )
+    return sort_candidates(candidates, context.past_usage)
+
+
+@contextmanager
+def in_use(request: PreemptionRequest) -> Iterator[None]:
+    """Count what is asked for as used inside the block (E-97)."""
+    node = request.queue.node
+    for slot, amount in request.usage.items():
+        node.add_usage(slot, amount)
+    try:
+        yield
+    finally:
+        for slot, amount in request.usage.items():
+            node.remove_usage(slot, amount)
+
+
+class _Search:
+    """Takes victims until the request fits. ``targets`` are those taken so far."""
+
+    __slots__ = ("_below", "_request", "_retry", "_sharing", "_simulation", "targets")
+
+    def __init__(
+        self, request: PreemptionRequest, sharing: FairSharing, simulation: Simulation
+    ) -> None:
+        self._request = request
+        self._sharing = sharing
+        self._simulation = simulation
+        self._retry: list[Candidate] = []
+        self._below = _children_on_path(request.queue.node)
+        self.targets: list[Target] = []
+
+    def make_room(self, candidates: list[Candidate], needed: frozenset[FlavorResource]) -> bool:
+        """Return whether the request fits without the targets; its usage counts meanwhile."""
+        strategies = self._sharing.strategies
+        if self._first_pass(Ranking(self._request, candidates), strategies[0], needed):
+            return True
+        return len(strategies) > 1 and self._second_pass(Ranking(self._request, self._retry))
+
+    def _first_pass(
+        self, ranking: Ranking, strategy: FairStrategy, needed: frozenset[FlavorResource]
+    ) -> bool:
+        """Take what the first strategy allows, and remember the rest (E-99)."""
+        own = self._request.queue
+        reclaims = self._sharing.preempt_within_nominal and is_within_nominal(own.node, needed)
+        for queue in ranking:
+            if queue is own:
+                found = self._take(ranking.take(queue), Reason.IN_CLUSTER_QUEUE)
+            elif reclaims:
+                found = self._take(ranking.take(queue), Reason.IN_COHORT_RECLAMATION)
+            else:
+                found = self._take_fairly(ranking, queue, strategy)
+            if found:
+                return True
+        return False
+
+    def _take_fairly(self, ranking: Ranking, queue: CachedQueue, strategy: FairStrategy) -> bool:
+        """Take the first candidate of a queue that may be taken; keep those before it for later."""
+        own, other = self._compared(queue)
+        share, before = share_of(own), share_of(other)
+        left = ranking.left(queue)
+        if share > before:
+            # No strategy allows this, as nobody's share grows when a workload leaves.
+            self._retry += left
+            left.clear()
+            return False
+        while left:
+            candidate = left.popleft()
+            if strategy is FairStrategy.LESS_THAN_INITIAL_SHARE:
+                is_fair = share < before
+            else:
+                is_fair = share <= self._share_without(other, candidate)
+            if is_fair:
+                return self._take(candidate, Reason.IN_COHORT_FAIR_SHARING)
+            self._retry.append(candidate)
+        return False
+
+    def _second_pass(self, ranking: Ranking) -> bool:
+        """Take one of each queue that had more than the preemptor's will have (E-100)."""
+        for queue in ranking:
+            own, other = self._compared(queue)
+            if share_of(own) < share_of(other) and self._take(
+                ranking.take(queue), Reason.IN_COHORT_FAIR_SHARING
+            ):
+                return True
+            ranking.drop(queue)
+        return False
+
+    def _take(self, candidate: Candidate, reason: Reason) -> bool:
+        """Take a workload out, and say whether the request fits now."""
+        self._simulation.remove(candidate.entry)
+        self.targets.append(Target(candidate.entry, reason))
+        node = self._request.queue.node
+        for slot, amount in self._request.usage.items():
+            node.remove_usage(slot, amount)
+        try:
+            return fits(self._request, may_borrow=True)
+        finally:
+            for slot, amount in self._request.usage.items():
+                node.add_usage(slot, amount)
+
+    def _share_without(self, node: QuotaNode, candidate: Candidate) -> Share:
+        self._simulation.remove(candidate.entry)
+        share = share_of(node)
+        self._simulation.put_back(candidate.entry)
+        return share
+
+    def _compared(self, queue: CachedQueue) -> tuple[QuotaNode, QuotaNode]:
+        """Return the subtrees whose shares are compared, of the preemptor and of the queue.
+
+        They are the children of the lowest cohort that the two have in common.
+        """
+        child, cohort = queue.node, queue.node.parent
+        while cohort is not None and cohort not in self._below:
+            child, cohort = cohort, cohort.parent
+        assert cohort is not None, "all queues of a tree have the root in common"
+        return self._below[cohort], child
+
+
+def _children_on_path(node: QuotaNode) -> dict[QuotaNode, QuotaNode]:
+    """Return, by each cohort above a node, its child that the node is in or is."""
+    children = {}
+    while node.parent is not None:
+        children[node.parent] = node
+        node = node.parent
+    return children

@@ -1,0 +1,129 @@
+"""From which queue the next victim comes with fair sharing (E-98)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.fairness.drs import Share, is_borrowing, share_of
+from multiqueue.engine.preemption.candidates import Candidate, Order
+from multiqueue.engine.preemption.target import PreemptionRequest
+
+
+class Ranking:
+    """Iterates over queues with candidates, always the one to take from next.
+
+    Goes down from the root to the child with the largest share of the moment; of a queue and a
+    cohort with the same share, into the cohort. A queue may come many times in a row. What borrows
+    nothing drops out for good, and so does what has no candidates left: between two queues, take
+    candidates from the first or drop it.
+
+    Args:
+        request: whose queue may be taken from without borrowing, with all above it.
+        candidates: those of one queue in the order of preemption.
+    """
+
+    __slots__ = ("_candidates", "_cohorts", "_dropped", "_own_path", "_queues", "_request", "_root")
+
+    def __init__(self, request: PreemptionRequest, candidates: Iterable[Candidate]) -> None:
+        self._request = request
+        self._candidates: dict[str, deque[Candidate]] = {}
+        for candidate in candidates:
+            self._candidates.setdefault(candidate.entry.charged, deque()).append(candidate)
+        self._own_path = set(_upwards(request.queue.node))
+        self._dropped: set[QuotaNode] = set()
+        self._queues: dict[QuotaNode, list[CachedQueue]] = {}
+        self._cohorts: dict[QuotaNode, list[QuotaNode]] = {}
+        self._root: QuotaNode | None = None
+        for name in sorted(self._candidates):
+            self._place(request.tree.queues[name])
+
+    def _place(self, queue: CachedQueue) -> None:
+        """Note where a queue is: only what has candidates is looked at."""
+        child, cohort = queue.node, queue.node.parent
+        if cohort is not None:
+            self._queues.setdefault(cohort, []).append(queue)
+            child, cohort = cohort, cohort.parent
+        while cohort is not None and child not in self._cohorts.get(cohort, ()):
+            self._cohorts.setdefault(cohort, []).append(child)
+            child, cohort = cohort, cohort.parent
+        if cohort is None:
+            self._root = child
+
+    def __iter__(self) -> Iterator[CachedQueue]:
+        root, own = self._root, self._request.queue
+        if own.node.parent is None:
+            while self._candidates.get(own.name):
+                yield own
+            return
+        while root is not None and root not in self._dropped:
+            queue = self._select(root)
+            if queue is not None:
+                yield queue
+
+    def take(self, queue: CachedQueue) -> Candidate:
+        """Take the first candidate that is left in a queue that has one."""
+        return self._candidates[queue.name].popleft()
+
+    def left(self, queue: CachedQueue) -> deque[Candidate]:
+        """Return the candidates that are left in a queue; clearing them drops it."""
+        return self._candidates[queue.name]
+
+    def drop(self, queue: CachedQueue) -> None:
+        """Never come back to a queue."""
+        self._dropped.add(queue.node)
+
+    def _select(self, cohort: QuotaNode) -> CachedQueue | None:
+        """Find the next queue below a cohort; None where something dropped out instead."""
+        queue, child = self._largest_queue(cohort), self._largest_cohort(cohort)
+        if child is not None and (queue is None or child[0] >= queue[0]):
+            return self._select(child[1])
+        if queue is None:
+            self._dropped.add(cohort)
+            return None
+        return queue[1]
+
+    def _largest_queue(self, cohort: QuotaNode) -> tuple[Share, CachedQueue] | None:
+        """Of equal shares, the one whose first candidate is before the other's (E-90)."""
+        largest: tuple[Share, CachedQueue] | None = None
+        earliest: tuple[bool, bool, Order] | None = None
+        for queue in self._queues.get(cohort, ()):
+            if queue.node in self._dropped:
+                continue
+            is_own = queue is self._request.queue
+            candidates = self._candidates[queue.name]
+            if not candidates or not (is_own or is_borrowing(queue.node)):
+                self._dropped.add(queue.node)
+                continue
+            order, share = candidates[0].order, share_of(queue.node)
+            first = (order[0], is_own, order)
+            if (
+                largest is None
+                or earliest is None
+                or share > largest[0]
+                or (share == largest[0] and first < earliest)
+            ):
+                largest, earliest = (share, queue), first
+        return largest
+
+    def _largest_cohort(self, cohort: QuotaNode) -> tuple[Share, QuotaNode] | None:
+        """Deviates: of equal shares, the first by name; upstream leaves that to chance."""
+        largest: tuple[Share, QuotaNode] | None = None
+        for child in sorted(self._cohorts.get(cohort, ()), key=lambda node: node.name):
+            if child in self._dropped:
+                continue
+            if child not in self._own_path and not is_borrowing(child):
+                self._dropped.add(child)
+                continue
+            share = share_of(child)
+            if largest is None or share > largest[0]:
+                largest = (share, child)
+        return largest
+
+
+def _upwards(node: QuotaNode) -> Iterator[QuotaNode]:
+    while node.parent is not None:
+        node = node.parent
+        yield node
