@@ -26,8 +26,8 @@ from tests.preemption_world import (
 
 COHORTS = ("root", "left", "right", "deep")
 FLAVORS = ("x", "y")
-amounts = st.integers(0, 6)
-limits = st.none() | st.integers(0, 4)
+amounts = st.integers(1, 6)
+limits = st.sampled_from([None, None, None, 0, 2, 4])
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def queue_specs(draw: st.DrawFn, name: str, *, cohort: st.SearchStrategy[str]) -
         cohort=in_cohort,
         stop_policy=StopPolicy.HOLD if stops else StopPolicy.NONE,
         preemption=make_preemption(
-            own=draw(st.sampled_from([LOWER, LOWER_OR_NEWER, NEVER])),
-            reclaim=draw(st.sampled_from([ANY, LOWER, LOWER_OR_NEWER, NEVER])),
+            own=draw(st.sampled_from([LOWER, LOWER_OR_NEWER, LOWER_OR_NEWER, NEVER])),
+            reclaim=draw(st.sampled_from([ANY, ANY, LOWER, LOWER_OR_NEWER, NEVER])),
             while_borrowing=draw(st.sampled_from([NEVER, LOWER])),
             threshold=draw(st.none() | st.integers(0, 3)),
         ),
@@ -121,23 +121,23 @@ def cases(draw: st.DrawFn) -> Case:
         Holder(
             name=f"w{i}",
             queue=draw(st.sampled_from(names)),
-            flavor=draw(st.sampled_from(FLAVORS)),
+            flavor=draw(st.sampled_from("xxxy")),
             priority=draw(st.integers(0, 3)),
             age=draw(st.integers(0, 3)),
             is_evicted=draw(st.integers(0, 5)) == 0,
             cpu=draw(st.integers(0, 5)),
             gpu=draw(st.none() | st.integers(0, 3)),
         )
-        for i in range(draw(st.integers(0, 12)))
+        for i in range(draw(st.integers(6, 14)))
     ]
     return Case(
         queues=[draw(queue_specs(name, cohort=cohorts)) for name in names],
         holders=holders,
-        priority=draw(st.integers(0, 4)),
+        priority=draw(st.integers(1, 4)),
         age=draw(st.integers(0, 3)),
-        flavor=draw(st.sampled_from(FLAVORS)),
-        cpu=draw(st.integers(1, 8)),
-        gpu=draw(st.integers(1, 5)),
+        flavor=draw(st.sampled_from("xxxy")),
+        cpu=draw(st.integers(1, 6)),
+        gpu=draw(st.integers(1, 3)),
         contested=draw(st.sampled_from([["cpu"], ["gpu"], ["cpu", "gpu"]])),
     )
 

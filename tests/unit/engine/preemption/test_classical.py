@@ -97,6 +97,21 @@ def test_all_contested_resources_have_to_become_free() -> None:
     assert world.names(world.request("cq", priority=9, memory=1)) == ["memory"]
 
 
+def test_what_a_victim_holds_besides_stays_out_of_the_question() -> None:
+    queue = make_queue(
+        "cq",
+        group(flavor_quotas("default", cpu=4, memory=4)),
+        preemption=make_preemption(own=LOWER),
+    )
+    world = Holdings(queue)
+    world.hold("a", "cq", cpu=2, memory=2)
+    world.hold("b", "cq", cpu=2, memory=2)
+    before = world.usage()
+
+    assert world.names(world.request("cq", priority=9, cpu=1)) == ["a"]
+    assert world.usage() == before
+
+
 def test_only_users_of_what_is_contested_leave_but_everything_asked_for_has_to_fit() -> None:
     queue = make_queue(
         "cq",
