@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from multiqueue.api.config import Configuration
@@ -126,9 +126,11 @@ class QueueCluster:
 
 
 @contextlib.asynccontextmanager
-async def queue_cluster() -> AsyncIterator[QueueCluster]:
+async def queue_cluster(*, clock: Clock | None = None) -> AsyncIterator[QueueCluster]:
     """Start an API server with our CRDs and a namespace."""
-    options = ServerOptions(crds=load_crds(), converters=converters(), tls=False)
+    options = ServerOptions(
+        crds=load_crds(), converters=converters(), tls=False, clock=clock or SystemClock()
+    )
     async with ApiServer(options) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
         async with KubeClient(credentials) as client:

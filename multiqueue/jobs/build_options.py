@@ -16,6 +16,7 @@ def build_options(config: Configuration) -> BuildOptions:
     return BuildOptions(
         requeuing_timestamp=RequeuingTimestamp(timestamp),
         priority_boost=config.gates.enabled(Gate.PRIORITY_BOOST),
+        reclaimable_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
         request_rules=RequestRules(
             exclude_prefixes=config.resources.exclude_resource_prefixes,
             transformations=tuple(

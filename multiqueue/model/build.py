@@ -50,6 +50,8 @@ class BuildOptions:
     request_rules: RequestRules = NO_RULES
     priority_boost: bool = False
     """Gate PriorityBoost: whether the annotation counts."""
+    reclaimable_pods: bool = True
+    """Gate ReclaimablePods: whether pods that will not come again give their quota back."""
 
 
 DEFAULT_OPTIONS = BuildOptions()
@@ -142,7 +144,7 @@ def build_workload(
     """
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
-    pod_sets, problems = _pod_sets(obj, options.request_rules, surroundings)
+    pod_sets, problems = _pod_sets(obj, options, surroundings)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -163,6 +165,8 @@ def build_workload(
         awaits_replacement_pods=is_true(
             status.conditions, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS
         ),
+        pods_ready=bool(status.cluster_name)
+        or is_true(status.conditions, WorkloadCondition.PODS_READY),
         evicted=conditions.get(WorkloadCondition.EVICTED),
         requeued=conditions.get(WorkloadCondition.REQUEUED),
         requeue_at=reader.requeue_at(),
@@ -200,8 +204,9 @@ def admission_to_wire(admission: Admission) -> dict[str, Any]:
     }
 
 
-def _effective_counts(obj: api.Workload) -> dict[str, int]:
-    reclaimable = {item.name: item.count for item in obj.status.reclaimable_pods}
+def _effective_counts(obj: api.Workload, options: BuildOptions) -> dict[str, int]:
+    items = obj.status.reclaimable_pods if options.reclaimable_pods else ()
+    reclaimable = {item.name: item.count for item in items}
     return {
         pod_set.name: pod_set.count - min(reclaimable.get(pod_set.name, 0), pod_set.count)
         for pod_set in obj.spec.pod_sets
@@ -209,9 +214,9 @@ def _effective_counts(obj: api.Workload) -> dict[str, int]:
 
 
 def _pod_sets(
-    obj: api.Workload, rules: RequestRules, surroundings: Surroundings
+    obj: api.Workload, options: BuildOptions, surroundings: Surroundings
 ) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
-    counts = _effective_counts(obj)
+    counts = _effective_counts(obj, options)
     pod_sets: list[PodSet] = []
     problems: list[str] = []
     for item in obj.spec.pod_sets:
@@ -224,7 +229,7 @@ def _pod_sets(
                 name=item.name,
                 count=counts[item.name],
                 min_count=item.min_count,
-                requests=transform_requests(pod.requests, rules),
+                requests=transform_requests(pod.requests, options.request_rules),
                 placement=placement,
                 topology_request=item.topology_request,
             )

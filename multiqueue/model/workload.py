@@ -105,6 +105,7 @@ class Workload:
     a Workload without a job. ``priority`` has the boost in it (E-11), ``queue_order_at`` follows
     E-13. ``checks`` by name of the admission check.
     ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
+    ``pods_ready`` is true too for those that run on another cluster, which waits for the pods.
     ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
     """
 
@@ -123,6 +124,7 @@ class Workload:
     on_hold: bool = False
     gated_by: str = ""
     awaits_replacement_pods: bool = False
+    pods_ready: bool = False
     evicted: Condition | None = None
     requeued: Condition | None = None
     requeue_at: datetime | None = None

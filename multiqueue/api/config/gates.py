@@ -177,7 +177,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: _beta(),
         Gate.WORKLOAD_REQUEST_USE_MERGE_PATCH: _alpha(adjustable=True),
         Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: _beta(),
-        Gate.RECLAIMABLE_PODS: _beta(),
+        Gate.RECLAIMABLE_PODS: _beta(adjustable=True),
         Gate.MULTIKUEUE_CLUSTER_PROFILE: _alpha(),
         Gate.FAILURE_RECOVERY_POLICY: _alpha(),
         Gate.TLS_OPTIONS: GateSpec(stage=Stage.GA, default=True),

@@ -97,6 +97,25 @@ def test_reclaimable_pods_need_no_quota() -> None:
     assert built(reclaimablePods=[{"name": "main", "count": 9}]).pod_sets[0].count == 0
 
 
+def test_reclaimable_pods_are_nothing_without_their_gate() -> None:
+    options = build_options(Configuration(feature_gates={"ReclaimablePods": False}))
+    obj = workload(reclaimablePods=[{"name": "main", "count": 2}])
+    assert build.build_workload(obj, options).pod_sets[0].count == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        pytest.param({}, False, id="nobody said so"),
+        pytest.param({"conditions": [true("PodsReady", status="False")]}, False, id="waiting"),
+        pytest.param({"conditions": [true("PodsReady")]}, True, id="ready"),
+        pytest.param({"clusterName": "worker"}, True, id="on another cluster"),
+    ],
+)
+def test_whose_pods_are_awaited(status: dict[str, Any], want: bool) -> None:
+    assert built(**status).pods_ready is want
+
+
 def test_conditions_become_what_the_queues_look_at() -> None:
     got = built(
         {"active": False},
