@@ -126,10 +126,15 @@ class QueueCluster:
 
 
 @contextlib.asynccontextmanager
-async def queue_cluster(*, clock: Clock | None = None) -> AsyncIterator[QueueCluster]:
-    """Start an API server with our CRDs and a namespace."""
+async def queue_cluster(
+    *, crds: Sequence[Mapping[str, Any]] = (), clock: Clock | None = None
+) -> AsyncIterator[QueueCluster]:
+    """Start an API server with our CRDs, and more of them, and a namespace."""
     options = ServerOptions(
-        crds=load_crds(), converters=converters(), tls=False, clock=clock or SystemClock()
+        crds=[*load_crds(), *crds],
+        converters=converters(),
+        tls=False,
+        clock=clock or SystemClock(),
     )
     async with ApiServer(options) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
