@@ -29,13 +29,15 @@ def read_placement(template: Mapping[str, Any]) -> tuple[Placement, tuple[str, .
         try:
             found[field] = read(spec)
             hash(found[field])
-        except (AttributeError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError):
             found[field] = _NOTHING[field]
             problems.append(f"template.spec.{field} cannot be read; write it as the Pod API has it")
+    affinity, preferred = found["affinity"]
     placement = Placement(
         node_selector=found["nodeSelector"],
-        affinity_terms=found["affinity"],
+        affinity_terms=affinity,
         tolerations=found["tolerations"],
+        preferred_terms=preferred,
     )
     return (ANYWHERE if placement == ANYWHERE else _intern(placement), tuple(problems))
 
@@ -49,21 +51,27 @@ def _intern(placement: Placement) -> Placement:
     return placement
 
 
-def _affinity_terms(spec: Mapping[str, Any]) -> tuple[NodeSelectorTerm, ...] | None:
+def _node_affinity(spec: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the required terms, None without any, and the preferred ones with their weights."""
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if not required:
-        return None
+    preferred = node_affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
+    return (
+        tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
+        if required
+        else None,
+        tuple((int(wish["weight"]), _term(wish["preference"])) for wish in preferred or ()),
+    )
+
+
+def _term(term: Mapping[str, Any]) -> NodeSelectorTerm:
     return tuple(
-        tuple(
-            LabelSelectorRequirement(
-                key=item.get("key", ""),
-                operator=item.get("operator", ""),
-                values=tuple(item.get("values") or ()),
-            )
-            for item in term.get("matchExpressions") or ()
+        LabelSelectorRequirement(
+            key=item.get("key", ""),
+            operator=item.get("operator", ""),
+            values=tuple(item.get("values") or ()),
         )
-        for term in required.get("nodeSelectorTerms") or ()
+        for item in term.get("matchExpressions") or ()
     )
 
 
@@ -83,7 +91,7 @@ def _toleration(item: Mapping[str, Any]) -> Toleration:
 
 _FIELDS: Mapping[str, Reader] = {
     "nodeSelector": _node_selector,
-    "affinity": _affinity_terms,
+    "affinity": _node_affinity,
     "tolerations": _tolerations,
 }
-_NOTHING: Mapping[str, Any] = {"nodeSelector": (), "affinity": None, "tolerations": ()}
+_NOTHING: Mapping[str, Any] = {"nodeSelector": (), "affinity": (None, ()), "tolerations": ()}

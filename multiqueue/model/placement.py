@@ -12,15 +12,17 @@ NodeSelectorTerm = tuple[LabelSelectorRequirement, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Node selector, required node affinity and tolerations of a pod set.
+    """Node selector, node affinity and tolerations of a pod set.
 
     Shape: ``node_selector`` is sorted pairs; ``affinity_terms`` are ORed, and None means that
-    there is no required affinity (an empty tuple of terms matches no node).
+    there is no required affinity (an empty tuple of terms matches no node). ``preferred_terms``
+    are wishes with their weights.
     """
 
     node_selector: tuple[tuple[str, str], ...] = ()
     affinity_terms: tuple[NodeSelectorTerm, ...] | None = None
     tolerations: tuple[Toleration, ...] = ()
+    preferred_terms: tuple[tuple[int, NodeSelectorTerm], ...] = ()
 
 
 ANYWHERE = Placement()

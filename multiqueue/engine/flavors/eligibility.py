@@ -97,27 +97,32 @@ def _matches_labels(placement: Placement, labels: Mapping[str, str]) -> bool:
         if not known:
             return True  # nothing of this term concerns the flavor, and terms are alternatives
         terms.append(known)
-    matches = [all(_meets(requirement, labels) for requirement in term) for term in terms]
+    matches = [all(meets(requirement, labels) for requirement in term) for term in terms]
     return any(matches) or not terms
 
 
-def _meets(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
-    value, values = labels[requirement.key], requirement.values
+def meets(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels meet a requirement of a node selector term.
+
+    Raises:
+        PlacementError: the requirement cannot be understood.
+    """
+    value, values = labels.get(requirement.key), requirement.values
     match requirement.operator:
         case "In" | "NotIn" as operator:
             if not values:
                 raise PlacementError(f"operator {operator} of key {requirement.key} needs values")
             return (value in values) == (operator == "In")
         case "Exists":
-            return True
+            return value is not None
         case "DoesNotExist":
-            return False
+            return value is None
         case "Gt" | "Lt" as operator:
             if len(values) != 1 or _integer(values[0]) is None:
                 raise PlacementError(
                     f"operator {operator} of key {requirement.key} needs one integer"
                 )
-            return _compare(operator, value, values[0])
+            return value is not None and _compare(operator, value, values[0])
     raise PlacementError(f'"{requirement.operator}" is not a valid node selector operator')
 
 

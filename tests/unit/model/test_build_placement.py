@@ -37,3 +37,15 @@ def test_equal_wishes_share_one_object() -> None:
     template = {"spec": {"nodeSelector": {"gpu": "h100"}}}
 
     assert build_placement(template) is build_placement(template)
+
+
+def test_wishes_for_nodes_are_read_with_their_weights() -> None:
+    wish = {
+        "weight": 5,
+        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+    }
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    placement = build_placement({"spec": {"affinity": affinity}})
+    (weight, term) = placement.preferred_terms[0]
+    assert (weight, term[0].key, term[0].values) == (5, "disk", ("ssd",))
+    assert placement.affinity_terms is None
