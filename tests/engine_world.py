@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2.meta import Condition, LabelSelector
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.flavors.oracle import Oracle, no_candidates
+from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.model.cluster_queue import (
@@ -151,10 +152,12 @@ class World:
         *queues: ClusterQueue,
         flavors: Sequence[ResourceFlavor] = (),
         options: EngineOptions | None = None,
-        oracle: Oracle = no_candidates,
+        oracle: Oracle | None = None,
         local_queues: Mapping[str, str] | None = None,
     ) -> None:
-        self.engine = Engine(options or EngineOptions(), oracle=oracle)
+        self.engine = Engine(options or EngineOptions())
+        if oracle is not None:
+            self.engine._world = replace(self.engine._world, oracle=oracle)
         self.now = T0
         self.workloads: dict[str, Workload] = {}
         self.engine.upsert_namespace(NAMESPACE, {})

@@ -79,7 +79,11 @@ class Agenda:
     def pause(self, key: str, until: datetime) -> None:
         """Leave a tree alone until it is poked again, at this time at the latest."""
         self.settle(key)
-        self._pauses.push(key, (micros(until), key))
+        self.poke_at(key, until)
+
+    def poke_at(self, key: str, at: datetime) -> None:
+        """Have a tree looked at again at this time."""
+        self._pauses.push(key, (micros(at), key))
 
     def next_round(self) -> list[str]:
         """Return the trees to look at; the one that waited longest first, then by name."""

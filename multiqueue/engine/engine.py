@@ -13,16 +13,19 @@ from datetime import datetime, timedelta
 from multiqueue.engine import reading
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.cycle import CycleResult, World, run_cycle
+from multiqueue.engine.cycle import CycleResult, run_cycle
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.flavors.oracle import Oracle, no_candidates
+from multiqueue.engine.flavors.oracle import PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
+from multiqueue.engine.preemption.candidates import HolderIndex
+from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed, ClusterQueueState, LocalQueueState, PendingWorkload
 from multiqueue.engine.waking import deliver_due
+from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import Workload
@@ -37,24 +40,23 @@ class Engine:
 
     Args:
         options: what the Configuration changes.
-        oracle: what the flavor search asks about preemption; by default nobody is preempted.
     """
 
-    def __init__(
-        self, options: EngineOptions = DEFAULT_OPTIONS, *, oracle: Oracle = no_candidates
-    ) -> None:
+    def __init__(self, options: EngineOptions = DEFAULT_OPTIONS) -> None:
         self._options = options
         self._cache = Cache()
         self._pending: dict[str, PendingQueue] = {}
         self._ledger = Ledger(self._cache)
         self._agenda = Agenda(options.wake_batch)
         self._intake = Intake(self._cache, self._pending, self._ledger, self._agenda)
+        context = SearchContext(holders=HolderIndex(self._ledger), options=options)
         self._world = World(
             cache=self._cache,
             pending=self._pending,
             ledger=self._ledger,
             agenda=self._agenda,
-            oracle=oracle,
+            context=context,
+            oracle=PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
         )
 
@@ -156,6 +158,14 @@ class Engine:
     def set_aside(self, key: str, now: datetime) -> None:
         """Take back an assumed admission that its very object forbids, until that changes."""
         self._intake.set_aside(key, now)
+
+    def preemption_failed(self, key: str, now: datetime) -> None:
+        """Note that the preemption of a workload could not be written.
+
+        Whoever needs its room decides again, one second later; until this is called, or the
+        eviction is seen, nobody is told to preempt it twice (E-80).
+        """
+        self._intake.preemption_failed(key, now)
 
     # ---------------------------------------------------------------- scheduling
 

@@ -227,7 +227,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
 
     Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
     that did not fit; ``note`` stands before their words, or alone. ``cause`` is None where the pod
-    sets say the reason.
+    sets say the reason. ``victims`` counts the workloads that leave for this one.
     """
 
     workload: str
@@ -235,6 +235,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     cause: Reason | None = None
     note: str = ""
     pod_sets: tuple[PodSetExplanation, ...] = ()
+    victims: int = 0
 
     @property
     def reason(self) -> Reason:
@@ -244,7 +245,10 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     @property
     def message(self) -> str:
         """The words of the QuotaReserved=False condition."""
-        return ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)
+        words = ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)
+        if not self.victims:
+            return words
+        return f"{words}. Pending the preemption of {self.victims} workload(s)"
 
 
 def words_of(pod_sets: Sequence[PodSetExplanation]) -> str:

@@ -6,7 +6,7 @@ Owns the entries. Called by the facade for every event; never judges anything, t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
@@ -15,6 +15,7 @@ from multiqueue.engine.queues.entry import (
     Entry,
     Place,
     is_backoff_over,
+    is_evicted,
     is_queueable,
     rank_of,
     wakes_itself,
@@ -23,6 +24,8 @@ from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.workload import Workload
 
+PREEMPTION_PAUSE = timedelta(seconds=1)
+"""How soon a preemption is decided on again that could not be written."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -98,6 +101,16 @@ class Intake:
         if entry is not None and entry.assumed:
             self._release(entry, now)
 
+    def preemption_failed(self, key: str, now: datetime) -> None:
+        """The preemption of a workload could not be written; it is decided on again."""
+        entry = self.entries.get(key)
+        if entry is None or not entry.preempted:
+            return
+        entry.preempted = False
+        tree = self._cache.tree_by_queue.get(entry.charged)
+        if tree is not None:
+            self._agenda.poke_at(tree.key, now + PREEMPTION_PAUSE)
+
     def roll_back(self, entries: Iterable[Entry], now: datetime) -> None:
         """Queue these heads as they were before a cycle that failed on the way."""
         for entry in entries:
@@ -125,6 +138,7 @@ class Intake:
             self._place(entry, now)
             return
         entry.assumed = False
+        expects_eviction = entry.preempted and not is_evicted(workload)
         queue = self._cache.queues.get(entry.charged)
         if queue is not None:
             queue.generation += 1  # as if it were taken out and put back (E-38)
@@ -139,6 +153,7 @@ class Intake:
                 self._notify(entry.charged, now)
         else:
             self._ledger.replace_holder(entry, workload)
+        entry.preempted = expects_eviction
         if old.priority != workload.priority:
             self._notify(entry.charged, now)
 
@@ -153,22 +168,38 @@ class Intake:
             if not wakes_itself(old, workload):
                 entry.workload = workload
                 return
-            self._leave(entry)
-            entry.replace(workload)
-            self._enter(entry, now, anyway=False)
+            self._enter_again(entry, workload, now, anyway=False)
         elif rank_of(workload) == entry.rank and old.shape == workload.shape:
             entry.workload = workload
             self._poke(entry)
         else:
-            self._leave(entry)
-            entry.replace(workload)
-            self._enter(entry, now, anyway=True)
+            self._enter_again(entry, workload, now, anyway=True)
+
+    def _enter_again(
+        self, entry: Entry, workload: Workload, now: datetime, *, anyway: bool
+    ) -> None:
+        """Move a waiting workload to where its newer object belongs in the same queue.
+
+        Others go on leaving for it (E-15).
+        """
+        pending = self._pending[entry.queue]
+        was_sticky = pending.sticky is entry
+        self._leave(entry)
+        entry.replace(workload)
+        self._enter(entry, now, anyway=anyway)
+        if was_sticky and entry.queue == pending.name:
+            pending.stick(entry)
 
     def _hold_quota(self, entry: Entry) -> None:
         reservation = entry.workload.reservation
         assert reservation is not None, "only workloads with a reservation hold quota"
         entry.resume = entry.memo = entry.explanation = None
-        self._ledger.charge(entry, reservation.admission, admitted=reservation.admitted)
+        self._ledger.charge(
+            entry,
+            reservation.admission,
+            at=reservation.reserved_at,
+            admitted=reservation.admitted,
+        )
 
     def _release(self, entry: Entry, now: datetime) -> None:
         name = entry.charged

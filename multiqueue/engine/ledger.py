@@ -6,6 +6,8 @@ cycle for assumed ones, so that both count the same.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import add_to
 from multiqueue.engine.cache.quota_node import FlavorResource
@@ -108,9 +110,11 @@ class Ledger:
         self.local_queue(entry.workload.queue).waiting -= 1
         pending.remove(entry)
 
-    def charge(self, entry: Entry, admission: Admission, *, admitted: bool) -> None:
-        """Let a workload hold the quota of an admission."""
+    def charge(self, entry: Entry, admission: Admission, *, at: datetime, admitted: bool) -> None:
+        """Let a workload hold the quota of an admission that it got at this time."""
         entry.place = Place.HOLDING
+        entry.reserved_at = int(at.timestamp())
+        entry.displaced = frozenset()
         entry.charged = admission.cluster_queue
         entry.usage = admission.usage()
         entry.admitted = admitted
@@ -149,7 +153,8 @@ class Ledger:
         entry.place = Place.NOWHERE
         entry.charged = ""
         entry.usage = {}
-        entry.admitted = entry.assumed = False
+        entry.admitted = entry.assumed = entry.preempted = False
+        entry.reserved_at = 0
 
     def replace_holder(self, entry: Entry, workload: Workload) -> None:
         """Take over a newer object of a workload that goes on holding the same quota.

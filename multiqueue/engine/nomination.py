@@ -8,6 +8,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment, ResumePoint
 from multiqueue.engine.plan import RequeueReason
+from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.value import Value
 from multiqueue.model.workload import Workload
 
@@ -21,9 +22,10 @@ class Rejected(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Nominated(Value, frozen=True, kw_only=True, gc=False):
-    """The head and the flavors that it would get."""
+    """The head and the flavors that it would get, once the targets have left."""
 
     assignment: Assignment
+    targets: tuple[Target, ...] = ()
 
 
 Verdict: TypeAlias = Rejected | Nominated
@@ -33,7 +35,7 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     """A verdict and the state that it holds for: the same tree, unchanged since.
 
     Two heads get the same verdict from the same state, so a head that stays a head is judged again
-    only when its tree changed.
+    only when its tree changed; targets that left, or that are to leave now, are such a change.
     """
 
     tree: Tree

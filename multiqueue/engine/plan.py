@@ -32,7 +32,6 @@ class SkipReason(StrEnum):
     """Why a nominated head was passed over in this cycle."""
 
     NO_LONGER_FITS = "Workload no longer fits after processing another workload"
-    OVERLAPPING_TARGETS = "Workload has overlapping preemption targets with another workload"
 
 
 class Admit(Value, frozen=True, kw_only=True, gc=False):

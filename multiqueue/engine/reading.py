@@ -9,7 +9,6 @@ from multiqueue.api.conditions import QueueReason, Reason
 from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
-from multiqueue.engine.cycle import World
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.nominate import reject
 from multiqueue.engine.queues.entry import Entry, Place
@@ -20,6 +19,7 @@ from multiqueue.engine.state import (
     Usage,
     UsedQuota,
 )
+from multiqueue.engine.world import World
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import StopPolicy
 from multiqueue.model.workload import Workload
@@ -92,7 +92,7 @@ def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]
         return []
     seen: dict[str, int] = {}
     result = []
-    for position, entry in enumerate(sorted(pending.members.values(), key=lambda e: e.rank)):
+    for position, entry in enumerate(pending.ordered()):
         local_queue = entry.workload.queue
         place = seen[local_queue] = seen.get(local_queue, -1) + 1
         result.append(

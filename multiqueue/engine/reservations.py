@@ -1,6 +1,12 @@
-"""Capacity that a blocked head keeps from lower-ranked heads, for one cycle only (E-73)."""
+"""Capacity kept from lower-ranked heads for one cycle only (E-73, E-75, E-78).
+
+By a head that is blocked, or whose room others are about to leave.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Assignment
@@ -37,6 +43,23 @@ class Reservations:
                 node.add_usage(slot, kept)
                 self._made.append((queue, slot, kept))
         self._asked.clear()
+
+    def hold(self, queue: CachedQueue, usage: Mapping[int, Amount]) -> None:
+        """Count this usage too, which becomes free when others have left (E-75, E-78)."""
+        for slot, amount in usage.items():
+            queue.node.add_usage(slot, amount)
+            self._made.append((queue, slot, amount))
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Have only the real usage inside the block."""
+        for queue, slot, amount in reversed(self._made):
+            queue.node.remove_usage(slot, amount)
+        try:
+            yield
+        finally:
+            for queue, slot, amount in self._made:
+                queue.node.add_usage(slot, amount)
 
     def undo(self) -> None:
         """Give everything back."""

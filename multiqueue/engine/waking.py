@@ -8,7 +8,7 @@ from functools import partial
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.cycle import World
+from multiqueue.engine.world import World
 
 
 def deliver_due(world: World, now: datetime) -> None:

@@ -126,14 +126,7 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
 def fits_now(history: History, workload: Workload, queue: str) -> bool:
     """Whether a judgement at the present usage would admit the workload."""
     world = history.world.engine._world
-    verdict = judge(
-        workload,
-        world.cache.queues[queue],
-        None,
-        cache=world.cache,
-        oracle=world.oracle,
-        options=world.options,
-    )
+    verdict = judge(world, workload, world.cache.queues[queue], None)
     return isinstance(verdict, Nominated) and verdict.assignment.mode is Mode.FIT
 
 

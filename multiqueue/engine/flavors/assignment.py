@@ -24,10 +24,14 @@ class FlavorMode(IntEnum):
 
 
 class Mode(IntEnum):
-    """How well a workload would do, worst first (E-42)."""
+    """How well a workload would do, worst first (E-42).
+
+    A deferred fit needs the room of workloads that leave for another one (E-70).
+    """
 
     NO_FIT = 0
     PREEMPT = 1
+    DEFERRED_FIT = 2
     FIT = 3
 
 
@@ -121,6 +125,22 @@ class Assignment(Value, frozen=True, kw_only=True, gc=False):
     def explanations(self) -> tuple[PodSetExplanation, ...]:
         """Return what keeps pod sets from fitting."""
         return tuple(ps.explanation for ps in self.pod_sets if ps.explanation is not None)
+
+    def contested(self) -> frozenset[int]:
+        """Return the slots in which others would have to make room (E-86)."""
+        return frozenset(
+            choice.slot
+            for ps in self.pod_sets
+            for choice in (ps.flavors or {}).values()
+            if choice.mode is not FlavorMode.FIT and choice.slot in self.usage
+        )
+
+    def flavors(self) -> Mapping[str, frozenset[str]]:
+        """Return the flavors of each pod set, by its name."""
+        return {
+            ps.pod_set.name: frozenset(choice.flavor for choice in (ps.flavors or {}).values())
+            for ps in self.pod_sets
+        }
 
     def tried(self) -> Tried | None:
         """Return where each search stopped; None where each saw its last flavor (E-24, E-53).

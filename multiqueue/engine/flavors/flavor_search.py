@@ -38,7 +38,8 @@ _FITS: PreferenceKey = (2, FlavorMode.FIT, 0)
 class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     """What stays the same during the search for one workload.
 
-    Shape: ``rooms`` is the memo of the queue for the current usage, by slot.
+    Shape: ``rooms`` is the memo of the queue for the current usage, by slot. ``nominated`` are the
+    only flavors to look at, by name of the pod set; None for all (E-70).
     """
 
     queue: CachedQueue
@@ -46,6 +47,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     flavors: Mapping[str, ResourceFlavor]
     rooms: dict[int, Room]
     oracle: Oracle
+    nominated: Mapping[str, frozenset[str]] | None = None
 
 
 class _Outcome:
@@ -94,6 +96,8 @@ def find_flavor(
     index = start - 1
     for index in range(start, len(group.flavors)):
         name = group.flavors[index].name
+        if search.nominated is not None and not _is_nominated(search.nominated, name, pod_sets):
+            continue
         refusal = _refuse_flavor(search, name, group, pod_sets)
         if refusal is not None:
             attempts.append(FlavorAttempt(name, (refusal,)))
@@ -118,6 +122,12 @@ def find_flavor(
         for resource, mode, borrowing, slot in best.choices
     }
     return choices, () if best.mode is FlavorMode.FIT else tuple(attempts)
+
+
+def _is_nominated(
+    nominated: Mapping[str, frozenset[str]], flavor: str, pod_sets: Sequence[PodSet]
+) -> bool:
+    return any(flavor in nominated.get(pod_set.name, ()) for pod_set in pod_sets)
 
 
 def _refuse_flavor(

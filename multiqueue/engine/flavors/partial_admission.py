@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from multiqueue.engine.flavors.assignment import Assignment
 from multiqueue.model.workload import PodSet
+
+T = TypeVar("T")
 
 
 def find_reduced(
-    pod_sets: Sequence[PodSet], try_counts: Callable[[list[int]], Assignment | None]
-) -> Assignment | None:
+    pod_sets: Sequence[PodSet], try_counts: Callable[[list[int]], T | None]
+) -> T | None:
     """Search the smallest reduction that `try_counts` accepts; None where none helps.
 
     All pod sets shrink in proportion, from their counts down to their minima. The search is binary
@@ -19,7 +21,7 @@ def find_reduced(
     spans = [max(0, ps.count - (ps.min_count or ps.count)) for ps in pod_sets]
     total = sum(spans)
     low, high = 0, total + 1
-    best: Assignment | None = None
+    best: T | None = None
     while total and low < high:
         middle = (low + high) // 2
         counts = [

@@ -42,17 +42,21 @@ class Entry:
     quota it holds, with ``usage`` by flavor-resource. ``assumed`` means that this is known here
     only, until the write is confirmed. ``equals`` is its class while QUEUED. ``reserved_at`` is
     when it got its quota, in whole seconds since the epoch as the API keeps it; 0 without one.
+    ``preempted`` means that its preemption was decided and is not visible yet (E-80);
+    ``displaced`` are the keys of those that leave, or left, for this one while it waits.
     """
 
     __slots__ = (
         "admitted",
         "assumed",
         "charged",
+        "displaced",
         "equals",
         "explanation",
         "key",
         "memo",
         "place",
+        "preempted",
         "queue",
         "rank",
         "reserved_at",
@@ -73,6 +77,8 @@ class Entry:
         self.admitted = False
         self.assumed = False
         self.reserved_at = 0
+        self.preempted = False
+        self.displaced: frozenset[str] = frozenset()
         self.resume: ResumeState | None = None
         self.explanation: Explanation | None = None
         self.memo: Memo | None = None
@@ -83,6 +89,11 @@ class Entry:
         if self.equals is not None:
             return self in self.equals.parked
         return self.place in {Place.PARKED, Place.HELD}
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to give its quota back, or is being told."""
+        return self.preempted or is_evicted(self.workload)
 
     def replace(self, workload: Workload) -> None:
         """Take over a newer object."""
@@ -99,6 +110,11 @@ def micros(moment: datetime) -> int:
     """Return whole microseconds since the epoch; exact, unlike a float timestamp."""
     passed = moment - _EPOCH
     return passed.days * _DAY + passed.seconds * _SECOND + passed.microseconds
+
+
+def is_evicted(workload: Workload) -> bool:
+    """Whether the workload has to stop; it holds its quota until it has (E-104)."""
+    return workload.evicted is not None and workload.evicted.status == "True"
 
 
 def is_queueable(workload: Workload) -> bool:

@@ -56,6 +56,10 @@ class Lanes:
         if lane is not None:
             self._place(local_queue, lane)
 
+    def are_level(self, one: str, other: str) -> bool:
+        """Whether two LocalQueues that have active classes used the same."""
+        return bool(self._order.rank(one)[0] == self._order.rank(other)[0])
+
     def _place(self, name: str, lane: KeyedHeap[EquivalenceClass]) -> None:
         head = lane.peek()
         if head is None:

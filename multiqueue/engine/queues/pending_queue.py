@@ -27,7 +27,7 @@ class PendingQueue:
     """Mutable.
 
     Shape: ``members`` are all workloads that wait here, by key. ``cycle`` counts the heads looked
-    at; `ResumeState` refers to it.
+    at; `ResumeState` refers to it. ``sticky`` is the one for which others were last told to leave.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class PendingQueue:
         "cycle",
         "members",
         "name",
+        "sticky",
         "strategy",
     )
 
@@ -45,6 +46,7 @@ class PendingQueue:
         self.name = name
         self.strategy = strategy
         self.cycle = 0
+        self.sticky: Entry | None = None
         self.members: dict[str, Entry] = {}
         self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
         self._classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
@@ -129,10 +131,35 @@ class PendingQueue:
     # ---------------------------------------------------------------- leaving
 
     def head(self) -> Entry | None:
-        """Return the workload to try in this cycle; it stays where it is until decided on."""
+        """Return the workload to try in this cycle; it stays where it is until decided on.
+
+        In BestEffortFIFO the sticky one comes first wherever it stands (E-15).
+        """
         self.cycle += 1
         equals = self._classes.peek()
-        return None if equals is None else equals.active.peek()
+        if equals is None:
+            return None
+        if self.sticky is not None and self._is_first(self.sticky, equals):
+            return self.sticky
+        return equals.active.peek()
+
+    def _is_first(self, sticky: Entry, first: EquivalenceClass) -> bool:
+        equals = sticky.equals
+        if self.strategy is QueueingStrategy.STRICT_FIFO or equals is None:
+            return False
+        if sticky not in equals.active:
+            return False
+        classes = self._classes
+        return not isinstance(classes, Lanes) or classes.are_level(equals.lane, first.lane)
+
+    def ordered(self) -> list[Entry]:
+        """Return all waiting workloads in queue order, past usage aside. Cost: O(n log n)."""
+        first = None if self.strategy is QueueingStrategy.STRICT_FIFO else self.sticky
+        return sorted(self.members.values(), key=lambda entry: (entry is not first, entry.rank))
+
+    def stick(self, entry: Entry) -> None:
+        """Remember the head for which others leave, so that nobody else gets their room (E-15)."""
+        self.sticky = entry
 
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
@@ -143,6 +170,8 @@ class PendingQueue:
             if not neighbours:
                 del self._parked_alone[namespace]
         self._leave_class(entry)
+        if self.sticky is entry:
+            self.sticky = None
         del self.members[entry.key]
         entry.queue = ""
         entry.place = Place.NOWHERE

@@ -171,7 +171,10 @@ def test_borrowing_is_named_by_the_height_that_lends() -> None:
 
 
 def blocked_cohort(policy: PreemptionPolicy = PreemptionPolicy.NEVER) -> World:
-    """Queue "a" has 4 cpu of which "b" could borrow 2; the head of "a" waits for all 4."""
+    """Queue "a" has 4 cpu of which "b" could borrow 2; the head of "a" waits for all 4.
+
+    The other 2 are used in "a" itself, where nobody is preempted.
+    """
     world = World(
         make_queue(
             "a",
@@ -182,7 +185,7 @@ def blocked_cohort(policy: PreemptionPolicy = PreemptionPolicy.NEVER) -> World:
         ),
         make_queue("b", flavor_quotas("f", cpu=0), cohort="co"),
     )
-    world.submit(make_workload("early", queue="b", pod_sets=[pod_set(cpu=2)]))
+    world.submit(make_workload("early", queue="a", pod_sets=[pod_set(cpu=2)]))
     world.cycle()
     world.submit(
         make_workload("owner", queue="a", pod_sets=[pod_set(cpu=4)], priority=1),

@@ -1,0 +1,193 @@
+"""Decide on one head after another, at the usage that the heads before it left (E-67 to E-84)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.flavors.assignment import Assignment, Mode
+from multiqueue.engine.nominate import judge_again
+from multiqueue.engine.nomination import Nominated, Rejected
+from multiqueue.engine.plan import (
+    Admit,
+    Decision,
+    Preempt,
+    Requeue,
+    RequeueReason,
+    Skip,
+    SkipReason,
+    Victim,
+)
+from multiqueue.engine.preemption.simulation import without
+from multiqueue.engine.preemption.words import preemption_message
+from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.world import Course, Head, World
+from multiqueue.lib.amount import Amount
+from multiqueue.model.cluster_queue import PreemptionPolicy
+
+_DEFERRED = "Workload fits once the workloads that other workloads preempt have left"
+
+
+def reconsider(world: World, course: Course, head: Head) -> Head:
+    """Look for other targets where heads before this one preempt some of its own (E-70)."""
+    verdict = head.verdict
+    if not isinstance(verdict, Nominated) or not course.preempted:
+        return head
+    if all(target.entry.key not in course.preempted for target in verdict.targets):
+        return head
+    course.reservations.make()
+    again = judge_again(world, head.entry.workload, head.queue, verdict, course.preempted)
+    return replace(head, verdict=again)
+
+
+def process(world: World, course: Course, head: Head, now: datetime) -> Decision:
+    """Decide on one head; what it is given or promised counts for the heads after it."""
+    verdict = head.verdict
+    if isinstance(verdict, Rejected):
+        return refuse(head, verdict.requeue_reason, cause=verdict.reason, note=verdict.note)
+    assignment, queue = verdict.assignment, head.queue
+    if assignment.mode is Mode.NO_FIT:
+        return refuse(head, RequeueReason.NO_FIT)
+    if assignment.mode is Mode.PREEMPT and not verdict.targets:
+        if queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
+            course.reservations.ask(queue, assignment)
+        reason = RequeueReason.PREEMPTION_NO_CANDIDATES
+        return refuse(head, reason, cause=Reason.WAITING_FOR_QUOTA)
+    course.reservations.make()
+    if assignment.mode is Mode.DEFERRED_FIT:
+        course.reservations.hold(queue, assignment.usage)
+        return _defer(head)
+    if not fits(course, queue, verdict):
+        return _skip(head)
+    if assignment.mode is Mode.PREEMPT:
+        course.preempt(verdict.targets)
+        course.reservations.hold(queue, assignment.usage)
+        return _preempt(world, head, verdict)
+    return admit(world, head, assignment, now)
+
+
+def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
+    """Whether the usage is free once everybody has left who was told to in this cycle (E-69).
+
+    Deviates: what is admitted now has to fit beside those who have not left yet, too. Upstream lets
+    two heads share the room of which only one finds enough, and exceeds the quota for a while.
+    """
+    usage = verdict.assignment.usage
+    leaving = dict(course.preempted)
+    leaving.update((target.entry.key, target.entry) for target in verdict.targets)
+    if not leaving:
+        return is_free(queue, usage)
+    with without(course.tree, leaving.values()):
+        if not is_free(queue, usage):
+            return False
+    if verdict.assignment.mode is not Mode.FIT:
+        return True
+    with course.reservations.lifted():
+        return is_free(queue, usage)
+
+
+def is_free(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:
+    """Whether there is that much room at the usage of the moment, own and borrowed."""
+    return all(amount <= max(0, queue.node.available(slot)) for slot, amount in usage.items())
+
+
+def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Admit:
+    """Reserve the quota at once; the status follows (E-83)."""
+    entry, queue = head.entry, head.queue
+    admission = assignment.admission(queue.name)
+    flavors = {name for ps in admission.pod_sets for name in ps.flavors.values()}
+    checks = queue.checks_for(flavors) if queue.spec.checks else ()
+    states = entry.workload.checks
+    admitted = all(states.get(name) is CheckState.READY for name in checks)
+    world.ledger.leave_queue(entry, head.pending)
+    world.ledger.charge(entry, admission, at=now, admitted=admitted)
+    entry.assumed = True
+    entry.resume = entry.memo = entry.explanation = None
+    return Admit(
+        workload=entry.key,
+        cluster_queue=queue.name,
+        admission=admission,
+        checks=checks,
+        admitted=admitted,
+        borrowing=assignment.borrowing,
+    )
+
+
+# -------------------------------------------------------------------- those that wait
+
+
+def refuse(
+    head: Head, requeue_reason: RequeueReason, *, cause: Reason | None = None, note: str = ""
+) -> Requeue:
+    """Send a head away; without a cause its pod sets say why."""
+    head.entry.resume = resume_state(head)
+    return Requeue(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        requeue_reason=requeue_reason,
+        parked=not returns_at_once(head, requeue_reason),
+        explanation=_explain(head, cause, note),
+    )
+
+
+def _defer(head: Head) -> Requeue:
+    """Let a head wait for the room that the victims of other heads leave (E-75)."""
+    head.entry.resume = None
+    cause = Reason.WAITING_FOR_PREEMPTED_WORKLOADS
+    return Requeue(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        requeue_reason=RequeueReason.PENDING_PREEMPTION,
+        parked=False,
+        explanation=_explain(head, cause, _DEFERRED),
+    )
+
+
+def _preempt(world: World, head: Head, verdict: Nominated) -> Preempt:
+    """Ask the targets to leave, unless they were asked already (E-79, E-80)."""
+    head.entry.resume = None
+    cause, targets = Reason.WAITING_FOR_PREEMPTED_WORKLOADS, verdict.targets
+    victims = tuple(
+        Victim(
+            workload=target.entry.key,
+            uid=target.entry.workload.uid,
+            reason=target.reason,
+            message=preemption_message(head.entry.workload, head.queue, target, world.cache.queues),
+            is_new=not target.entry.is_leaving,
+        )
+        for target in targets
+    )
+    return Preempt(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        victims=victims,
+        explanation=_explain(head, cause, victims=len(victims)),
+    )
+
+
+def _skip(head: Head) -> Skip:
+    head.entry.resume = resume_state(head)
+    return Skip(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        skip_reason=SkipReason.NO_LONGER_FITS,
+        explanation=_explain(head, Reason.WAITING_FOR_QUOTA, SkipReason.NO_LONGER_FITS),
+    )
+
+
+def _explain(head: Head, cause: Reason | None, note: str = "", *, victims: int = 0) -> Explanation:
+    verdict = head.verdict
+    pod_sets = verdict.assignment.explanations() if isinstance(verdict, Nominated) else ()
+    return Explanation(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        cause=cause,
+        note=note,
+        pod_sets=pod_sets,
+        victims=victims,
+    )

@@ -1,0 +1,86 @@
+"""Give back the heads that were not admitted: to the heap, or parked until a wake (E-22 to E-25).
+
+Upstream also keeps a head in the heap when a wake came while it was looked at. Here nothing happens
+during a cycle: a wake comes before its heads are taken or after they were given back, so there is
+no such clause.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.engine.agenda import TreeAgenda
+from multiqueue.engine.flavors.assignment import ResumeState
+from multiqueue.engine.nomination import Rejected
+from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.world import Head, World
+from multiqueue.model.cluster_queue import QueueingStrategy
+
+_PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES})
+"""Verdicts that hold for every equal workload too (E-25)."""
+
+
+def give_back(
+    world: World,
+    head: Head,
+    decision: Requeue | Skip | Preempt,
+    agenda: TreeAgenda,
+    now: datetime,
+) -> None:
+    """Put a head where its decision wants it to wait."""
+    entry, pending = head.entry, head.pending
+    entry.explanation = decision.explanation
+    if waits_for_victims(decision):
+        pending.stick(entry)
+    _remember_victims(entry, decision)
+    if not isinstance(decision, Requeue) or not decision.parked:
+        pending.keep(entry, now)
+    elif decision.requeue_reason in _PARKING:
+        pending.park_equals(entry, now, decision.explanation)
+    else:
+        pending.park(entry, now)
+    if entry.place is Place.HELD:
+        world.agenda.hold(entry)
+    if entry.is_parked:
+        agenda.parked.add(head.queue.name)
+
+
+def waits_for_victims(decision: Requeue | Skip | Preempt) -> bool:
+    """Whether the head fits as soon as workloads have left that were told to (E-15)."""
+    if isinstance(decision, Requeue):
+        return decision.requeue_reason is RequeueReason.PENDING_PREEMPTION
+    return isinstance(decision, Preempt)
+
+
+def _remember_victims(entry: Entry, decision: Requeue | Skip | Preempt) -> None:
+    """Keep who leaves for the head as long as it waits for that; see `order.sort_heads`."""
+    if isinstance(decision, Preempt):
+        entry.displaced |= {victim.workload for victim in decision.victims}
+    elif entry.displaced and not waits_for_victims(decision):
+        entry.displaced = frozenset()
+
+
+def resume_state(head: Head) -> ResumeState | None:
+    """Return where the next search for flavors goes on; None where it begins anew (E-53)."""
+    if isinstance(head.verdict, Rejected):
+        return head.entry.resume
+    tried = head.verdict.assignment.tried()
+    if tried is None:
+        return None
+    return ResumeState(
+        shape=head.entry.workload.shape,
+        cycle=head.pending.cycle,
+        generation=head.queue.generation,
+        tried=tried,
+    )
+
+
+def returns_at_once(head: Head, requeue_reason: RequeueReason) -> bool:
+    """Whether a head that was refused stays in the heap (E-23, E-24).
+
+    A state to resume from means that some flavor has not been looked at yet.
+    """
+    if head.queue.spec.strategy is QueueingStrategy.STRICT_FIFO:
+        return requeue_reason is not RequeueReason.NAMESPACE_MISMATCH
+    return head.entry.resume is not None

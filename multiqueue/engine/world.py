@@ -1,0 +1,69 @@
+"""What a cycle works on: all parts of the engine, and one head in its cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from multiqueue.engine.agenda import Agenda
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.flavors.oracle import Oracle
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.nomination import Verdict
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.preemption.target import Target
+from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.reservations import Reservations
+from multiqueue.engine.value import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """All parts of the engine.
+
+    Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
+    the real usage; a search after some are taken out has its own.
+    """
+
+    cache: Cache
+    pending: Mapping[str, PendingQueue]
+    ledger: Ledger
+    agenda: Agenda
+    context: SearchContext
+    oracle: Oracle
+    options: EngineOptions
+
+
+class Head(Value, frozen=True, kw_only=True, gc=False):
+    """A workload in its cycle.
+
+    Shape: ``is_new`` means that it was judged in this cycle, not remembered from an equal state.
+    """
+
+    entry: Entry
+    queue: CachedQueue
+    pending: PendingQueue
+    verdict: Verdict
+    is_new: bool
+
+
+class Course:
+    """What the heads before did to the rest of a cycle.
+
+    Shape: ``preempted`` are the victims of this cycle by key; they still hold their quota.
+    """
+
+    __slots__ = ("preempted", "reservations", "tree")
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.reservations = Reservations()
+        self.preempted: dict[str, Entry] = {}
+
+    def preempt(self, targets: tuple[Target, ...]) -> None:
+        """Let nobody else in this cycle count on the room of these workloads (E-78)."""
+        self.preempted.update((target.entry.key, target.entry) for target in targets)
