@@ -1,0 +1,237 @@
+"""Provisioning where a manager is killed, a name is taken, a configuration or the kind is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api.conditions import ACTIVE
+from multiqueue.api.crd.autoscaling import provisioning_request_crd
+from multiqueue.api.workload_state import has_quota, is_admitted
+from multiqueue.kube import resources
+from multiqueue.kube.resources import JOBS, POD_TEMPLATES
+from tests.integration.provisioning_steps import CHECK, World, owner_kinds, world
+from tests.integration.waiting import condition, is_true, until
+from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
+
+SILENT = {"sim-outcome": "Nothing"}
+
+
+async def until_active(w: World, *, active: bool) -> str:
+    """What the check says once it is, or is not, active."""
+    check = await w.until_object(
+        resources.ADMISSION_CHECKS,
+        CHECK,
+        lambda check: condition(check, ACTIVE).get("status") == str(active),
+    )
+    return str(condition(check, ACTIVE)["message"])
+
+
+@virtual_time
+async def test_the_answer_comes_while_no_manager_runs() -> None:
+    async with world(parameters={"sim-delay-seconds": "60"}) as w:
+        async with w.manager():
+            await w.submit()
+            await w.until_request("-prov-1", lambda r: is_true(r, "Accepted"))
+        await w.until_request("-prov-1", lambda r: is_true(r, "Provisioned"))
+        async with w.manager():
+            await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
+async def test_killed_between_the_request_and_its_templates() -> None:
+    async with world(parameters=SILENT) as w:
+        async with w.manager():
+            await w.submit()
+            request = await w.until_request("-prov-1")
+            name = request["spec"]["podSets"][0]["podTemplateRef"]["name"]
+            await w.until_object(
+                POD_TEMPLATES, name, lambda t: owner_kinds(t) == ["ProvisioningRequest"]
+            )
+        workload = w.cluster.workload_of("train")
+        assert workload is not None
+        owner = {
+            "apiVersion": "kueue.x-k8s.io/v1beta2",
+            "kind": "Workload",
+            "name": workload.metadata.name,
+            "uid": workload.metadata.uid,
+            "controller": True,
+        }
+        await w.client.patch(
+            POD_TEMPLATES,
+            name,
+            {"metadata": {"ownerReferences": [owner]}},
+            namespace=NAMESPACE,
+        )
+        async with w.manager():
+            await w.until_object(
+                POD_TEMPLATES, name, lambda t: owner_kinds(t) == ["ProvisioningRequest"]
+            )
+
+
+@virtual_time
+async def test_a_template_that_somebody_deletes_is_made_again() -> None:
+    async with world(parameters=SILENT) as w, w.manager():
+        await w.submit()
+        (made,) = await until(w.client, POD_TEMPLATES, lambda found: len(found) == 1)
+        name, uid = made["metadata"]["name"], made["metadata"]["uid"]
+        await w.client.delete(POD_TEMPLATES, name, namespace=NAMESPACE)
+        again = await w.until_object(POD_TEMPLATES, name, lambda t: t["metadata"]["uid"] != uid)
+        assert again["template"] == made["template"]
+
+
+@virtual_time
+async def test_a_request_that_somebody_deletes_is_made_again() -> None:
+    async with world(parameters=SILENT) as w, w.manager():
+        await w.submit()
+        request = await w.until_request("-prov-1")
+        uid = request["metadata"]["uid"]
+        await w.client.delete(
+            resources.PROVISIONING_REQUESTS, request["metadata"]["name"], namespace=NAMESPACE
+        )
+        await w.until_request("-prov-1", lambda r: r["metadata"]["uid"] != uid)
+
+
+@virtual_time
+async def test_an_edited_configuration_starts_again() -> None:
+    async with world(parameters=SILENT) as w, w.manager():
+        await w.submit()
+        await w.until_request("-prov-1")
+        edit: dict[str, Any] = {
+            "spec": {"provisioningClassName": "other.class", "parameters": None}
+        }
+        await w.client.patch(resources.PROVISIONING_REQUEST_CONFIGS, "config", edit)
+        await w.until_request(
+            "-prov-1", lambda r: r["spec"]["provisioningClassName"] == "other.class"
+        )
+        await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
+async def test_without_its_configuration_a_check_is_inactive_and_says_what_to_do() -> None:
+    async with world(parameters=SILENT) as w, w.manager():
+        assert await until_active(w, active=True) == "The admission check is active"
+        await w.submit()
+        await w.until_request("-prov-1")
+        await w.client.delete(resources.PROVISIONING_REQUEST_CONFIGS, "config")
+        words = await until_active(w, active=False)
+        assert words == (
+            'ProvisioningRequestConfig "config" not found; create it, or change '
+            "spec.parameters.name"
+        )
+        check = await w.until_workload(
+            lambda wl: (
+                wl.status.admission_checks
+                and wl.status.admission_checks[0].message == "the check is not active"
+            ),
+            "a word on it",
+        )
+        assert has_quota(check.status)
+        assert await w.until_requests(lambda requests: not requests) == []
+
+
+@virtual_time
+async def test_a_running_job_keeps_its_request_without_the_configuration() -> None:
+    async with world() as w, w.manager():
+        pod = {"multiqueue.dev/sim-run-seconds": "120"}
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        template = {
+            "metadata": {"annotations": pod},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
+        }
+        await w.submit(template=template)
+        await w.until_workload(lambda wl: is_admitted(wl.status), "admission")
+        await w.client.delete(resources.PROVISIONING_REQUEST_CONFIGS, "config")
+        await until_active(w, active=False)
+        await w.until_object(JOBS, "train", lambda job: job["status"].get("active") == 1)
+        assert len(await w.until_requests(bool)) == 1
+        await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+        assert await w.until_requests(lambda requests: not requests) == []
+
+
+async def hold_name(w: World, owners: list[dict[str, Any]]) -> str:
+    """Create a request under the name that the job's will have, before the job has quota."""
+    hold: dict[str, Any] = {"spec": {"stopPolicy": "Hold"}}
+    await w.client.patch(resources.LOCAL_QUEUES, "lq", hold, namespace=NAMESPACE)
+    await w.submit()
+    workload = await w.until_workload(lambda wl: wl.metadata.name, "a workload")
+    name = f"{workload.metadata.name}-prov-1"
+    for owner in owners:
+        owner.setdefault("name", workload.metadata.name)
+    foreign = {
+        "apiVersion": "autoscaling.x-k8s.io/v1",
+        "kind": "ProvisioningRequest",
+        "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": owners},
+        "spec": {
+            "provisioningClassName": "x",
+            "podSets": [{"podTemplateRef": {"name": "x"}, "count": 1}],
+        },
+    }
+    await w.client.create(resources.PROVISIONING_REQUESTS, foreign)
+    resume = {"spec": {"stopPolicy": "None"}}
+    await w.client.patch(resources.LOCAL_QUEUES, "lq", resume, namespace=NAMESPACE)
+    return name
+
+
+@virtual_time
+async def test_a_name_that_is_taken_is_told_and_tried_again() -> None:
+    async with world() as w, w.manager():
+        name = await hold_name(w, [])
+        told = await w.until_workload(
+            lambda wl: wl.status.admission_checks and wl.status.admission_checks[0].message,
+            "a word on it",
+        )
+        assert told.status.admission_checks[0].message == (
+            f'Error creating ProvisioningRequest "{name}": it exists and is not owned by this '
+            "Workload; delete it"
+        )
+        await until(
+            w.client,
+            resources.EVENTS,
+            lambda events: any(e["reason"] == "FailedCreate" for e in events),
+            seconds=60,
+        )
+        await w.client.delete(resources.PROVISIONING_REQUESTS, name, namespace=NAMESPACE)
+        await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
+async def test_what_an_earlier_workload_of_the_name_left_is_replaced() -> None:
+    async with world() as w, w.manager():
+        # Its owner's uid is unknown: the garbage collector would take it, but not at once.
+        await hold_name(w, [{"apiVersion": "v9", "kind": "Workload", "uid": "gone"}])
+        await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
+async def test_where_the_kind_is_not_served_the_check_says_so_until_it_is() -> None:
+    async with world(crds=(), simulate=False) as w, w.manager():
+        words = await until_active(w, active=False)
+        assert words.startswith("the cluster serves ProvisioningRequest of autoscaling.x-k8s.io")
+        await w.client.create(resources.CRDS, provisioning_request_crd())
+        await until_active(w, active=True)
+        await w.submit()
+        await w.until_request("-prov-1")
+
+
+@virtual_time
+async def test_a_cluster_that_serves_the_older_version_only() -> None:
+    crd = provisioning_request_crd()
+    (old,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1beta1")
+    crd["spec"]["versions"] = [{**old, "storage": True}]
+    async with world(crds=[crd], simulate=False) as w, w.manager():
+        await w.submit()
+        workload = await w.until_workload(lambda wl: has_quota(wl.status), "quota")
+        found = await until(
+            w.client,
+            resources.Resource(
+                group="autoscaling.x-k8s.io",
+                version="v1beta1",
+                plural="provisioningrequests",
+                kind="ProvisioningRequest",
+                namespaced=True,
+            ),
+            bool,
+            seconds=60,
+        )
+    assert found[0]["metadata"]["name"] == f"{workload.metadata.name}-prov-1"
