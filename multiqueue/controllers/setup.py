@@ -55,7 +55,12 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         on_cluster_queue=cluster_queues.enqueue,
         on_local_queue=local_queues.enqueue,
     )
-    evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=lambda _: on_change())
+
+    def on_failed(victim: str) -> None:
+        engine.preemption_failed(victim, context.clock.now())
+        on_change()
+
+    evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)
     loop = SchedulerLoop(context, engine, applier, evictions)
     feed.attach()
     return [
