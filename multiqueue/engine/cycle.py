@@ -3,7 +3,7 @@
 Phases, in order:
   1. take the head of every active ClusterQueue                           E-28
   2. judge each at the usage the cycle begins with        nominate.py     E-40 to E-62
-  3. sort them                                            order.py        E-63
+  3. sort them                                            order.py        E-63 to E-65
   4. decide on one after another                          process.py      E-67 to E-84
   5. give back those that were not admitted               requeue.py      E-22 to E-25, E-85
 Pure but for the tree and the queues it is given; usage of admissions stays, reservations do not.
@@ -20,7 +20,7 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
-from multiqueue.engine.order import sort_heads
+from multiqueue.engine.order import take_turns
 from multiqueue.engine.plan import Admit, Decision, Evict, Preempt
 from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
@@ -52,7 +52,7 @@ def run_cycle(
     result.heads = [head.entry for head in heads]
     course = Course(tree)
     try:
-        for nominated in sort_heads(heads):
+        for nominated in take_turns(world, course, heads):
             head = reconsider(world, course, nominated)
             decision = process(world, course, head, now)
             is_news = head.is_new or _is_news(head.entry, decision)

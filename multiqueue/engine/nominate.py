@@ -43,6 +43,7 @@ def judge(
         flavors=world.cache.flavors,
         rooms=queue.room_memo(tree.version),
         oracle=world.oracle,
+        is_fair=world.options.fair_sharing is not None,
     )
     return _choose(search, resume, tree=tree, context=world.context, options=world.options)
 
@@ -68,6 +69,7 @@ def judge_again(
         rooms={},
         oracle=PreemptionOracle(world.cache.tree_by_queue, context),
         nominated=first.assignment.flavors(),
+        is_fair=world.options.fair_sharing is not None,
     )
     with without(tree, preempted.values()):
         again = _choose(search, None, tree=tree, context=context, options=world.options)

@@ -1,11 +1,24 @@
-"""In which order the heads of a cycle are decided on (E-28, E-63)."""
+"""In which order the heads of a cycle are decided on (E-28, E-63 to E-65)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from multiqueue.engine.fairness.order import FairOrder
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.world import Head
+from multiqueue.engine.world import Course, Head, World
+
+
+def take_turns(world: World, course: Course, heads: Iterable[Head]) -> Iterator[Head]:
+    """Iterate over the heads; with fair sharing, each is chosen when the one before is decided."""
+    sharing = world.options.fair_sharing
+    if sharing is None:
+        yield from sort_heads(heads)
+        return
+    for head in FairOrder(heads, sharing):
+        yield head
+        # What is kept for a head that waits counts in the shares.
+        course.reservations.make()
 
 
 def sort_heads(heads: Iterable[Head]) -> list[Head]:

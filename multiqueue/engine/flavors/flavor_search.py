@@ -39,7 +39,8 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     """What stays the same during the search for one workload.
 
     Shape: ``rooms`` is the memo of the queue for the current usage, by slot. ``nominated`` are the
-    only flavors to look at, by name of the pod set; None for all (E-70).
+    only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
+    fair sharing, where whoever may reclaim may do so while borrowing (E-48).
     """
 
     queue: CachedQueue
@@ -48,6 +49,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     rooms: dict[int, Room]
     oracle: Oracle
     nominated: Mapping[str, frozenset[str]] | None = None
+    is_fair: bool = False
 
 
 class _Outcome:
@@ -190,14 +192,15 @@ def _room(node: QuotaNode, slot: int) -> Room:
 def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:
     """Return the mode and the borrow height of what is more than available."""
     queue = search.queue
-    node = queue.node
+    node, preemption = queue.node, queue.spec.preemption
     if amount > node.potential[slot]:
         return FlavorMode.NO_FIT, 0
     borrowing, may_reclaim = node.borrow_height(slot, amount)
     if (
         may_reclaim
         or node.nominal[slot] >= amount
-        or queue.spec.preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
+        or preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
+        or (search.is_fair and preemption.reclaim_within_cohort is not PreemptionPolicy.NEVER)
     ):
         return search.oracle(queue, search.workload, slot, amount, borrowing)
     return FlavorMode.NO_FIT, borrowing
