@@ -48,6 +48,8 @@ def command(
 async def _why(target: Target, name: str, system_namespace: str, output: str) -> None:
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.mirror import load_mirror
+    from multiqueue.cli.requests import read_requests
+    from multiqueue.cli.views.checks import has_provisioning
     from multiqueue.cli.views.explanation import explain
     from multiqueue.cli.workers import read_remote_states
 
@@ -63,7 +65,10 @@ async def _why(target: Target, name: str, system_namespace: str, output: str) ->
             workload.metadata.key,
             system_namespace=system_namespace,
         )
-    explanation = explain(mirror, workload, remote)
+        requests = (
+            await read_requests(client, workload) if has_provisioning(mirror, workload) else []
+        )
+    explanation = explain(mirror, workload, remote, requests)
     if output != "human":
         print_data(explanation.to_dict(), output)
         return
@@ -92,6 +97,8 @@ def _show(explanation: Explanation, now: datetime) -> None:
         echo(f"  Why:    {view.why}")
     if explanation.cause:
         echo(f"  Cause:  {explanation.cause}")
+    if explanation.next:
+        echo(f"  Next:   {explanation.next}")
     if explanation.numbers:
         echo()
         print_table(
@@ -101,10 +108,7 @@ def _show(explanation: Explanation, now: datetime) -> None:
                 for n in explanation.numbers
             ],
         )
-    if explanation.checks:
-        echo()
-        rows = [[check.name, check.state, check.message] for check in explanation.checks]
-        print_table(["CHECK", "STATE", "MESSAGE"], rows)
+    _show_checks(explanation, now)
     if explanation.workers:
         echo()
         print_table(
@@ -127,4 +131,22 @@ def _show(explanation: Explanation, now: datetime) -> None:
                 [c["type"], c["status"], c["reason"], c["since"], c["message"]]
                 for c in explanation.conditions
             ],
+        )
+
+
+def _show_checks(explanation: Explanation, now: datetime) -> None:
+    from multiqueue.cli.views.checks import show_since
+
+    if explanation.checks:
+        echo()
+        rows = [
+            [c.name, c.state, show_since(c.since, now), c.retries, c.inactive or c.message]
+            for c in explanation.checks
+        ]
+        print_table(["CHECK", "STATE", "SINCE", "RETRIES", "MESSAGE"], rows)
+    if explanation.requests:
+        echo()
+        print_table(
+            ["PROVISIONINGREQUEST", "CLASS", "STATE", "MESSAGE"],
+            [[r.name, r.provisioning_class, r.state, r.message] for r in explanation.requests],
         )

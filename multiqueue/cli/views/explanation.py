@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
+from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.cli.views.checks import (
+    CheckRow,
+    RequestRow,
+    explain_checks_of_queue,
+    list_checks,
+    list_requests,
+    next_step,
+)
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
@@ -35,15 +44,6 @@ class FlavorNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckRow:
-    """One admission check of the Workload."""
-
-    name: str
-    state: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRow:
     """One worker that the Workload could run on; ``there`` is what its copy there says."""
 
@@ -60,16 +60,19 @@ class Explanation:
 
     Attributes:
         cause: What is behind ``view.why``, where its queue admits nothing.
+        next: When it goes on by itself, or what makes it go on; empty where quota decides.
     """
 
     view: WorkloadView
     cause: str
+    next: str
     cluster_queue: str
     cohort: str
     position: int | None
     waiting: int
     numbers: tuple[FlavorNumbers, ...]
     checks: tuple[CheckRow, ...]
+    requests: tuple[RequestRow, ...]
     workers: tuple[WorkerRow, ...]
     conditions: tuple[dict[str, Any], ...]
 
@@ -78,19 +81,24 @@ class Explanation:
         return {
             **self.view.to_dict(),
             "cause": self.cause or None,
+            "next": self.next or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
             "waiting": self.waiting,
             "flavors": [asdict(row) for row in self.numbers],
             "checks": [asdict(row) for row in self.checks],
+            "provisioningRequests": [asdict(row) for row in self.requests],
             "workers": [asdict(row) for row in self.workers],
             "conditions": list(self.conditions),
         }
 
 
 def explain(
-    mirror: Mirror, workload: Workload, remote: Mapping[str, str] | None = None
+    mirror: Mirror,
+    workload: Workload,
+    remote: Mapping[str, str] | None = None,
+    requests: Sequence[ProvisioningRequest] = (),
 ) -> Explanation:
     """Put together what is known about a Workload.
 
@@ -98,23 +106,25 @@ def explain(
         mirror: The cluster.
         workload: What to explain.
         remote: What its copies on workers say, by cluster.
+        requests: Its ProvisioningRequests.
     """
     view = view_workload(workload)
     queue = mirror.cluster_queue_of(workload)
     place = mirror.place_of(view.key)
     spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
+    waits_for = next_step(workload, mirror.now)
+    counts = spec is not None and not waits_for and view.state in _NEEDS_NUMBERS
     return Explanation(
         view=view,
-        cause=_cause(mirror, workload, view),
+        cause=_cause(mirror, workload, view, queue),
+        next=waits_for,
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
         waiting=len(mirror.pending(queue)) if spec else 0,
-        numbers=_numbers(mirror, view, queue) if spec and view.state in _NEEDS_NUMBERS else (),
-        checks=tuple(
-            CheckRow(name=check.name, state=check.state, message=check.message)
-            for check in workload.status.admission_checks
-        ),
+        numbers=_numbers(mirror, view, queue) if counts else (),
+        checks=list_checks(mirror, workload),
+        requests=list_requests(requests),
         workers=_workers(mirror, workload, queue, remote or {}),
         conditions=tuple(
             {
@@ -129,12 +139,15 @@ def explain(
     )
 
 
-def _cause(mirror: Mirror, workload: Workload, view: WorkloadView) -> str:
+def _cause(mirror: Mirror, workload: Workload, view: WorkloadView, queue: str) -> str:
     if view.state not in _NEEDS_NUMBERS:
         return ""
     key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
     cause = explain_local_queue(mirror, key)
-    return "" if cause in view.why else cause
+    if not cause:
+        return ""
+    told = "" if cause in view.why else cause
+    return "; ".join(filter(None, (told, explain_checks_of_queue(mirror, queue))))
 
 
 def _numbers(mirror: Mirror, view: WorkloadView, queue: str) -> tuple[FlavorNumbers, ...]:

@@ -22,12 +22,13 @@ from tests.unit.webhooks.lookups import Queues
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
+PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
-    for folder in (SAMPLES, WORKER_SAMPLES, PUBLISHED):
+    for folder in (SAMPLES, WORKER_SAMPLES, PROVISIONING_SAMPLES, PUBLISHED):
         paths = sorted(folder.rglob("*.yaml"))
         assert paths, f"no manifest in {folder}"
         for path in paths:

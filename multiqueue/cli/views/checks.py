@@ -1,0 +1,150 @@
+"""The admission checks of a Workload: where each stands, and when it is tried again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from multiqueue.api import workload_state
+from multiqueue.api.autoscaling import ProvisioningRequest
+from multiqueue.api.conditions import ACTIVE, CheckState, ProvisioningCondition, find_condition
+from multiqueue.api.names import PROVISIONING_REQUEST_CONTROLLER
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.workload_checks import retry_at
+from multiqueue.cli.views.ages import format_age, format_seconds
+
+if TYPE_CHECKING:
+    from multiqueue.cli.mirror import Mirror
+
+_TELLING = (
+    ProvisioningCondition.FAILED,
+    ProvisioningCondition.CAPACITY_REVOKED,
+    ProvisioningCondition.BOOKING_EXPIRED,
+    ProvisioningCondition.PROVISIONED,
+    ProvisioningCondition.ACCEPTED,
+)
+"""Conditions of a request: the first that is True says where it stands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRow:
+    """One admission check of the Workload.
+
+    Attributes:
+        since: When it came to this state; as on the wire.
+        retries: How often it sent the Workload back to the queue.
+        inactive: Why the AdmissionCheck itself cannot do its work; empty where it can.
+    """
+
+    name: str
+    state: str
+    since: str
+    retries: int
+    message: str
+    inactive: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRow:
+    """One ProvisioningRequest of the Workload, and what the autoscaler says to it."""
+
+    name: str
+    provisioning_class: str
+    state: str
+    message: str
+
+
+def list_checks(mirror: Mirror, workload: Workload) -> tuple[CheckRow, ...]:
+    """Return the checks in the order of the Workload's list."""
+    return tuple(
+        CheckRow(
+            name=check.name,
+            state=check.state,
+            since=check.last_transition_time,
+            retries=check.retry_count or 0,
+            message=check.message,
+            inactive=explain_check(mirror, check.name),
+        )
+        for check in workload.status.admission_checks
+    )
+
+
+def explain_check(mirror: Mirror, name: str) -> str:
+    """Return why an AdmissionCheck is not active; empty where it is, or may not be read."""
+    check = mirror.checks.get(name)
+    if check is None:
+        hidden = "admissionchecks" in mirror.hidden
+        return "" if hidden else f"AdmissionCheck {name} doesn't exist"
+    active = find_condition(check.status.conditions, ACTIVE)
+    if active is None:
+        controller = check.spec.controller_name
+        return f"AdmissionCheck {name} is not active yet; is the controller {controller} running?"
+    if active.status == "True":
+        return ""
+    return f"AdmissionCheck {name} is inactive: {active.message or active.reason}"
+
+
+def explain_checks_of_queue(mirror: Mirror, queue: str) -> str:
+    """Return what is wrong with the checks of a ClusterQueue, each in a sentence."""
+    spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
+    strategy = spec.admission_checks_strategy if spec else None
+    rules = strategy.admission_checks if strategy else ()
+    return "; ".join(filter(None, (explain_check(mirror, rule.name) for rule in rules)))
+
+
+def has_provisioning(mirror: Mirror, workload: Workload) -> bool:
+    """Whether a check of the Workload asks an autoscaler."""
+    found = (mirror.checks.get(check.name) for check in workload.status.admission_checks)
+    return any(
+        check is not None and check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
+        for check in found
+    )
+
+
+def list_requests(requests: Sequence[ProvisioningRequest]) -> tuple[RequestRow, ...]:
+    """Return what the autoscaler says, one row for each request, by name."""
+    return tuple(_request(request) for request in sorted(requests, key=lambda r: r.metadata.name))
+
+
+def next_step(workload: Workload, now: datetime) -> str:
+    """Return when the Workload goes on by itself, or what makes it; empty where quota decides."""
+    status, name = workload.status, workload.metadata.name
+    if workload_state.is_finished(status):
+        return ""
+    if not workload_state.is_active(workload.spec):
+        return (
+            "it stays so until it is activated: kubectl patch workload "
+            f"{name} -n {workload.metadata.namespace} --type merge "
+            '-p \'{"spec":{"active":true}}\''
+        )
+    at = workload_state.requeue_at(status)
+    if workload_state.has_quota(status):
+        waits = any(check.state == CheckState.RETRY for check in status.admission_checks)
+        at = retry_at(status) if waits else None
+    if at is None or at <= now:
+        return ""
+    left = format_seconds((at - now).total_seconds())
+    return f"tried again in {left}, at {at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def show_since(since: str, now: datetime) -> str:
+    """Return how long a check is in its state, in few letters."""
+    return format_age(parse_time(since), now)
+
+
+def _request(request: ProvisioningRequest) -> RequestRow:
+    state = next((type_ for type_ in _TELLING if request.has(type_)), None)
+    shown = state
+    if state is ProvisioningCondition.ACCEPTED:
+        # Provisioned=False says when the capacity is expected.
+        waiting = request.message(ProvisioningCondition.PROVISIONED)
+        shown = ProvisioningCondition.PROVISIONED if waiting else state
+    return RequestRow(
+        name=request.metadata.name,
+        provisioning_class=request.spec.provisioning_class_name,
+        state=str(state) if state else "NotAnswered",
+        message=request.message(shown) if shown else "no autoscaler has looked at it yet",
+    )
