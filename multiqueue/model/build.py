@@ -20,24 +20,30 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import has_quota
-from multiqueue.lib.quantity import Quantity, parse_quantity
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_placement import read_placement
+from multiqueue.model.build_quotas import (
+    build_fungibility,
+    build_preemption,
+    build_resource_groups,
+    build_weight,
+)
 from multiqueue.model.build_status import StatusReader
 from multiqueue.model.pod_requests import sum_pod_requests
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from multiqueue.model.resources import parse_quota
 from multiqueue.model.surroundings import (
     NOTHING,
     Surroundings,
     adjust_template,
     find_broken_limits,
 )
+from multiqueue.model.topology_encoding import encode_topology
 from multiqueue.model.transformations import NO_RULES, RequestRules, transform_requests
 from multiqueue.model.workload import (
     Admission,
     PodSet,
+    PodSetAssignment,
     Workload,
 )
 
@@ -86,16 +92,16 @@ def build_cluster_queue(obj: api.ClusterQueue) -> model.ClusterQueue:
         cohort=spec.cohort_name,
         strategy=model.QueueingStrategy(spec.queueing_strategy),
         namespace_selector=spec.namespace_selector,
-        resource_groups=_resource_groups(spec.resource_groups),
-        fungibility=_fungibility(spec.flavor_fungibility),
-        preemption=_preemption(spec.preemption),
+        resource_groups=build_resource_groups(spec.resource_groups),
+        fungibility=build_fungibility(spec.flavor_fungibility),
+        preemption=build_preemption(spec.preemption),
         checks=tuple(
             model.CheckRule(name=rule.name, on_flavors=frozenset(rule.on_flavors))
             for rule in (strategy.admission_checks if strategy else ())
         ),
         stop_policy=model.StopPolicy(spec.stop_policy),
         terminating=bool(obj.metadata.deletion_timestamp),
-        weight=_weight(spec.fair_sharing),
+        weight=build_weight(spec.fair_sharing),
         admission_mode=mode,
     )
 
@@ -105,8 +111,8 @@ def build_cohort(obj: api.Cohort) -> model.Cohort:
     return model.Cohort(
         name=obj.metadata.name,
         parent=obj.spec.parent_name,
-        resource_groups=_resource_groups(obj.spec.resource_groups),
-        weight=_weight(obj.spec.fair_sharing),
+        resource_groups=build_resource_groups(obj.spec.resource_groups),
+        weight=build_weight(obj.spec.fair_sharing),
     )
 
 
@@ -117,7 +123,7 @@ def build_local_queue(obj: api.LocalQueue) -> model.LocalQueue:
         cluster_queue=obj.spec.cluster_queue,
         stop_policy=model.StopPolicy(obj.spec.stop_policy),
         terminating=bool(obj.metadata.deletion_timestamp),
-        weight=_weight(obj.spec.fair_sharing),
+        weight=build_weight(obj.spec.fair_sharing),
     )
 
 
@@ -173,6 +179,7 @@ def build_workload(
         reservation=reader.reservation(pod_sets),
         is_broken=status.admission is None and has_quota(status),
         checks=reader.checks(),
+        unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
         problems=(*problems, *reader.problems),
     )
 
@@ -188,8 +195,13 @@ def effective_priority(obj: api.Workload, options: BuildOptions = DEFAULT_OPTION
         return priority
 
 
-def admission_to_wire(admission: Admission) -> dict[str, Any]:
-    """Return ``status.admission`` as the API has it."""
+def admission_to_wire(admission: Admission, *, by_hostname_prefix: bool = True) -> dict[str, Any]:
+    """Return ``status.admission`` as the API has it.
+
+    Args:
+        admission: what was decided.
+        by_hostname_prefix: see `encode_topology`.
+    """
     return {
         "clusterQueue": admission.cluster_queue,
         "podSetAssignments": [
@@ -198,10 +210,22 @@ def admission_to_wire(admission: Admission) -> dict[str, Any]:
                 "flavors": dict(sorted(pod_set.flavors.items())),
                 "resourceUsage": pod_set.resource_usage,
                 "count": pod_set.count,
+                **_topology_to_wire(pod_set, by_hostname_prefix=by_hostname_prefix),
             }
             for pod_set in admission.pod_sets
         ],
     }
+
+
+def _topology_to_wire(pod_set: PodSetAssignment, *, by_hostname_prefix: bool) -> dict[str, Any]:
+    wire: dict[str, Any] = {}
+    if pod_set.topology is not None:
+        wire["topologyAssignment"] = encode_topology(
+            pod_set.topology, by_hostname_prefix=by_hostname_prefix
+        )
+    if pod_set.delayed_topology:
+        wire["delayedTopologyRequest"] = pod_set.delayed_topology
+    return wire
 
 
 def _effective_counts(obj: api.Workload, options: BuildOptions) -> dict[str, int]:
@@ -224,74 +248,19 @@ def _pod_sets(
         pod, (placement, unread) = sum_pod_requests(template), read_placement(template)
         found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
+        requests = transform_requests(pod.requests, options.request_rules)
         pod_sets.append(
             PodSet(
                 name=item.name,
                 count=counts[item.name],
                 min_count=item.min_count,
-                requests=transform_requests(pod.requests, options.request_rules),
+                requests=requests,
                 placement=placement,
                 topology_request=item.topology_request,
+                pod_requests=None if requests == pod.requests else pod.requests,
             )
         )
     return tuple(pod_sets), tuple(problems)
-
-
-def _resource_groups(groups: tuple[api.ResourceGroup, ...]) -> tuple[model.ResourceGroup, ...]:
-    return tuple(
-        model.ResourceGroup(
-            covered_resources=group.covered_resources,
-            flavors=tuple(
-                model.FlavorQuotas(
-                    name=flavor.name,
-                    quotas={quota.name: _quota(quota) for quota in flavor.resources},
-                )
-                for flavor in group.flavors
-            ),
-        )
-        for group in groups
-    )
-
-
-def _quota(quota: api.ResourceQuota) -> model.Quota:
-    def limit(raw: str | float | None) -> int | None:
-        return None if raw is None else parse_quota(quota.name, raw)
-
-    return model.Quota(
-        nominal=parse_quota(quota.name, quota.nominal_quota),
-        borrowing_limit=limit(quota.borrowing_limit),
-        lending_limit=limit(quota.lending_limit),
-    )
-
-
-def _fungibility(obj: api.FlavorFungibility | None) -> model.FlavorFungibility:
-    if obj is None:
-        return model.FlavorFungibility()
-    return model.FlavorFungibility(
-        when_can_borrow=model.FungibilityPolicy(obj.when_can_borrow),
-        when_can_preempt=model.FungibilityPolicy(obj.when_can_preempt),
-        preference=model.FungibilityPreference(obj.preference)
-        if obj.preference
-        else model.FungibilityPreference.BORROWING_OVER_PREEMPTION,
-    )
-
-
-def _preemption(obj: api.ClusterQueuePreemption | None) -> model.Preemption:
-    if obj is None:
-        return model.Preemption()
-    borrow = obj.borrow_within_cohort
-    return model.Preemption(
-        within_cluster_queue=model.PreemptionPolicy(obj.within_cluster_queue),
-        reclaim_within_cohort=model.PreemptionPolicy(obj.reclaim_within_cohort),
-        borrow_within_cohort=model.PreemptionPolicy(borrow.policy)
-        if borrow
-        else model.PreemptionPolicy.NEVER,
-        borrow_max_priority_threshold=borrow.max_priority_threshold if borrow else None,
-    )
-
-
-def _weight(obj: api.FairSharing | None) -> Quantity:
-    return model.DEFAULT_WEIGHT if obj is None or obj.weight is None else parse_quantity(obj.weight)
 
 
 def _is_false_for(condition: Condition | None, reason: Reason) -> bool:

@@ -18,6 +18,8 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.amount import Amount, multiply
 from multiqueue.model.queue_order import RequeuingTimestamp, queue_order_at
 from multiqueue.model.resources import parse_request
+from multiqueue.model.topology import TopologyAssignment
+from multiqueue.model.topology_encoding import decode_topology
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Reservation
 
 T = TypeVar("T")
@@ -103,8 +105,20 @@ class StatusReader:
             usage = {name: value // count * effective for name, value in usage.items()}
             count = effective
         return PodSetAssignment(
-            name=assignment.name, flavors=assignment.flavors, usage=usage, count=count
+            name=assignment.name,
+            flavors=assignment.flavors,
+            usage=usage,
+            count=count,
+            topology=self._topology(assignment),
+            delayed_topology=assignment.delayed_topology_request or "",
         )
+
+    def _topology(self, assignment: api.PodSetAssignment) -> TopologyAssignment | None:
+        wire = assignment.topology_assignment
+        if wire is None:
+            return None
+        path = f"status.admission.podSetAssignments[{assignment.name}].topologyAssignment"
+        return self._read(path, lambda: decode_topology(wire), None)
 
     def _read(self, path: str, read: Callable[[], T], otherwise: T) -> T:
         try:

@@ -13,6 +13,7 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import (
+    PodSet,
     PodSetAssignment,
     PodSetUpdate,
     ResourceFlavor,
@@ -59,6 +60,8 @@ def build_infos(
         info = flavor_info(assignment, pod_set.count, find_flavor)
         labels = {**queue_labels, names.PODSET: pod_set.name}
         info = replace(info, labels=labels)
+        if assignment.topology_assignment is not None:
+            info = _gated(info, workload, pod_set)
         update = updates.get(pod_set.name)
         infos.append(_with_update(info, update) if update else info)
     return tuple(infos)
@@ -154,6 +157,15 @@ def flavor_info(
         node_selector=node_selector,
         tolerations=tuple(tolerations),
     )
+
+
+def _gated(info: PodSetInfo, workload: Workload, pod_set: PodSet) -> PodSetInfo:
+    """Add what the topology ungater goes by: each pod waits to be told its domain (E-147)."""
+    annotations = {names.WORKLOAD: workload.metadata.name}
+    if pod_set.topology_request is None:
+        # Nobody asked for a topology, the queue implies it: the pods say so (E-184).
+        annotations[names.PODSET_UNCONSTRAINED_TOPOLOGY] = "true"
+    return replace(info, annotations=annotations, scheduling_gates=(names.TOPOLOGY_GATE,))
 
 
 def _with_update(info: PodSetInfo, update: PodSetUpdate) -> PodSetInfo:

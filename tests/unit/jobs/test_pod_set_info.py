@@ -9,10 +9,12 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import (
     AdmissionCheckState,
     ObjectMeta,
+    PodSetTopologyRequest,
     PodSetUpdate,
     ResourceFlavor,
     ResourceFlavorSpec,
     Toleration,
+    Workload,
 )
 from multiqueue.jobs.framework.integration import PodSetInfo
 from multiqueue.jobs.framework.pod_set_info import (
@@ -48,6 +50,51 @@ def test_an_assignment_brings_labels_tolerations_and_count() -> None:
         node_selector={"gpu": "a100"},
         tolerations=(TOLERATION,),
     )
+
+
+ASSIGNMENT = {
+    "levels": ["rack"],
+    "slices": [
+        {
+            "domainCount": 1,
+            "valuesPerLevel": [{"universal": "r1"}],
+            "podCounts": {"universal": 1},
+        }
+    ],
+}
+
+
+def placed(workload: Workload) -> Workload:
+    """Admitted, with a topology assignment."""
+    workload = admitted(workload)
+    admission = workload.status.admission
+    assert admission is not None
+    assignments = tuple(
+        msgspec.structs.replace(assignment, topology_assignment=ASSIGNMENT)
+        for assignment in admission.pod_set_assignments
+    )
+    admission = msgspec.structs.replace(admission, pod_set_assignments=assignments)
+    return with_status(workload, msgspec.structs.replace(workload.status, admission=admission))
+
+
+def test_pods_with_a_topology_wait_for_their_domain() -> None:
+    workload = make_workload("wl")
+    (pod_set,) = workload.spec.pod_sets
+    asked = msgspec.structs.replace(
+        pod_set, topology_request=PodSetTopologyRequest(required="rack")
+    )
+    spec = msgspec.structs.replace(workload.spec, pod_sets=(asked,))
+    (info,) = build_infos(placed(msgspec.structs.replace(workload, spec=spec)), FLAVORS.get)
+    assert info.scheduling_gates == (names.TOPOLOGY_GATE,)
+    assert info.annotations == {names.WORKLOAD: "wl"}
+
+
+def test_pods_with_an_implied_topology_say_so() -> None:
+    (info,) = build_infos(placed(make_workload("wl")), FLAVORS.get)
+    assert info.annotations == {
+        names.WORKLOAD: "wl",
+        names.PODSET_UNCONSTRAINED_TOPOLOGY: "true",
+    }
 
 
 def test_a_queue_name_that_is_no_label_is_left_out() -> None:

@@ -24,6 +24,7 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.placement import ANYWHERE
 from multiqueue.model.queue_order import RequeuingTimestamp
+from multiqueue.model.topology import TopologyAssignment, TopologyDomain
 from multiqueue.model.transformations import RequestRules
 from multiqueue.model.workload import Workload
 
@@ -172,6 +173,52 @@ def test_a_reservation_has_the_usage_of_its_assignment() -> None:
     assert build.admission_to_wire(got.reservation.admission) == admission()
 
 
+def test_the_topology_of_an_admission_is_read_and_written() -> None:
+    placed = {
+        **admission()["podSetAssignments"][0],
+        "topologyAssignment": {
+            "levels": ["rack", "kubernetes.io/hostname"],
+            "slices": [
+                {
+                    "domainCount": 2,
+                    "valuesPerLevel": [
+                        {"universal": "r1"},
+                        {"individual": {"prefix": "n-", "roots": ["1", "2"]}},
+                    ],
+                    "podCounts": {"individual": [2, 1]},
+                }
+            ],
+        },
+        "delayedTopologyRequest": "Ready",
+    }
+    wire = {**admission(), "podSetAssignments": [placed]}
+    got = built(
+        conditions=[true("QuotaReserved")],
+        admission=wire,
+        unhealthyNodes=[{"name": "n-2"}],
+    )
+    assert got.reservation is not None
+    assert got.reservation.admission.pod_sets[0].topology == TopologyAssignment(
+        levels=("rack", "kubernetes.io/hostname"),
+        domains=(TopologyDomain(("r1", "n-1"), 2), TopologyDomain(("r1", "n-2"), 1)),
+    )
+    assert got.unhealthy_nodes == ("n-2",)
+    assert build.admission_to_wire(got.reservation.admission) == wire
+
+
+def test_a_topology_that_cannot_be_read_is_a_problem_and_no_error() -> None:
+    broken = {"levels": ["rack"], "slices": [{"domainCount": 2, "podCounts": {"individual": [1]}}]}
+    assignment = {**admission()["podSetAssignments"][0], "topologyAssignment": broken}
+    got = built(
+        conditions=[true("QuotaReserved")],
+        admission={**admission(), "podSetAssignments": [assignment]},
+    )
+    assert got.reservation is not None
+    assert got.reservation.admission.pod_sets[0].topology is None
+    assert len(got.problems) == 1
+    assert "topologyAssignment" in got.problems[0]
+
+
 def test_a_reservation_without_an_admission_is_broken() -> None:
     got = built(conditions=[true("QuotaReserved")])
 
@@ -293,6 +340,18 @@ def test_request_rules_apply_to_pending_workloads() -> None:
     got = build.build_workload(workload(), build.BuildOptions(request_rules=rules))
 
     assert got.pod_sets[0].requests == {}
+
+
+def test_pods_take_of_their_node_what_they_say_whatever_they_count_for() -> None:
+    plain, ruled = (
+        workload(),
+        build.BuildOptions(request_rules=RequestRules(exclude_prefixes=("cpu",))),
+    )
+    (as_said,) = built().pod_sets
+    (excluded,) = build.build_workload(plain, ruled).pod_sets
+    assert as_said.pod_requests is None
+    assert excluded.requests == {}
+    assert excluded.node_requests == as_said.node_requests
 
 
 def test_equal_workloads_have_equal_shapes() -> None:
