@@ -16,7 +16,9 @@ def build_engine(config: Configuration) -> Engine:
 
 def engine_options(config: Configuration) -> EngineOptions:
     """Return what the Configuration says about decisions."""
+    waiting = config.wait_for_pods_ready
     return EngineOptions(
         partial_admission=config.gates.enabled(Gate.PARTIAL_ADMISSION),
         ignore_undeclared=config.resources.quota_check_strategy == IGNORE_UNDECLARED,
+        block_admission=waiting is not None and waiting.block_admission,
     )

@@ -24,7 +24,7 @@ from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed, ClusterQueueState, LocalQueueState, PendingWorkload
-from multiqueue.engine.waking import deliver_due
+from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
@@ -214,6 +214,9 @@ class Engine:
             agenda.seen.clear()
         elif result.fingerprint in agenda.seen or not result.fingerprint:
             self._agenda.settle(key)
+            # Upstream goes round for ever; where it is when the tree wakes is chance. Begin anew.
+            for head in result.heads:
+                head.resume = None
         else:
             agenda.seen.add(result.fingerprint)
         return result
@@ -221,6 +224,7 @@ class Engine:
     def next_cycle_at(self, now: datetime) -> datetime | None:
         """Return when to call `run_cycle` next: now, at a timer, or None until an event."""
         self._agenda.stamp(now)
+        unblock(self._world)
         return now if self._agenda.is_busy else self._agenda.next_timer()
 
     # ---------------------------------------------------------------- reading

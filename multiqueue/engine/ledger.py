@@ -66,6 +66,7 @@ class Ledger:
     Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and theirs;
     the queue itself may be unknown, then they count as soon as it appears. ``holders_version``
     grows, by the same names, with everything that changes who would be preempted first.
+    ``unready`` counts the holders whose pods are not known to be ready (E-81).
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -73,6 +74,7 @@ class Ledger:
         self.local_queues: dict[str, LocalQueueRecord] = {}
         self.holders: dict[str, dict[str, Entry]] = {}
         self.holders_version: dict[str, int] = {}
+        self.unready = 0
         self.changed_cluster_queues: set[str] = set()
         self.changed_local_queues: set[str] = set()
 
@@ -119,6 +121,7 @@ class Ledger:
         entry.usage = admission.usage()
         entry.admitted = admitted
         self.holders.setdefault(entry.charged, {})[entry.key] = entry
+        self.unready += not entry.workload.pods_ready
         self._change_holders(entry.charged)
         if entry.charged in self._cache.queues:
             self.count(entry)
@@ -135,6 +138,7 @@ class Ledger:
         self.touch(entry)
         holders = self.holders[entry.charged]
         del holders[entry.key]
+        self.unready -= not entry.workload.pods_ready
         if not holders:
             del self.holders[entry.charged]
         self._change_holders(entry.charged)
@@ -162,6 +166,7 @@ class Ledger:
         Verdicts of the tree are remembered until its version changes, and depend on whom a
         preemption would take (E-90); most updates change nothing of that.
         """
+        self.unready += entry.workload.pods_ready - workload.pods_ready
         before = (entry.rank, entry.workload.evicted, entry.reserved_at)
         entry.replace(workload)
         if workload.reservation is not None:

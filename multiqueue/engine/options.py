@@ -60,6 +60,8 @@ class EngineOptions:
         partial_admission: whether pod sets with a minimum count may be admitted smaller (E-60).
         ignore_undeclared: quotaCheckStrategy IgnoreUndeclared: resources that no resource group
             covers need no quota (E-61).
+        block_admission: whether nobody is admitted while a holder of quota waits for its pods to
+            be ready (E-81).
         fair_sharing: None for the classical order and preemption.
         admission_fair_sharing: None where past usage does not count.
     """
@@ -68,5 +70,6 @@ class EngineOptions:
     decision_budget: int = 400
     partial_admission: bool = True
     ignore_undeclared: bool = False
+    block_admission: bool = False
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None

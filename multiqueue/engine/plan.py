@@ -31,6 +31,7 @@ class RequeueReason(StrEnum):
 class SkipReason(StrEnum):
     """Why a nominated head was passed over in this cycle."""
 
+    WAITING_FOR_PODS = "Waiting for the pods of all admitted workloads to be ready"
     NO_LONGER_FITS = "Workload no longer fits after processing another workload"
 
 

@@ -25,7 +25,7 @@ from multiqueue.engine.plan import (
 )
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.words import preemption_message
-from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.requeue import resume_state, returns_at_once, spared
 from multiqueue.engine.world import Course, Head, World
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -41,7 +41,14 @@ def reconsider(world: World, course: Course, head: Head) -> Head:
     if all(target.entry.key not in course.preempted for target in verdict.targets):
         return head
     course.reservations.make()
-    again = judge_again(world, head.entry.workload, head.queue, verdict, course.preempted)
+    again = judge_again(
+        world,
+        head.entry.workload,
+        head.queue,
+        verdict,
+        course.preempted,
+        spared=spared(head.entry, course.tree),
+    )
     return replace(head, verdict=again)
 
 
@@ -63,11 +70,14 @@ def process(world: World, course: Course, head: Head, now: datetime) -> Decision
         course.reservations.hold(queue, assignment.usage)
         return _defer(head)
     if not fits(course, queue, verdict):
-        return _skip(head)
+        return _skip(head, SkipReason.NO_LONGER_FITS, Reason.WAITING_FOR_QUOTA)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
         course.reservations.hold(queue, assignment.usage)
         return _preempt(world, head, verdict)
+    if world.options.block_admission and world.ledger.unready:
+        world.blocked.add(course.tree.key)
+        return _skip(head, SkipReason.WAITING_FOR_PODS, Reason.WAITING_FOR_PODS_READY)
     return admit(world, head, assignment, now)
 
 
@@ -170,13 +180,13 @@ def _preempt(world: World, head: Head, verdict: Nominated) -> Preempt:
     )
 
 
-def _skip(head: Head) -> Skip:
+def _skip(head: Head, skip_reason: SkipReason, cause: Reason) -> Skip:
     head.entry.resume = resume_state(head)
     return Skip(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
-        skip_reason=SkipReason.NO_LONGER_FITS,
-        explanation=_explain(head, Reason.WAITING_FOR_QUOTA, SkipReason.NO_LONGER_FITS),
+        skip_reason=skip_reason,
+        explanation=_explain(head, cause, skip_reason),
     )
 
 

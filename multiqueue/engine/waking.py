@@ -16,11 +16,21 @@ def deliver_due(world: World, now: datetime) -> None:
     agenda = world.agenda
     agenda.stamp(now)
     agenda.end_due_pauses(now)
+    unblock(world)
     for entry in agenda.take_due_backoffs(now):
         world.pending[entry.queue].release(entry)
         agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
     for key in agenda.take_due_wakes(now):
         wake_tree(world, world.cache.trees[key])
+
+
+def unblock(world: World) -> None:
+    """Have heads looked at again that waited for pods, once all are ready (E-81)."""
+    if world.ledger.unready:
+        return
+    for key in sorted(world.blocked & world.cache.trees.keys()):
+        world.agenda.poke(key)
+    world.blocked.clear()
 
 
 def wake_tree(world: World, tree: Tree) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
@@ -26,7 +26,8 @@ class World:
     """All parts of the engine.
 
     Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
-    the real usage; a search after some are taken out has its own.
+    the real usage; a search after some are taken out has its own. ``blocked`` are the keys of the
+    trees in which a head waits for the pods of others to be ready (E-81).
     """
 
     cache: Cache
@@ -36,6 +37,7 @@ class World:
     context: SearchContext
     oracle: Oracle
     options: EngineOptions
+    blocked: set[str] = field(default_factory=set)
 
 
 class Head(Value, frozen=True, kw_only=True, gc=False):

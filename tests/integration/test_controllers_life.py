@@ -213,3 +213,20 @@ async def test_a_finished_workload_is_kept_for_as_long_as_wanted() -> None:
         assert timedelta(minutes=59) < clock.now() - ended_at <= timedelta(minutes=61)
         job = await cluster.client.get(resources.JOBS, "train", namespace=NAMESPACE)
         assert job["status"]["succeeded"] == 1
+
+
+@virtual_time
+async def test_the_next_job_starts_when_the_pods_of_the_first_are_ready() -> None:
+    async with simulated("4", waitForPodsReady={"blockAdmission": True}) as cluster:
+        await submit(cluster, simulated_job("first", start="300"))
+        await until(cluster, lambda: running(cluster, "first"), "the first running")
+        await submit(cluster, simulated_job("second", start="1"))
+        await until_condition(
+            cluster, "second", WorkloadCondition.QUOTA_RESERVED, "False", "WaitingForPodsReady"
+        )
+        assert condition(cluster, "first", WorkloadCondition.PODS_READY) == (
+            "False",
+            "WaitForStart",
+        )
+        await until(cluster, lambda: running(cluster, "second"), "the second running")
+        assert condition(cluster, "first", WorkloadCondition.PODS_READY) == ("True", "Started")
