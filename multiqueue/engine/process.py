@@ -25,7 +25,7 @@ from multiqueue.engine.plan import (
 )
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.words import preemption_message
-from multiqueue.engine.requeue import resume_state, returns_at_once, spared
+from multiqueue.engine.requeue import resume_state, returns_at_once
 from multiqueue.engine.world import Course, Head, World
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -41,14 +41,7 @@ def reconsider(world: World, course: Course, head: Head) -> Head:
     if all(target.entry.key not in course.preempted for target in verdict.targets):
         return head
     course.reservations.make()
-    again = judge_again(
-        world,
-        head.entry.workload,
-        head.queue,
-        verdict,
-        course.preempted,
-        spared=spared(head.entry, course.tree),
-    )
+    again = judge_again(world, head.entry.workload, head.queue, verdict, course.preempted)
     return replace(head, verdict=again)
 
 
