@@ -214,6 +214,9 @@ class Engine:
             agenda.seen.clear()
         elif result.fingerprint in agenda.seen or not result.fingerprint:
             self._agenda.settle(key)
+            # Upstream goes round for ever; where it is when the tree wakes is chance. Begin anew.
+            for head in result.heads:
+                head.resume = None
         else:
             agenda.seen.add(result.fingerprint)
         return result

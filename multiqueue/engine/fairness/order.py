@@ -69,17 +69,17 @@ class FairOrder:
     def __init__(self, heads: Iterable[Head], sharing: FairSharing) -> None:
         competing = {head.queue.name: head for head in heads}.values()
         self._sharing = sharing
-        self._heads = {head.entry.key: head for head in competing}
+        self._heads = {head.entry: head for head in competing}
         self._alone: list[Head] = []
         self._arenas: dict[QuotaNode, list[_Contender]] = {}
         self._serials: dict[QuotaNode, int] = {}
         self._serial = 0
         self._changed: dict[QuotaNode | None, dict[QuotaNode, None]] = {}
         self._behind = Counter(
-            key for head in competing for key in head.entry.displaced if key in self._heads
+            victim for head in competing for victim in head.entry.displaced if victim in self._heads
         )
         for head in competing:
-            if head.entry.key not in self._behind:
+            if head.entry not in self._behind:
                 self._enter(head)
 
     def __iter__(self) -> Iterator[Head]:
@@ -96,10 +96,10 @@ class FairOrder:
             return None
         self._serials.pop(head.queue.node, None)
         self._touch(head.queue.node)
-        for key in sorted(head.entry.displaced & self._behind.keys()):
-            self._behind[key] -= 1
-            if not self._behind[key]:
-                self._enter(self._heads[key])
+        for victim in head.entry.displaced & self._behind.keys():
+            self._behind[victim] -= 1
+            if not self._behind[victim]:
+                self._enter(self._heads[victim])
         return head
 
     def _enter(self, head: Head) -> None:
