@@ -146,7 +146,7 @@ def _cause(mirror: Mirror, workload: Workload, view: WorkloadView, queue: str) -
     cause = explain_local_queue(mirror, key)
     if not cause:
         return ""
-    told = "" if cause in view.why else cause
+    told = "" if cause in view.why else cause.rstrip(".")
     return "; ".join(filter(None, (told, explain_checks_of_queue(mirror, queue))))
 
 

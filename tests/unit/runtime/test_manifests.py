@@ -14,6 +14,11 @@ from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.resources import (
+    POD_TEMPLATES,
+    PROVISIONING_REQUEST_CONFIGS,
+    PROVISIONING_REQUESTS,
+)
 from multiqueue.runtime.preconditions import list_informers
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -43,9 +48,12 @@ def test_the_manager_may_watch_everything_that_it_watches() -> None:
         *grants(find("rbac/role.yaml", "ClusterRole")),
         *grants(find("rbac/role.yaml", "Role")),
     }
+    watched = [informer.resource for informer in informers]
+    # Informers of its own, where the cluster has such a check.
+    watched += [PROVISIONING_REQUEST_CONFIGS, PROVISIONING_REQUESTS, POD_TEMPLATES]
     wanted = {
-        (informer.resource.group, informer.resource.plural, verb)
-        for informer in informers
+        (resource.group, resource.plural, verb)
+        for resource in watched
         for verb in ("list", "watch")
     }
     assert wanted - allowed == set()
