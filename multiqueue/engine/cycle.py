@@ -26,6 +26,7 @@ from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.requeue import give_back
+from multiqueue.engine.rivalry import without_rivals
 from multiqueue.engine.world import Course, Head, World
 
 
@@ -57,7 +58,7 @@ def run_cycle(
             decision = process(world, course, head, now)
             is_news = head.is_new or _is_news(head.entry, decision)
             if not isinstance(decision, Admit | Evict):
-                give_back(world, head, decision, agenda, now)
+                give_back(world, tree, head, decision, agenda=agenda, now=now)
             if isinstance(decision, Admit) or head.entry.is_parked:
                 result.has_moved = True
             if is_news:
@@ -108,7 +109,7 @@ def nominate(
             version=tree.version,
             workload=entry.workload,
             start=start,
-            verdict=verdict,
+            verdict=without_rivals(verdict, entry, tree),
         )
     return Head(entry=entry, queue=queue, pending=pending, verdict=memo.verdict, is_new=is_new)
 

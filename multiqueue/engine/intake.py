@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
+from multiqueue.api.conditions import Reason
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.ledger import Ledger, LocalQueueRecord
 from multiqueue.engine.queues.entry import (
     Entry,
     Place,
+    as_admitted,
     is_backoff_over,
     is_evicted,
     is_queueable,
@@ -59,6 +61,7 @@ class Intake:
             entry = self.entries[workload.key] = Entry(workload)
             self._ledger.local_queue(workload.queue).entries[workload.key] = entry
             self._place(entry, now)
+            self._begin_epoch(entry.queue or entry.charged)
         elif entry.place is Place.HOLDING:
             self._update_holder(entry, workload, now)
         elif entry.queue:
@@ -72,6 +75,7 @@ class Intake:
         entry = self.entries.pop(key, None)
         if entry is None:
             return
+        self._begin_epoch(entry.queue or entry.charged)
         if entry.place is Place.HOLDING:
             self._release(entry, now)
         elif entry.queue:
@@ -130,9 +134,11 @@ class Intake:
     def _update_holder(self, entry: Entry, workload: Workload, now: datetime) -> None:
         old, reservation = entry.workload, workload.reservation
         if reservation is None and entry.assumed and workload.active:
-            self._ledger.replace_holder(entry, workload)  # the write is on its way
+            self._ledger.replace_holder(entry, as_admitted(workload))  # the write is on its way
             return
         if reservation is None or not workload.active:
+            if not is_preempted(workload):
+                self._begin_epoch(entry.charged)
             self._release(entry, now)
             entry.replace(workload)
             self._place(entry, now)
@@ -226,6 +232,12 @@ class Intake:
             self._agenda.hold(entry)
         self._poke(entry)
 
+    def _begin_epoch(self, cluster_queue: str) -> None:
+        """Something from outside changed the tree: all may preempt each other anew."""
+        tree = self._cache.tree_by_queue.get(cluster_queue)
+        if tree is not None:
+            tree.epoch += 1
+
     def _leave(self, entry: Entry) -> None:
         self._poke(entry)
         self._ledger.leave_queue(entry, self._pending[entry.queue])
@@ -315,6 +327,15 @@ class Intake:
         siblings.discard(spec.key)
         if not siblings:
             del self._local_queues[spec.cluster_queue]
+
+
+def is_preempted(workload: Workload) -> bool:
+    """Whether the workload lost its quota to another one."""
+    return (
+        is_evicted(workload)
+        and workload.evicted is not None
+        and workload.evicted.reason == Reason.PREEMPTED
+    )
 
 
 def is_other_object(old: Workload, new: Workload) -> bool:

@@ -47,7 +47,7 @@ def after_their_preemptors(heads: list[Head]) -> list[Head]:
         seen.add(head.entry.key)
         if head.entry.displaced:
             for other in reversed(heads):
-                if other.entry.key in head.entry.displaced:
+                if other.entry in head.entry.displaced:
                     place(other)
         backwards.append(head)
 

@@ -25,7 +25,9 @@ from multiqueue.engine.plan import (
 )
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.words import preemption_message
+from multiqueue.engine.queues.entry import as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
+from multiqueue.engine.rivalry import without_rivals
 from multiqueue.engine.world import Course, Head, World
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
@@ -42,7 +44,7 @@ def reconsider(world: World, course: Course, head: Head) -> Head:
         return head
     course.reservations.make()
     again = judge_again(world, head.entry.workload, head.queue, verdict, course.preempted)
-    return replace(head, verdict=again)
+    return replace(head, verdict=without_rivals(again, head.entry, course.tree))
 
 
 def process(world: World, course: Course, head: Head, now: datetime) -> Decision:
@@ -110,6 +112,7 @@ def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Ad
     world.ledger.leave_queue(entry, head.pending)
     world.ledger.charge(entry, admission, at=now, admitted=admitted)
     entry.assumed = True
+    entry.workload = as_admitted(entry.workload)
     entry.resume = entry.memo = entry.explanation = None
     return Admit(
         workload=entry.key,

@@ -10,10 +10,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from multiqueue.engine.agenda import TreeAgenda
+from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import ResumeState
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Place
+from multiqueue.engine.rivalry import remember_victims
 from multiqueue.engine.world import Head, World
 from multiqueue.model.cluster_queue import QueueingStrategy
 
@@ -23,8 +25,10 @@ _PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDAT
 
 def give_back(
     world: World,
+    tree: Tree,
     head: Head,
     decision: Requeue | Skip | Preempt,
+    *,
     agenda: TreeAgenda,
     now: datetime,
 ) -> None:
@@ -33,7 +37,7 @@ def give_back(
     entry.explanation = decision.explanation
     if waits_for_victims(decision):
         pending.stick(entry)
-    _remember_victims(entry, decision)
+    remember_victims(head, tree, is_waiting=waits_for_victims(decision))
     if not isinstance(decision, Requeue) or not decision.parked:
         pending.keep(entry, now)
     elif decision.requeue_reason in _PARKING:
@@ -51,14 +55,6 @@ def waits_for_victims(decision: Requeue | Skip | Preempt) -> bool:
     if isinstance(decision, Requeue):
         return decision.requeue_reason is RequeueReason.PENDING_PREEMPTION
     return isinstance(decision, Preempt)
-
-
-def _remember_victims(entry: Entry, decision: Requeue | Skip | Preempt) -> None:
-    """Keep who leaves for the head as long as it waits for that; see `order.sort_heads`."""
-    if isinstance(decision, Preempt):
-        entry.displaced |= {victim.workload for victim in decision.victims}
-    elif entry.displaced and not waits_for_victims(decision):
-        entry.displaced = frozenset()
 
 
 def resume_state(head: Head) -> ResumeState | None:

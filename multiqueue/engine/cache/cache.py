@@ -199,6 +199,7 @@ class Cache:
     def _touch(self, keys: set[str]) -> set[str]:
         for key in keys:
             self.trees[key].version += 1
+            self.trees[key].epoch += 1
         return keys
 
     # ---------------------------------------------------------------- indexes

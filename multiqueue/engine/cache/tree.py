@@ -18,16 +18,27 @@ class Tree:
     """Quota nodes of one tree and the ClusterQueues in it.
 
     Shape: ``key`` names the tree: the root cohort, or the ClusterQueue with a mark that no cohort
-    name can have. ``version`` grows with everything that can change a verdict in this tree.
+    name can have. ``version`` grows with everything that can change a verdict in this tree,
+    ``epoch`` when that came from outside: not from one of its workloads preempting another.
     ``child_cohorts`` and ``child_queues`` are by name of the cohort that they are directly in.
     """
 
-    __slots__ = ("child_cohorts", "child_queues", "cohorts", "in_cycle", "key", "queues", "version")
+    __slots__ = (
+        "child_cohorts",
+        "child_queues",
+        "cohorts",
+        "epoch",
+        "in_cycle",
+        "key",
+        "queues",
+        "version",
+    )
 
     def __init__(self, key: str, *, in_cycle: bool = False) -> None:
         self.key = key
         self.in_cycle = in_cycle
         self.version = 0
+        self.epoch = 0
         self.cohorts: dict[str, QuotaNode] = {}
         self.queues: dict[str, CachedQueue] = {}
         self.child_cohorts: dict[str, list[QuotaNode]] = {}

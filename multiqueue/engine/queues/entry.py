@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.lib.amount import Amount
 from multiqueue.model.workload import Workload
 
 if TYPE_CHECKING:
+    from multiqueue.engine.cache.tree import Tree
     from multiqueue.engine.explain import Explanation
     from multiqueue.engine.flavors.assignment import ResumeState
     from multiqueue.engine.nomination import Memo
@@ -35,6 +37,14 @@ class Place(Enum):
     HOLDING = "holds quota"
 
 
+class Victims(NamedTuple):
+    """Whom a workload preempted in one epoch of its tree, and how often."""
+
+    tree: Tree
+    epoch: int
+    counts: Mapping[Entry, int]
+
+
 class Entry:
     """Mutable; owned by the engine.
 
@@ -43,7 +53,8 @@ class Entry:
     only, until the write is confirmed. ``equals`` is its class while QUEUED. ``reserved_at`` is
     when it got its quota, in whole seconds since the epoch as the API keeps it; 0 without one.
     ``preempted`` means that its preemption was decided and is not visible yet (E-80);
-    ``displaced`` are the keys of those that leave, or left, for this one while it waits.
+    ``displaced`` are those that leave, or left, for this one while it waits; ``victims`` all that
+    it displaced since something from outside changed its tree.
     """
 
     __slots__ = (
@@ -62,6 +73,7 @@ class Entry:
         "reserved_at",
         "resume",
         "usage",
+        "victims",
         "workload",
     )
 
@@ -78,7 +90,8 @@ class Entry:
         self.assumed = False
         self.reserved_at = 0
         self.preempted = False
-        self.displaced: frozenset[str] = frozenset()
+        self.displaced: frozenset[Entry] = frozenset()
+        self.victims: Victims | None = None
         self.resume: ResumeState | None = None
         self.explanation: Explanation | None = None
         self.memo: Memo | None = None
@@ -93,7 +106,8 @@ class Entry:
     @property
     def is_leaving(self) -> bool:
         """Whether it was told to give its quota back, or is being told."""
-        return self.preempted or is_evicted(self.workload)
+        is_told = self.preempted or is_evicted(self.workload)
+        return self.place is Place.HOLDING and is_told
 
     def replace(self, workload: Workload) -> None:
         """Take over a newer object."""
@@ -115,6 +129,11 @@ def micros(moment: datetime) -> int:
 def is_evicted(workload: Workload) -> bool:
     """Whether the workload has to stop; it holds its quota until it has (E-104)."""
     return workload.evicted is not None and workload.evicted.status == "True"
+
+
+def as_admitted(workload: Workload) -> Workload:
+    """Return the workload without the eviction that the write of its admission ends (E-83)."""
+    return replace(workload, evicted=None) if is_evicted(workload) else workload
 
 
 def is_queueable(workload: Workload) -> bool:
