@@ -127,8 +127,8 @@ class CheckReason(StrEnum):
 
     ACTIVE = "Active"
     BAD_PARAMETERS_REF = "BadParametersRef"
-    KIND_NOT_SERVED = "ProvisioningRequestNotServed"
-    """Ours: nobody could create the requests."""
+    KIND_UNAVAILABLE = "ProvisioningRequestUnavailable"
+    """Ours: the requests could not be made, or not be watched."""
 
 
 class ProvisioningCondition(StrEnum):

@@ -8,6 +8,8 @@ from multiqueue.api.conditions import ACTIVE
 from multiqueue.api.crd.autoscaling import provisioning_request_crd
 from multiqueue.api.workload_state import has_quota, is_admitted
 from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden
 from multiqueue.kube.resources import JOBS, POD_TEMPLATES
 from tests.integration.provisioning_steps import CHECK, World, owner_kinds, world
 from tests.integration.waiting import condition, is_true, until
@@ -212,6 +214,26 @@ async def test_where_the_kind_is_not_served_the_check_says_so_until_it_is() -> N
         await until_active(w, active=True)
         await w.submit()
         await w.until_request("-prov-1")
+
+
+class Restricted(KubeClient):
+    """May not read PodTemplates."""
+
+    def pages(self, resource: Any, **options: Any) -> Any:
+        if resource.plural == "podtemplates":
+            raise Forbidden(403, reason="Forbidden", message="podtemplates is forbidden")
+        return super().pages(resource, **options)
+
+
+@virtual_time
+async def test_what_the_manager_may_not_watch_is_told_on_the_check() -> None:
+    async with (
+        world(parameters=SILENT) as w,
+        w.cluster.manager(clock=w.clock, client_type=Restricted),
+    ):
+        words = await until_active(w, active=False)
+    assert words.startswith("cannot watch podtemplates: ")
+    assert "podtemplates is forbidden" in words
 
 
 @virtual_time

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from multiqueue.api.autoscaling import GROUP, VERSIONS
 from multiqueue.api.conditions import ACTIVE, CheckReason, set_condition
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1beta2 import AdmissionCheck
 from multiqueue.controllers.provisioning.configs import ConfigFound, find_config, is_provisioning
-from multiqueue.controllers.provisioning.watch import RequestWatch, Served
+from multiqueue.controllers.provisioning.watch import RequestWatch
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
@@ -27,22 +26,16 @@ class Verdict:
     message: str
 
 
-def judge_check(found: ConfigFound, *, served: bool) -> Verdict:
+def judge_check(found: ConfigFound, *, watch_problem: str) -> Verdict:
     """Return what the Active condition shall say. Pure.
 
-    Deviates: a check without anybody to create requests for is not active, and says what is
-    missing; the reference leaves it without a condition.
+    Deviates: where requests cannot be made or watched the check is not active, and says why; the
+    reference leaves it without a condition.
     """
     if found.problem:
         return Verdict(active=False, reason=CheckReason.BAD_PARAMETERS_REF, message=found.problem)
-    if not served:
-        return Verdict(
-            active=False,
-            reason=CheckReason.KIND_NOT_SERVED,
-            message=f"the cluster serves ProvisioningRequest of {GROUP} neither in "
-            f"{' nor in '.join(VERSIONS)}; install the CustomResourceDefinition and an autoscaler "
-            "that acts on it",
-        )
+    if watch_problem:
+        return Verdict(active=False, reason=CheckReason.KIND_UNAVAILABLE, message=watch_problem)
     return Verdict(active=True, reason=CheckReason.ACTIVE, message="The admission check is active")
 
 
@@ -72,10 +65,11 @@ class ProvisioningCheckController:
         checks = self._context.informers.admission_checks
         check = checks.store.get(name)
         # What the cluster serves is asked at the start; a guess would stop queues for a moment.
-        if check is None or not is_provisioning(check) or self._watch.served is Served.UNKNOWN:
+        problem = self._watch.problem
+        if check is None or not is_provisioning(check) or problem is None:
             return DONE
         found = find_config(check, self._watch.configs.store.get)
-        verdict = judge_check(found, served=self._watch.served is Served.YES)
+        verdict = judge_check(found, watch_problem=problem)
         conditions = set_condition(
             check.status.conditions,
             type_=ACTIVE,

@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from enum import Enum
 from functools import partial
+from typing import Any
 
 import orjson
 import structlog
 
 from multiqueue.api import names
-from multiqueue.api.autoscaling import VERSIONS, ProvisioningRequest
+from multiqueue.api.autoscaling import GROUP, VERSIONS, ProvisioningRequest
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import AdmissionCheck
 from multiqueue.api.v1beta2.admission_check import ProvisioningRequestConfig
 from multiqueue.api.v1beta2.meta import ObjectMeta, Struct
 from multiqueue.controllers.provisioning.configs import is_provisioning
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.informer import Informer
@@ -36,6 +35,8 @@ from multiqueue.kube.resources import (
 
 RETRY_SECONDS = 30.0
 """How often a kind that is not served is asked for again: somebody has to install it first."""
+HICCUP_SECONDS = 1.0
+"""How soon after an error that passes."""
 BY_OWNER = "owner"
 """Requests by the uid of each owner."""
 
@@ -48,12 +49,10 @@ class OwnedTemplate(Struct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class Served(Enum):
-    """Whether the cluster has the kind ProvisioningRequest."""
-
-    UNKNOWN = "Unknown"
-    YES = "Yes"
-    NO = "No"
+NOT_SERVED = (
+    f"the cluster serves ProvisioningRequest of {GROUP} neither in {' nor in '.join(VERSIONS)}; "
+    "install the CustomResourceDefinition and an autoscaler that acts on it"
+)
 
 
 class RequestWatch:
@@ -63,7 +62,7 @@ class RequestWatch:
         configs: Always watched.
         requests: Set with the version once that is known.
         templates: Those that carry our label.
-        served: Whether there is anything to watch.
+        problem: Why there is nothing to watch; empty where there is, None before that is known.
         synced: Set once requests, templates and configurations are known.
     """
 
@@ -81,7 +80,7 @@ class RequestWatch:
             label_selector=f"{names.MANAGED}=true",
             decode=partial(decode, OwnedTemplate),
         )
-        self.served = Served.UNKNOWN
+        self.problem: str | None = None
         self.synced = asyncio.Event()
         self._client = client
         self._checks = context.informers.admission_checks
@@ -89,24 +88,32 @@ class RequestWatch:
         self._listeners: list[Callable[[], None]] = []
 
     def add_listener(self, listener: Callable[[], None]) -> None:
-        """Call this whenever `served` changes."""
+        """Call this whenever `problem` changes."""
         self._listeners.append(listener)
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        await self._checks.settled.wait()
         self._checks.add_handler(self._on_check)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.configs.run(), name="informer provisioningrequestconfigs")
+            self._start(tasks, self.configs)
             await self._wanted.wait()
             resource = await self._find_resource()
             if resource != self.requests.resource:
                 self.requests = _request_informer(self._client, resource)
-            for informer in (self.requests, self.templates):
-                tasks.create_task(informer.run(), name=f"informer {informer.resource.plural}")
-            await wait_settled(self.configs, self.templates)
-            await self.requests.synced.wait()
-            self._set_served(Served.YES)
+            self._start(tasks, self.requests)
+            self._start(tasks, self.templates)
+            await asyncio.gather(
+                self.configs.synced.wait(),
+                self.requests.synced.wait(),
+                self.templates.synced.wait(),
+            )
+            self._set_problem("")
             self.synced.set()
+
+    def _start(self, tasks: asyncio.TaskGroup, informer: Informer[Any]) -> None:
+        informer.add_listener(self._on_state)
+        tasks.create_task(informer.run(), name=f"informer {informer.resource.plural}")
 
     async def _find_resource(self) -> Resource:
         """Return the collection in the newest version that is served, once there is one."""
@@ -116,12 +123,13 @@ class RequestWatch:
                     resource = replace(PROVISIONING_REQUESTS, version=version)
                     if await self._is_served(resource):
                         return resource
-                self._set_served(Served.NO)
+                self._set_problem(NOT_SERVED)
             except KubeError as error:
-                if not error.retryable:
-                    raise
+                # No reason to stop: whoever needs no capacity goes on.
                 log.warning("cannot ask what the cluster serves", error=str(error))
-            await asyncio.sleep(RETRY_SECONDS)
+                if not error.retryable:
+                    self._set_problem(f"cannot ask what the cluster serves: {error}")
+            await asyncio.sleep(RETRY_SECONDS if self.problem else HICCUP_SECONDS)
 
     async def _is_served(self, resource: Resource) -> bool:
         try:
@@ -131,15 +139,21 @@ class RequestWatch:
         rows = orjson.loads(answer.body).get("resources") or ()
         return any(row["name"] == resource.plural for row in rows)
 
-    def _set_served(self, served: Served) -> None:
-        if served is self.served:
+    def _set_problem(self, problem: str) -> None:
+        if problem == self.problem:
             return
-        self.served = served
-        log.info(
-            "provisioning requests", served=served.value, version=self.requests.resource.version
-        )
+        self.problem = problem
+        level = log.warning if problem else log.info
+        version = self.requests.resource.version
+        level("watch of ProvisioningRequests", version=version, problem=problem or None)
         for listener in self._listeners:
             listener()
+
+    def _on_state(self, informer: Informer[Any]) -> None:
+        """What cannot be listed from the start, such as for want of permissions, is told."""
+        error = informer.last_error
+        if error is not None and not error.retryable and not self.synced.is_set():
+            self._set_problem(f"cannot watch {informer.resource.plural}: {error}")
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
         del old
