@@ -62,6 +62,8 @@ PODSET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology
 PODSET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
 PODSET_SLICE_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 PODSET_GROUP_NAME: Final = f"{GROUP}/podset-group-name"
+SAFE_TO_FORCEFULLY_DELETE: Final = f"{GROUP}/safe-to-forcefully-delete"
+"""On pods that may be deleted where nobody can say any more whether they run (E-191)."""
 DISPATCH_EPOCH: Final = "multiqueue.dev/dispatch-epoch"
 """On remote objects: the reservation that they were made for. Ours."""
 DISPATCH_DIGEST: Final = "multiqueue.dev/dispatch-digest"

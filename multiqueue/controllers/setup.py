@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from multiqueue.api.config import Gate
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.evictions import EvictionWriter
+from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
 from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.provisioning.setup import build_provisioning
@@ -74,5 +76,11 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         TransitionRecorder(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
+        *_failure_recovery(context),
         *(JobReconciler(context, integration) for integration in context.integrations.integrations),
     ]
+
+
+def _failure_recovery(context: ManagerContext) -> list[Runnable]:
+    wanted = context.config.gates.enabled(Gate.FAILURE_RECOVERY_POLICY)
+    return [FailureRecovery(context)] if wanted else []

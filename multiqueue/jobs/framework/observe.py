@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from multiqueue.api.config import Gate
 from multiqueue.api.names import key_of
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
@@ -33,6 +34,7 @@ class JobObserver:
             find_workload_class=informers.priority_classes.store.get,
             find_pod_class=informers.kube_priority_classes.store.get,
             list_pod_classes=informers.kube_priority_classes.store.list,
+            has_default=context.config.gates.enabled(Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING),
         )
 
     def observe(self, job: Job) -> JobView:

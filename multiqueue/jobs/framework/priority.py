@@ -40,11 +40,13 @@ class PriorityClasses:
         find_workload_class: WorkloadPriorityClass by name.
         find_pod_class: PriorityClass by name.
         list_pod_classes: All PriorityClasses; asked only where a job names no class.
+        has_default: Gate WorkloadPriorityClassDefaulting.
     """
 
     find_workload_class: Callable[[str], WorkloadPriorityClass | None]
     find_pod_class: Callable[[str], Mapping[str, Any] | None]
     list_pod_classes: Callable[[], Iterable[Mapping[str, Any]]]
+    has_default: bool = True
 
 
 def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClasses) -> Priority:
@@ -61,7 +63,8 @@ def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClass
                 " or change the label of the job"
             )
         return workload_priority(found)
-    if (default := classes.find_workload_class(DEFAULT_CLASS)) is not None:
+    default = classes.find_workload_class(DEFAULT_CLASS) if classes.has_default else None
+    if default is not None:
         return workload_priority(default)
     if pod_class:
         pod = classes.find_pod_class(pod_class)

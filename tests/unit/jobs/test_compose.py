@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,11 @@ def test_the_workload_class_comes_before_that_of_the_pods() -> None:
 def test_a_class_named_default_is_the_default() -> None:
     known = classes(("default", 3), pod={"pods": {"value": 5}})
     assert resolved("", "pods", known) == (3, ("WorkloadPriorityClass", "default"))
+
+
+def test_without_the_gate_no_class_is_the_default() -> None:
+    known = replace(classes(("default", 3), pod={"pods": {"value": 5}}), has_default=False)
+    assert resolved("", "pods", known) == (5, ("PriorityClass", "pods"))
 
 
 def test_of_several_global_defaults_the_lowest_counts() -> None:
