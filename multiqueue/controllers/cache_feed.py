@@ -18,6 +18,7 @@ from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
+from multiqueue.model.past_usage import build_consumed_resources
 from multiqueue.model.workload import Workload
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class CacheFeed:
         )
         self._follow(
             informers.local_queues,
-            lambda obj: engine.upsert_local_queue(build.build_local_queue(obj)),
+            self._on_local_queue,
             lambda obj: engine.delete_local_queue(obj.metadata.key),
         )
         self._follow(
@@ -93,6 +94,12 @@ class CacheFeed:
         informers.limit_ranges.add_handler(self._on_limit_range)
         informers.runtime_classes.add_handler(self._on_runtime_class)
         informers.workloads.add_handler(self._on_workload)
+
+    def _on_local_queue(self, obj: api.LocalQueue) -> None:
+        self._engine.upsert_local_queue(build.build_local_queue(obj))
+        if self._engine.usage is not None:
+            consumed = build_consumed_resources(obj)
+            self._engine.usage.seed(obj.metadata.key, consumed, self._clock.now())
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
         if new is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.config import Configuration, Gate
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
 
@@ -21,4 +21,17 @@ def engine_options(config: Configuration) -> EngineOptions:
         partial_admission=config.gates.enabled(Gate.PARTIAL_ADMISSION),
         ignore_undeclared=config.resources.quota_check_strategy == IGNORE_UNDECLARED,
         block_admission=waiting is not None and waiting.block_admission,
+        admission_fair_sharing=admission_fair_sharing(config),
+    )
+
+
+def admission_fair_sharing(config: Configuration) -> AdmissionFairSharing | None:
+    """Return how past usage counts; None where it does not (E-20)."""
+    section = config.admission_fair_sharing
+    if section is None or not config.gates.enabled(Gate.ADMISSION_FAIR_SHARING):
+        return None
+    return AdmissionFairSharing(
+        half_life=section.usage_half_life_time,
+        sampling_interval=section.usage_sampling_interval,
+        resource_weights=section.resource_weights,
     )

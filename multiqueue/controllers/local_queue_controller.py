@@ -1,12 +1,22 @@
-"""Status of LocalQueues."""
+"""Status of LocalQueues, with the past usage that admission fair sharing goes by.
+
+At every sampling interval the usage up to now is written first and counted afterwards (E-122), so
+that a new manager begins with what the last one went by.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api.config import Gate
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import LocalQueue
 from multiqueue.controllers.queue_status import local_queue_patch
 from multiqueue.engine.engine import Engine
+from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
@@ -18,13 +28,22 @@ CONCURRENCY = 4
 
 
 class LocalQueueController:
-    """Reconciles LocalQueues."""
+    """Reconciles LocalQueues.
+
+    Args:
+        context: Where to read and write.
+        engine: Whose LocalQueues.
+        on_sampled: Called when past usage was sampled, which may make another workload the head.
+    """
 
     name = "local-queue"
 
-    def __init__(self, context: ManagerContext, engine: Engine) -> None:
+    def __init__(
+        self, context: ManagerContext, engine: Engine, *, on_sampled: Callable[[], None]
+    ) -> None:
         self._context = context
         self._engine = engine
+        self._on_sampled = on_sampled
         self._echo: dict[str, str] = {}
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
@@ -48,17 +67,30 @@ class LocalQueueController:
             self._reconciler.queue.add(queue.metadata.key)
 
     async def reconcile(self, key: str) -> Result:
-        """Write what changed of one LocalQueue."""
+        """Write what changed of one LocalQueue, and sample its past usage when that is due."""
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
             return DONE
-        state = self._engine.local_queue_state(key)
+        state, usage = self._engine.local_queue_state(key), self._engine.usage
         if state is None:
             return DONE
-        patch = local_queue_patch(queue, state, self._context.clock.now())
-        if not patch:
+        now = self._context.clock.now()
+        is_due = usage is not None and usage.next_sample_at(key, now) <= now
+        consumed = usage.announce(key, now) if usage is not None and is_due else None
+        patch = local_queue_patch(queue, state, now, consumed)
+        if patch and not await self._write(key, patch):
             return DONE
+        if usage is None:
+            return DONE
+        if is_due:
+            self._sample(queue, usage, now)
+            # Not asked again: a penalty that still waits makes every other event due (E-122).
+            return Result(requeue_after=usage.sampling_interval.total_seconds())
+        return Result(requeue_after=(usage.next_sample_at(key, now) - now).total_seconds())
+
+    async def _write(self, key: str, patch: dict[str, Any]) -> bool:
+        """Write a status; returns whether the LocalQueue is still there."""
         namespace, name = split_key(key)
         try:
             answer = await self._context.client.patch(
@@ -70,10 +102,20 @@ class LocalQueueController:
                 decode=lambda data: decode(LocalQueue, data),
             )
         except NotFound:
-            return DONE
+            return False
         self._echo[key] = answer.metadata.resource_version
         self._context.informers.local_queues.observe(answer)
-        return DONE
+        return True
+
+    def _sample(self, queue: LocalQueue, usage: UsageLedger, now: datetime) -> None:
+        key = queue.metadata.key
+        usage.sample(key, now)
+        self._on_sampled()
+        metrics = self._context.config.metrics.local_queue_metrics
+        if self._context.config.gates.enabled(Gate.LOCAL_QUEUE_METRICS) and metrics.enable:
+            namespace, name = split_key(key)
+            gauge = self._context.metrics.local_queue_admission_fair_sharing_usage
+            gauge.child(name, namespace, queue.spec.cluster_queue).set(usage.usage_of(key))
 
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old

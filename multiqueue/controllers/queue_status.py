@@ -9,17 +9,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from multiqueue.api.conditions import ACTIVE, set_condition
-from multiqueue.api.serde import encode
+from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1beta2 import (
+    AdmissionFairSharingStatus,
     ClusterQueue,
     ClusterQueueStatus,
     FlavorUsage,
     LocalQueue,
+    LocalQueueFairSharingStatus,
     LocalQueueStatus,
     ResourceUsage,
 )
 from multiqueue.engine.state import ClusterQueueState, LocalQueueState, Usage
 from multiqueue.jobs.workload_wire import diff
+from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.resources import format_amount
 
 StatusT = TypeVar("StatusT", ClusterQueueStatus, LocalQueueStatus)
@@ -34,9 +37,38 @@ def cluster_queue_patch(
     return _patch(queue.status, _with_state(queue.status, queue.metadata.generation, state, now))
 
 
-def local_queue_patch(queue: LocalQueue, state: LocalQueueState, now: datetime) -> dict[str, Any]:
-    """Return the merge patch for ``/status``; empty when nothing changed."""
-    return _patch(queue.status, _with_state(queue.status, queue.metadata.generation, state, now))
+def local_queue_patch(
+    queue: LocalQueue,
+    state: LocalQueueState,
+    now: datetime,
+    consumed: ConsumedResources | None = None,
+) -> dict[str, Any]:
+    """Return the merge patch for ``/status``; empty when nothing changed.
+
+    Args:
+        queue: as last seen.
+        state: what the engine knows of it.
+        now: when a condition changes.
+        consumed: its past usage where that is sampled.
+    """
+    status = _with_state(queue.status, queue.metadata.generation, state, now)
+    return _patch(queue.status, _with_consumed(status, consumed))
+
+
+def _with_consumed(
+    status: LocalQueueStatus, consumed: ConsumedResources | None
+) -> LocalQueueStatus:
+    sharing = status.fair_sharing or LocalQueueFairSharingStatus()
+    known = sharing.admission_fair_sharing_status
+    if consumed is None:
+        return status
+    if known is not None and not known.consumed_resources and not consumed.by_resource:
+        return status  # still nothing; the time of that is not worth a write
+    written = decode(AdmissionFairSharingStatus, consumed.to_wire())
+    return msgspec.structs.replace(
+        status,
+        fair_sharing=msgspec.structs.replace(sharing, admission_fair_sharing_status=written),
+    )
 
 
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:

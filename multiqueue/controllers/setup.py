@@ -45,7 +45,7 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
 
     workloads = WorkloadController(context, engine, is_admitting=is_admitting)
     applier = PlanApplier(context, engine, on_pending=workloads.enqueue, on_forgotten=on_change)
-    local_queues = LocalQueueController(context, engine)
+    local_queues = LocalQueueController(context, engine, on_sampled=on_change)
 
     def on_activity(cluster_queue: str) -> None:
         workloads.enqueue_cluster_queue(cluster_queue)

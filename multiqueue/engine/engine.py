@@ -15,6 +15,7 @@ from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cycle import CycleResult, run_cycle
 from multiqueue.engine.explain import Explanation
+from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
@@ -40,6 +41,9 @@ class Engine:
 
     Args:
         options: what the Configuration changes.
+
+    Shape: ``usage`` is the past usage of LocalQueues, for the shell to seed and sample; None where
+    it does not count (E-20).
     """
 
     def __init__(self, options: EngineOptions = DEFAULT_OPTIONS) -> None:
@@ -49,7 +53,12 @@ class Engine:
         self._ledger = Ledger(self._cache)
         self._agenda = Agenda(options.wake_batch)
         self._intake = Intake(self._cache, self._pending, self._ledger, self._agenda)
-        context = SearchContext(holders=HolderIndex(self._ledger), options=options)
+        self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
+        context = SearchContext(
+            holders=HolderIndex(self._ledger),
+            options=options,
+            past_usage=self.usage.past_usage if self.usage is not None else None,
+        )
         self._world = World(
             cache=self._cache,
             pending=self._pending,
@@ -58,6 +67,7 @@ class Engine:
             context=context,
             oracle=PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
+            usage=self.usage,
         )
 
     # ---------------------------------------------------------------- mirror: quotas
@@ -74,6 +84,8 @@ class Engine:
         """Add or change a ClusterQueue."""
         touched = self._cache.upsert_cluster_queue(cluster_queue)
         self._intake.upsert_cluster_queue(cluster_queue)
+        if self.usage is not None:
+            self.usage.follow_cluster_queue(cluster_queue.name)
         self._wake(touched)
 
     def delete_cluster_queue(self, name: str) -> None:
@@ -131,17 +143,26 @@ class Engine:
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue; a new or restarted one queues its workloads (E-19)."""
         self._intake.upsert_local_queue(local_queue)
+        if self.usage is not None:
+            self.usage.follow_local_queue(local_queue.key)
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue; its workloads leave the queue."""
         self._intake.delete_local_queue(key)
+        if self.usage is not None:
+            self.usage.forget_local_queue(key)
 
     def upsert_workload(self, workload: Workload, now: datetime) -> None:
         """Add or change a Workload: pending, holding quota, or finished."""
+        old = self._intake.entries.get(workload.key) if self.usage is not None else None
+        before = old.workload if old is not None else None
         self._intake.upsert_workload(workload, now)
+        if self.usage is not None:
+            self.usage.observe(before, workload, now)
 
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload and give back what it holds."""
+        self._acquit(key)
         self._intake.delete_workload(key, now)
 
     def confirm(self, key: str) -> None:
@@ -153,10 +174,12 @@ class Engine:
 
         It is tried by the next cycle, or not before ``retry_at``; what it held is free at once.
         """
+        self._acquit(key, only_assumed=True)
         self._intake.forget(key, now, retry_at)
 
     def set_aside(self, key: str, now: datetime) -> None:
         """Take back an assumed admission that its very object forbids, until that changes."""
+        self._acquit(key, only_assumed=True)
         self._intake.set_aside(key, now)
 
     def preemption_failed(self, key: str, now: datetime) -> None:
@@ -166,6 +189,12 @@ class Engine:
         eviction is seen, nobody is told to preempt it twice (E-80).
         """
         self._intake.preemption_failed(key, now)
+
+    def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
+        """Forget the entry penalty of a workload that will not be admitted on it (E-125)."""
+        entry = self._intake.entries.get(key) if self.usage is not None else None
+        if self.usage is not None and entry is not None and (entry.assumed or not only_assumed):
+            self.usage.drop(entry.workload)
 
     # ---------------------------------------------------------------- scheduling
 
@@ -206,6 +235,8 @@ class Engine:
             run_cycle(self._world, tree, agenda, now, result)
         except Exception as error:  # noqa: BLE001 - told in the plan; the other trees go on
             # What it decided last may be half done, so all that it admitted is taken back.
+            for head in result.heads:
+                self._acquit(head.key, only_assumed=True)
             self._intake.roll_back(result.heads, now)
             self._agenda.pause(key, now + FAILED_PAUSE)
             refused: list[Decision] = [d for d in result.decisions if not isinstance(d, Admit)]

@@ -111,6 +111,8 @@ def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Ad
     admitted = all(states.get(name) is CheckState.READY for name in checks)
     world.ledger.leave_queue(entry, head.pending)
     world.ledger.charge(entry, admission, at=now, admitted=admitted)
+    if world.usage is not None and entry.workload.reservation is None:
+        world.usage.charge(entry.workload, queue.name)
     entry.assumed = True
     entry.workload = as_admitted(entry.workload)
     entry.resume = entry.memo = entry.explanation = None

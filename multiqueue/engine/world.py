@@ -9,6 +9,7 @@ from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.nomination import Verdict
@@ -27,7 +28,8 @@ class World:
 
     Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
     the real usage; a search after some are taken out has its own. ``blocked`` are the keys of the
-    trees in which a head waits for the pods of others to be ready (E-81).
+    trees in which a head waits for the pods of others to be ready (E-81). ``usage`` is None where
+    past usage does not count.
     """
 
     cache: Cache
@@ -38,6 +40,7 @@ class World:
     oracle: Oracle
     options: EngineOptions
     blocked: set[str] = field(default_factory=set)
+    usage: UsageLedger | None = None
 
 
 class Head(Value, frozen=True, kw_only=True, gc=False):

@@ -116,6 +116,14 @@ class Metrics(MetricTable):
         ROLE,
         buckets=_exponential(14),
     )
+    local_queue_admission_fair_sharing_usage = gauge(
+        "kueue_local_queue_admission_fair_sharing_usage",
+        "Past usage of a LocalQueue by its weight, older use counting less.",
+        "name",
+        "namespace",
+        CQ,
+        ROLE,
+    )
     admitted_workloads_total = counter(
         "kueue_admitted_workloads_total",
         "Workloads that were admitted.",

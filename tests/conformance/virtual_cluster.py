@@ -53,6 +53,8 @@ class VirtualCluster:
     local_queues: dict[str, str] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
     unborn: list[str] = field(default_factory=list)
+    samples: dict[str, datetime] = field(default_factory=dict)
+    """When to sample the past usage of a LocalQueue next."""
     last_change: datetime = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,9 +86,12 @@ class VirtualCluster:
         type_, build_noun, method = KIND_BY_NAME[obj["kind"]]
         if obj["kind"] == "ClusterQueue":
             self.queues[obj["metadata"]["name"]] = obj
+        noun = build_noun(decode(type_, obj))
+        getattr(self.engine, method)(noun)
         if obj["kind"] == "LocalQueue":
             self.local_queues[obj["metadata"]["name"]] = obj["spec"]["clusterQueue"]
-        getattr(self.engine, method)(build_noun(decode(type_, obj)))
+            if self.engine.usage is not None:
+                self.samples[noun.key] = self.now
 
     def _create_job(self, obj: dict[str, Any]) -> None:
         meta, spec = obj["metadata"], obj["spec"]
@@ -342,16 +347,27 @@ class VirtualCluster:
 
     # ------------------------------------------------------------ time
 
+    def _sample(self) -> None:
+        """Sample past usage where that is due, as the LocalQueue controller does (E-122)."""
+        usage = self.engine.usage
+        for local_queue, due_at in self.samples.items():
+            if usage is not None and due_at <= self.now:
+                usage.announce(local_queue, self.now)
+                usage.sample(local_queue, self.now)
+                self.samples[local_queue] = self.now + usage.sampling_interval
+
     def settle(self, *, at_least: timedelta, quiet: timedelta) -> None:
         """Let everything happen until nothing has changed for a while, as the driver waits."""
         begun = self.now
         self.last_change = self.now
         while True:
+            self._sample()
             while self.run_engine() or self.step_controllers() or self.make_workload():
                 pass
             end = max(begun + at_least, self.last_change + quiet)
-            timer = self.engine.next_cycle_at(self.now)
-            if timer is None or timer >= end:
+            timers = (self.engine.next_cycle_at(self.now), *self.samples.values())
+            timer = min((moment for moment in timers if moment is not None), default=end)
+            if timer >= end:
                 self.now = end
                 return
             self.now = max(self.now, timer)

@@ -22,10 +22,10 @@ class Lanes:
     Does what a `KeyedHeap` of classes does, so that a pending queue works with either.
     """
 
-    __slots__ = ("_classes", "_order", "_usage_of")
+    __slots__ = ("_classes", "_order", "usage_of")
 
     def __init__(self, usage_of: UsageOf) -> None:
-        self._usage_of = usage_of
+        self.usage_of = usage_of
         self._classes: dict[str, KeyedHeap[EquivalenceClass]] = {}
         self._order: KeyedHeap[str] = KeyedHeap()
 
@@ -66,4 +66,4 @@ class Lanes:
             self._order.remove(name)
             del self._classes[name]
         else:
-            self._order.push(name, (self._usage_of(name), lane.rank(head)))
+            self._order.push(name, (self.usage_of(name), lane.rank(head)))

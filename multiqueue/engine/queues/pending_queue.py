@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.queues.entry import Entry, Place, is_backoff_over
+from multiqueue.engine.queues.entry import Entry, Place, Rank, is_backoff_over
 from multiqueue.engine.queues.equivalence import EquivalenceClass
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
@@ -153,9 +153,15 @@ class PendingQueue:
         return not isinstance(classes, Lanes) or classes.are_level(equals.lane, first.lane)
 
     def ordered(self) -> list[Entry]:
-        """Return all waiting workloads in queue order, past usage aside. Cost: O(n log n)."""
+        """Return all waiting workloads in queue order (E-14, E-128). Cost: O(n log n)."""
         first = None if self.strategy is QueueingStrategy.STRICT_FIFO else self.sticky
-        return sorted(self.members.values(), key=lambda entry: (entry is not first, entry.rank))
+        usage_of = self._classes.usage_of if isinstance(self._classes, Lanes) else None
+
+        def place(entry: Entry) -> tuple[float, bool, Rank]:
+            used = usage_of(entry.workload.queue) if usage_of is not None else 0.0
+            return (used, entry is not first, entry.rank)
+
+        return sorted(self.members.values(), key=place)
 
     def stick(self, entry: Entry) -> None:
         """Remember the head for which others leave, so that nobody else gets their room (E-15)."""
@@ -206,6 +212,11 @@ class PendingQueue:
         self._activate(entry, self._class_of(entry, entry.workload.shape))
 
     # ---------------------------------------------------------------- classes
+
+    @property
+    def is_by_usage(self) -> bool:
+        """Whether the LocalQueues take turns by past usage."""
+        return isinstance(self._classes, Lanes)
 
     def order_by_usage(self, usage_of: UsageOf | None) -> None:
         """Let the LocalQueues take turns by past usage, or no longer: all classes begin anew."""

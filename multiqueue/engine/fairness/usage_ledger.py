@@ -1,0 +1,269 @@
+"""The past usage of LocalQueues and how it changes (E-122 to E-126).
+
+Called by the cycle when it assumes, by the intake when Workloads change and by the shell at every
+sampling interval. Keeps the pending queues in the order of usage: a change moves one LocalQueue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import datetime
+
+from multiqueue.engine.agenda import Agenda
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.fairness.usage import (
+    Nanos,
+    PastUsage,
+    add,
+    decay_rate,
+    nanos_in,
+    nanos_of,
+    quantities_of,
+    scale,
+)
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
+from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.lib.quantity import NANO
+from multiqueue.model.cluster_queue import AdmissionMode
+from multiqueue.model.past_usage import ConsumedResources
+from multiqueue.model.workload import Workload
+
+
+class UsageLedger:
+    """Mutable; owned by the engine.
+
+    Args:
+        options: half-life, interval and weights.
+        cache: which ClusterQueues go by past usage.
+        ledger: what LocalQueues use at present, and their weights.
+        pending: whose order follows.
+        agenda: told where another workload became the head.
+        ignore_undeclared: whether resources without quota cost nothing (E-61).
+    """
+
+    def __init__(
+        self,
+        options: AdmissionFairSharing,
+        *,
+        cache: Cache,
+        ledger: Ledger,
+        pending: Mapping[str, PendingQueue],
+        agenda: Agenda,
+        ignore_undeclared: bool,
+    ) -> None:
+        self._options = options
+        self._cache = cache
+        self._ledger = ledger
+        self._pending = pending
+        self._agenda = agenda
+        self._ignore_undeclared = ignore_undeclared
+        self._entry_rate = decay_rate(options.sampling_interval, options.half_life)
+        self._records: dict[str, PastUsage] = {}
+        self.sampling_interval = options.sampling_interval
+
+    @classmethod
+    def of(
+        cls,
+        options: EngineOptions,
+        cache: Cache,
+        ledger: Ledger,
+        pending: Mapping[str, PendingQueue],
+        agenda: Agenda,
+    ) -> UsageLedger | None:
+        """Return the past usage of an engine; None where it does not count."""
+        if options.admission_fair_sharing is None:
+            return None
+        return cls(
+            options.admission_fair_sharing,
+            cache=cache,
+            ledger=ledger,
+            pending=pending,
+            agenda=agenda,
+            ignore_undeclared=options.ignore_undeclared,
+        )
+
+    # ---------------------------------------------------------------- reading
+
+    def usage_of(self, local_queue: str) -> float:
+        """Return the past usage of a LocalQueue by its weight (E-120)."""
+        record = self._records.get(local_queue)
+        if record is not None:
+            return record.value
+        return math.inf if self._weight_of(local_queue) <= 0 else 0.0
+
+    def counts_in(self, cluster_queue: str) -> bool:
+        """Whether past usage decides anything in a ClusterQueue (E-20)."""
+        queue = self._cache.queues.get(cluster_queue)
+        return queue is not None and queue.spec.admission_mode is AdmissionMode.USAGE_BASED
+
+    def past_usage(self, cluster_queue: str, local_queue: str) -> float | None:
+        """Return the past usage where it counts among candidates for preemption (E-127)."""
+        return self.usage_of(local_queue) if self.counts_in(cluster_queue) else None
+
+    # ---------------------------------------------------------------- penalties
+
+    def charge(self, workload: Workload, cluster_queue: str) -> None:
+        """Record the entry penalty of a workload that just got its quota (E-123)."""
+        if not self.counts_in(cluster_queue):
+            return
+        requests: dict[str, int] = {}
+        declared = self._declared(cluster_queue)
+        for pod_set in workload.pod_sets:
+            for resource in pod_set.requests:
+                if declared is None or resource in declared:
+                    nanos = nanos_of(resource, pod_set.total(resource))
+                    requests[resource] = requests.get(resource, 0) + nanos
+        penalty = scale(requests, self._entry_rate)
+        self._record(workload.queue).penalize(workload.key, penalty)
+        self._changed(workload.queue)
+
+    def drop(self, workload: Workload) -> None:
+        """Forget the penalty of a workload that will not be admitted on it (E-125)."""
+        record = self._records.get(workload.queue)
+        if record is not None and record.acquit(workload.key) is not None:
+            self._changed(workload.queue)
+
+    def observe(self, old: Workload | None, new: Workload, now: datetime) -> None:
+        """Follow a change of a workload, after its quota was counted.
+
+        Beyond E-125, a reservation that is seen before it is admitted has a penalty whoever made
+        it, so that a restart between the two loses nothing.
+        """
+        reservation = new.reservation
+        if old is not None and (old.uid, old.queue) != (new.uid, new.queue):
+            self.drop(old)
+            old = None
+        if new.finished or (reservation is None and not new.active):
+            self.drop(new)
+            return
+        if reservation is None:
+            return
+        if not new.active or not self.counts_in(reservation.admission.cluster_queue):
+            return
+        record = self._record(new.queue)
+        if not reservation.admitted:
+            if new.key not in record.penalties:
+                self.charge(new, reservation.admission.cluster_queue)
+        elif old is not None and (old.reservation is None or not old.reservation.admitted):
+            self._settle(record, new, now)
+
+    def _settle(self, record: PastUsage, workload: Workload, now: datetime) -> None:
+        """Make the penalty of an admitted workload part of the history (E-124)."""
+        penalty = record.acquit(workload.key) or {}
+        history = record.decay(self._current(workload.queue), now, self._options.half_life)
+        record.advance(add(history, penalty), now)
+        self._changed(workload.queue)
+
+    # ---------------------------------------------------------------- sampling
+
+    def next_sample_at(self, local_queue: str, now: datetime) -> datetime:
+        """Return when to sample: at once where no status is known, or a penalty waits (E-122)."""
+        record = self._records.get(local_queue)
+        if record is None or record.updated_at is None or record.persisted_at is None:
+            return now
+        if record.has_pending:
+            return now
+        return record.updated_at + self.sampling_interval
+
+    def announce(self, local_queue: str, now: datetime) -> ConsumedResources:
+        """Return what a sample taken now comes to, for the status that is written first.
+
+        What is announced here is known when it comes back as the status of the LocalQueue.
+        """
+        record = self._record(local_queue)
+        record.persisted_at = now
+        consumed = self._sampled(record, local_queue, now)
+        return ConsumedResources(by_resource=quantities_of(consumed), updated_at=now)
+
+    def sample(self, local_queue: str, now: datetime) -> None:
+        """Bring the history of a LocalQueue up to now; what settled meanwhile stays in it."""
+        record = self._record(local_queue)
+        record.advance(self._sampled(record, local_queue, now), now)
+        self._changed(local_queue)
+
+    def seed(self, local_queue: str, status: ConsumedResources | None, now: datetime) -> None:
+        """Take over what the status of a LocalQueue says, where this process did not write it.
+
+        The first status is the history of earlier processes, added to what settled already (E-126);
+        a newer one was written by another leader, which knew better.
+        """
+        record = self._record(local_queue)
+        if status is None:
+            record.updated_at = record.updated_at or now
+            return
+        consumed = nanos_in(status.by_resource)
+        if record.persisted_at is None:
+            consumed = add(record.consumed, consumed)
+        elif status.updated_at <= record.persisted_at:
+            return
+        record.persisted_at = status.updated_at
+        record.advance(consumed, now)
+        self._changed(local_queue)
+
+    def _sampled(self, record: PastUsage, local_queue: str, now: datetime) -> Nanos:
+        if not self._options.half_life:
+            return {}
+        return record.decay(self._current(local_queue), now, self._options.half_life)
+
+    # ---------------------------------------------------------------- queues
+
+    def follow_local_queue(self, local_queue: str) -> None:
+        """Follow a change of a LocalQueue's weight."""
+        if local_queue in self._records:
+            self._changed(local_queue)
+
+    def forget_local_queue(self, local_queue: str) -> None:
+        """Forget the history of a LocalQueue that is deleted."""
+        self._records.pop(local_queue, None)
+
+    def follow_cluster_queue(self, cluster_queue: str) -> None:
+        """Order the pending queue of a ClusterQueue as its spec says now."""
+        pending, counts = self._pending[cluster_queue], self.counts_in(cluster_queue)
+        if pending.is_by_usage != counts:
+            pending.order_by_usage(self.usage_of if counts else None)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _record(self, local_queue: str) -> PastUsage:
+        record = self._records.get(local_queue)
+        if record is None:
+            record = self._records[local_queue] = PastUsage()
+            record.weigh(self._options.resource_weights, self._weight_of(local_queue))
+        return record
+
+    def _weight_of(self, local_queue: str) -> float:
+        known = self._ledger.local_queues.get(local_queue)
+        return 1.0 if known is None or known.spec is None else known.spec.weight.nano / NANO
+
+    def _current(self, local_queue: str) -> Nanos:
+        """What the admitted workloads of a LocalQueue use at present."""
+        used: dict[str, int] = {}
+        known = self._ledger.local_queues.get(local_queue)
+        for (_, resource), amount in known.admitted_usage.items() if known is not None else ():
+            used[resource] = used.get(resource, 0) + nanos_of(resource, amount)
+        return used
+
+    def _declared(self, cluster_queue: str) -> set[str] | None:
+        """The resources that may cost something; None for all."""
+        if not self._ignore_undeclared:
+            return None
+        groups = self._cache.queues[cluster_queue].spec.resource_groups
+        return {resource for group in groups for resource in group.covered_resources}
+
+    def _changed(self, local_queue: str) -> None:
+        """Weigh a LocalQueue anew and put it where it belongs among its neighbours."""
+        record = self._records[local_queue]
+        before = record.value
+        record.weigh(self._options.resource_weights, self._weight_of(local_queue))
+        if record.value == before:
+            return
+        known = self._ledger.local_queues.get(local_queue)
+        pending = self._pending.get(known.cluster_queue) if known is not None else None
+        tree = self._cache.tree_by_queue.get(pending.name) if pending is not None else None
+        if pending is None or tree is None or not self.counts_in(pending.name):
+            return
+        tree.version += 1  # whom to preempt depends on past usage too (E-90)
+        if pending.reorder(local_queue):
+            self._agenda.poke(tree.key, (pending.name,))
