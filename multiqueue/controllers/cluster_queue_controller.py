@@ -110,6 +110,10 @@ class ClusterQueueController:
             metrics.pending_workloads.child(name, status).set(count)
         metrics.reserving_active_workloads.child(name).set(state.reserving)
         metrics.admitted_active_workloads.child(name).set(state.admitted)
+        if state.weighted_share is not None:
+            metrics.cluster_queue_weighted_share.child(name, queue.spec.cohort_name).set(
+                state.weighted_share.measured
+            )
         if not self._context.config.metrics.enable_cluster_queue_resources:
             return
         self._measure_resources(queue, state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.config import Configuration, Gate
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing, FairStrategy
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
 
@@ -21,7 +21,20 @@ def engine_options(config: Configuration) -> EngineOptions:
         partial_admission=config.gates.enabled(Gate.PARTIAL_ADMISSION),
         ignore_undeclared=config.resources.quota_check_strategy == IGNORE_UNDECLARED,
         block_admission=waiting is not None and waiting.block_admission,
+        fair_sharing=fair_sharing(config),
         admission_fair_sharing=admission_fair_sharing(config),
+    )
+
+
+def fair_sharing(config: Configuration) -> FairSharing | None:
+    """Return how ClusterQueues and Cohorts share; None without the section (E-64)."""
+    if config.fair_sharing is None:
+        return None
+    enabled = config.gates.enabled
+    return FairSharing(
+        strategies=tuple(FairStrategy(name) for name in config.fair_sharing.preemption_strategies),
+        preempt_within_nominal=enabled(Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL),
+        prioritize_non_borrowing=enabled(Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING),
     )
 
 

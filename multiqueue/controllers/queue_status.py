@@ -1,4 +1,4 @@
-"""Status of ClusterQueues and LocalQueues as the API has it, from what the engine tells. Pure."""
+"""Status of both kinds of queues and Cohorts on the wire, from what the engine tells. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from multiqueue.api.v1beta2 import (
     AdmissionFairSharingStatus,
     ClusterQueue,
     ClusterQueueStatus,
+    Cohort,
+    FairSharingStatus,
     FlavorUsage,
     LocalQueue,
     LocalQueueFairSharingStatus,
     LocalQueueStatus,
     ResourceUsage,
 )
-from multiqueue.engine.state import ClusterQueueState, LocalQueueState, Usage
+from multiqueue.engine.state import ClusterQueueState, CohortState, LocalQueueState, Usage
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.resources import format_amount
@@ -34,7 +36,18 @@ def cluster_queue_patch(
     queue: ClusterQueue, state: ClusterQueueState, now: datetime
 ) -> dict[str, Any]:
     """Return the merge patch for ``/status``; empty when nothing changed."""
-    return _patch(queue.status, _with_state(queue.status, queue.metadata.generation, state, now))
+    status = _with_state(queue.status, queue.metadata.generation, state, now)
+    share = state.weighted_share
+    sharing = None if share is None else FairSharingStatus(weighted_share=share.reported)
+    return _patch(queue.status, msgspec.structs.replace(status, fair_sharing=sharing))
+
+
+def cohort_patch(cohort: Cohort, state: CohortState) -> dict[str, Any]:
+    """Return the merge patch for ``/status``; empty when nothing changed."""
+    share, written = state.weighted_share, cohort.status.fair_sharing
+    if share is None or (written is not None and written.weighted_share == share.reported):
+        return {}
+    return {"fairSharing": {"weightedShare": share.reported}}
 
 
 def local_queue_patch(
@@ -122,4 +135,7 @@ def _patch(
 
 
 def _wire(status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
-    return {**dict.fromkeys(_COUNTS, 0), **encode(status)}
+    wire = {**dict.fromkeys(_COUNTS, 0), **encode(status)}
+    if isinstance(status, ClusterQueueStatus) and status.fair_sharing is not None:
+        wire["fairSharing"] = {"weightedShare": status.fair_sharing.weighted_share}
+    return wire

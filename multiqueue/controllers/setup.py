@@ -6,6 +6,7 @@ from multiqueue.api.config import Gate
 from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
+from multiqueue.controllers.cohort_controller import CohortController
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
@@ -52,10 +53,12 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         local_queues.enqueue_cluster_queue(cluster_queue)
 
     cluster_queues = ClusterQueueController(context, engine, on_activity=on_activity)
+    cohorts = CohortController(context, engine)
     ticker = StatusTicker(
         engine,
         on_cluster_queue=cluster_queues.enqueue,
         on_local_queue=local_queues.enqueue,
+        on_cohort=cohorts.enqueue,
     )
 
     def on_failed(victim: str) -> None:
@@ -71,6 +74,7 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         loop,
         workloads,
         cluster_queues,
+        cohorts,
         local_queues,
         ticker,
         TransitionRecorder(context),

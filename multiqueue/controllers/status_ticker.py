@@ -17,6 +17,7 @@ class StatusTicker:
         engine: Remembers what changed since it was last asked.
         on_cluster_queue: Called with each changed ClusterQueue.
         on_local_queue: Called with each changed LocalQueue.
+        on_cohort: Called with each Cohort above a changed ClusterQueue, with fair sharing.
     """
 
     name = "queue-status"
@@ -27,10 +28,12 @@ class StatusTicker:
         *,
         on_cluster_queue: Callable[[str], None],
         on_local_queue: Callable[[str], None],
+        on_cohort: Callable[[str], None],
     ) -> None:
         self._engine = engine
         self._on_cluster_queue = on_cluster_queue
         self._on_local_queue = on_local_queue
+        self._on_cohort = on_cohort
         self._dirty = asyncio.Event()
 
     def touch(self) -> None:
@@ -49,3 +52,5 @@ class StatusTicker:
                 self._on_cluster_queue(name)
             for key in changed.local_queues:
                 self._on_local_queue(key)
+            for name in changed.cohorts:
+                self._on_cohort(name)

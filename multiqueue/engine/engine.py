@@ -24,7 +24,13 @@ from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.engine.state import Changed, ClusterQueueState, LocalQueueState, PendingWorkload
+from multiqueue.engine.state import (
+    Changed,
+    ClusterQueueState,
+    CohortState,
+    LocalQueueState,
+    PendingWorkload,
+)
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
@@ -264,6 +270,10 @@ class Engine:
         """Return what is going on in a ClusterQueue; None where it is unknown."""
         return reading.cluster_queue_state(self._world, name)
 
+    def cohort_state(self, name: str) -> CohortState | None:
+        """Return what is going on in a Cohort; None where no queue is below its root."""
+        return reading.cohort_state(self._world, name)
+
     def local_queue_state(self, key: str) -> LocalQueueState | None:
         """Return what is going on in a LocalQueue; None where it is unknown."""
         return reading.local_queue_state(self._world, key)
@@ -271,6 +281,11 @@ class Engine:
     def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
         """Return the waiting workloads in queue order. Cost: O(n log n)."""
         return reading.pending_workloads(self._world, cluster_queue)
+
+    def find_workload(self, key: str) -> Workload | None:
+        """Find an unfinished workload as the engine sees it."""
+        entry = self._intake.entries.get(key)
+        return None if entry is None else entry.workload
 
     def workload_reason(self, key: str) -> Explanation | None:
         """Return why a workload is pending; None where it is not, or is unknown."""
@@ -282,4 +297,4 @@ class Engine:
         self._ledger.changed_cluster_queues |= self._cache.restated
         self._intake.touch_local_queues(self._cache.restated)
         self._cache.restated.clear()
-        return self._ledger.take_changed()
+        return reading.with_cohorts(self._world, self._ledger.take_changed())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from multiqueue.api.conditions import QueueReason, Reason
@@ -10,10 +11,13 @@ from multiqueue.api.names import split_key
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.explain import Explanation
+from multiqueue.engine.fairness.drs import share_of
 from multiqueue.engine.nominate import reject
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.state import (
+    Changed,
     ClusterQueueState,
+    CohortState,
     LocalQueueState,
     PendingWorkload,
     Usage,
@@ -54,7 +58,31 @@ def cluster_queue_state(world: World, name: str) -> ClusterQueueState | None:
         nominal=_nested({fr: node.nominal[slot] for fr, slot in slots.items()}),
         free=_nested(free),
         borrowable=_nested({fr: available[fr] - free[fr] for fr in slots}),
+        weighted_share=None if world.options.fair_sharing is None else share_of(node),
     )
+
+
+def cohort_state(world: World, name: str) -> CohortState | None:
+    """Return what is going on in a Cohort."""
+    node = world.cache.cohort_node(name)
+    if node is None:
+        return None
+    share = None if world.options.fair_sharing is None else share_of(node)
+    return CohortState(name=name, weighted_share=share)
+
+
+def with_cohorts(world: World, changed: Changed) -> Changed:
+    """Add the cohorts above the changed queues; only with fair sharing have they a state."""
+    if world.options.fair_sharing is None:
+        return changed
+    found: set[str] = set()
+    for name in changed.cluster_queues:
+        queue = world.cache.queues.get(name)
+        node = None if queue is None else queue.node.parent
+        while node is not None and node.name not in found:
+            found.add(node.name)
+            node = node.parent
+    return replace(changed, cohorts=tuple(sorted(found)))
 
 
 def local_queue_state(world: World, key: str) -> LocalQueueState | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from multiqueue.api.conditions import QueueReason
+from multiqueue.engine.fairness.drs import Share
 from multiqueue.lib.amount import Amount
 
 
@@ -27,7 +28,8 @@ class ClusterQueueState:
 
     Shape: ``reservation`` counts workloads that hold quota, ``usage`` only admitted ones.
     ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
-    its unused part, and what the cohort could lend on top right now.
+    its unused part, and what the cohort could lend on top right now. ``weighted_share`` is None
+    without fair sharing.
     """
 
     name: str
@@ -42,6 +44,15 @@ class ClusterQueueState:
     nominal: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     free: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
     borrowable: Mapping[str, Mapping[str, Amount]] = field(default_factory=dict)
+    weighted_share: Share | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortState:
+    """Observed state of a Cohort; ``weighted_share`` is None without fair sharing."""
+
+    name: str
+    weighted_share: Share | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +84,11 @@ class PendingWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Queues whose state may have changed since the last question, sorted."""
+    """Queues, and cohorts above them, whose state may have changed since the last question.
+
+    All sorted.
+    """
 
     cluster_queues: tuple[str, ...] = ()
     local_queues: tuple[str, ...] = ()
+    cohorts: tuple[str, ...] = ()

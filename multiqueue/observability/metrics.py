@@ -139,6 +139,14 @@ class Metrics(MetricTable):
         ROLE,
         buckets=_exponential(16),
     )
+    pod_scheduling_gate_removal_seconds = histogram(
+        "kueue_pod_scheduling_gate_removal_seconds",
+        "Seconds from the pod, or its admission where that is later, to the end of its gate.",
+        "name",
+        CQ,
+        "is_group",
+        ROLE,
+    )
     evicted_workloads_total = counter(
         "kueue_evicted_workloads_total",
         "Workloads that lost their quota.",
@@ -232,6 +240,20 @@ class Metrics(MetricTable):
         CQ,
         "flavor",
         "resource",
+        ROLE,
+    )
+
+    cluster_queue_weighted_share = gauge(
+        "kueue_cluster_queue_weighted_share",
+        "Share of borrowed quota by weight, in 1/1000; NaN for weight 0.",
+        CQ,
+        "cohort",
+        ROLE,
+    )
+    cohort_weighted_share = gauge(
+        "kueue_cohort_weighted_share",
+        "Share of borrowed quota by weight, in 1/1000; NaN for weight 0.",
+        "cohort",
         ROLE,
     )
 

@@ -12,6 +12,7 @@ from typing import TypeVar
 from multiqueue.engine.cache.activity import References, judge_activity
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.cohort_graph import CohortGraph
+from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree, build_tree
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
@@ -88,6 +89,11 @@ class Cache:
         touched = {self._graph.root_of(name)[0]}
         self._graph.remove(name)
         return self._rebuild(touched | {self._graph.root_of(name)[0]})
+
+    def cohort_node(self, name: str) -> QuotaNode | None:
+        """Return a cohort's place in its tree; None where no queue is in that tree."""
+        tree = self.trees.get(self._graph.root_of(name)[0])
+        return None if tree is None else tree.cohorts.get(name)
 
     # ---------------------------------------------------------------- what queues refer to
 

@@ -10,10 +10,19 @@ import pytest
 
 from multiqueue.api.conditions import QueueReason
 from multiqueue.api.names import RESOURCE_IN_USE
-from multiqueue.api.v1beta2 import ClusterQueue, ClusterQueueStatus, LocalQueue, ObjectMeta
+from multiqueue.api.v1beta2 import (
+    ClusterQueue,
+    ClusterQueueStatus,
+    Cohort,
+    CohortStatus,
+    FairSharingStatus,
+    LocalQueue,
+    ObjectMeta,
+)
 from multiqueue.controllers.finalizer import finalizers_wanted
-from multiqueue.controllers.queue_status import cluster_queue_patch, local_queue_patch
-from multiqueue.engine.state import ClusterQueueState, LocalQueueState, UsedQuota
+from multiqueue.controllers.queue_status import cluster_queue_patch, cohort_patch, local_queue_patch
+from multiqueue.engine.fairness.drs import NO_SHARE, Share
+from multiqueue.engine.state import ClusterQueueState, CohortState, LocalQueueState, UsedQuota
 from tests.workloads import T0, minutes
 
 STATE = ClusterQueueState(
@@ -98,3 +107,27 @@ def test_finalizers(
         name="cq", finalizers=finalizers, deletion_timestamp="t" if deleted else ""
     )
     assert finalizers_wanted(ClusterQueue(metadata=metadata), in_use=in_use) == want
+
+
+def test_a_share_is_written_rounded_up_and_a_zero_too() -> None:
+    share = Share(is_endless=False, value=33.3)
+    shared = cluster_queue_patch(queue_with({}), replace(STATE, weighted_share=share), T0)
+    none = cluster_queue_patch(queue_with({}), replace(STATE, weighted_share=NO_SHARE), T0)
+
+    assert shared["fairSharing"] == {"weightedShare": 34}
+    assert none["fairSharing"] == {"weightedShare": 0}
+
+
+def test_a_cohort_gets_a_new_share_only() -> None:
+    endless = Share(is_endless=True, value=1.0)
+    cohort = Cohort(status=CohortStatus(fair_sharing=FairSharingStatus(weighted_share=34)))
+
+    assert cohort_patch(cohort, CohortState(name="c")) == {}
+    same = CohortState(name="c", weighted_share=Share(is_endless=False, value=33.3))
+    assert cohort_patch(cohort, same) == {}
+    assert cohort_patch(cohort, CohortState(name="c", weighted_share=endless)) == {
+        "fairSharing": {"weightedShare": 2**63 - 1}
+    }
+    assert cohort_patch(Cohort(), CohortState(name="c", weighted_share=NO_SHARE)) == {
+        "fairSharing": {"weightedShare": 0}
+    }

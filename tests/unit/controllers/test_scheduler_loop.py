@@ -151,7 +151,7 @@ async def test_statuses_are_passed_on_once_a_second_and_only_after_a_change() ->
         told.append((asyncio.get_running_loop().time() - 1000.0, name))
 
     engine: Any = FakeEngine(next_at=lambda now: None)
-    ticker = StatusTicker(engine, on_cluster_queue=tell, on_local_queue=tell)
+    ticker = StatusTicker(engine, on_cluster_queue=tell, on_local_queue=tell, on_cohort=tell)
     task = asyncio.create_task(ticker.run())
     await asyncio.sleep(10)
     assert told == []

@@ -48,6 +48,8 @@ def test_names_labels_and_buckets_are_kueues() -> None:
         "kueue_cluster_queue_resource_reservation": quota,
         "kueue_cluster_queue_resource_usage": quota,
         "kueue_cluster_queue_nominal_quota": quota,
+        "kueue_cluster_queue_weighted_share": (cq, "cohort", role),
+        "kueue_cohort_weighted_share": ("cohort", role),
         "multikueue_workloads_dispatched_total": (cq, "cluster", role),
         "multikueue_workloads_admitted_total": (cq, "cluster", role),
     }

@@ -1,0 +1,63 @@
+"""Status of Cohorts: their share, with fair sharing only (E-66)."""
+
+from __future__ import annotations
+
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Cohort
+from multiqueue.controllers.queue_status import cohort_patch
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import COHORTS
+
+
+class CohortController:
+    """Reconciles Cohorts, also those without an object of their own: they have metrics too.
+
+    Args:
+        context: Informers and client.
+        engine: Knows shares.
+    """
+
+    name = "cohort"
+
+    def __init__(self, context: ManagerContext, engine: Engine) -> None:
+        self._context = context
+        self._engine = engine
+        self._reconciler: Reconciler[str] = Reconciler(self.name, self.reconcile)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        informers = self._context.informers
+        await wait_settled(informers.cohorts, informers.workloads)
+        await self._reconciler.run()
+
+    def enqueue(self, name: str) -> None:
+        """Look at a Cohort."""
+        self._reconciler.queue.add(name)
+
+    async def reconcile(self, name: str) -> Result:
+        """Write and measure the share of one Cohort, if that changed."""
+        state = self._engine.cohort_state(name)
+        if state is None or state.weighted_share is None:
+            self._context.metrics.cohort_weighted_share.forget("cohort", name)
+            return DONE
+        self._context.metrics.cohort_weighted_share.child(name).set(state.weighted_share.measured)
+        cohort = self._context.informers.cohorts.store.get(name)
+        patch = {} if cohort is None else cohort_patch(cohort, state)
+        if not patch:
+            return DONE
+        try:
+            answer = await self._context.client.patch(
+                COHORTS,
+                name,
+                {"status": patch},
+                subresource="status",
+                decode=lambda data: decode(Cohort, data),
+            )
+        except NotFound:
+            return DONE
+        self._context.informers.cohorts.observe(answer)
+        return DONE
