@@ -156,7 +156,7 @@ def reserve_quota(
 
     Sync the check list and then `sync_admitted` to have all of an admission in one write.
     """
-    status = msgspec.structs.replace(status, admission=admission)
+    status = msgspec.structs.replace(status, admission=admission, resource_requests=())
     status = with_condition(
         status,
         WorkloadCondition.QUOTA_RESERVED,

@@ -60,6 +60,11 @@ async def test_what_does_not_fit_waits_with_a_reason_and_follows_a_finished_job(
             "couldn't assign flavors to pod set main: insufficient unused quota for cpu in "
             "flavor default, 1 more needed"
         )
+        stored = await cluster.client.list(resources.WORKLOADS, namespace=NAMESPACE)
+        assert [w["status"].get("resourceRequests") for w in stored.items] == [
+            None,
+            [{"name": "main", "resources": {"cpu": "1"}}],
+        ]
         await complete(cluster, "first")
         await cluster.changes.until(lambda: running(cluster, "second"), "the second running")
 

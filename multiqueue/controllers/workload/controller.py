@@ -12,7 +12,13 @@ from dataclasses import replace
 import structlog
 
 from multiqueue.api.names import key_of
-from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
+from multiqueue.api.v1beta2 import (
+    ClusterQueue,
+    LocalQueue,
+    PodSetRequest,
+    Workload,
+    WorkloadPriorityClass,
+)
 from multiqueue.api.workload_state import has_quota
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import (
@@ -35,6 +41,8 @@ from multiqueue.jobs.informers import (
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.model import workload as model
+from multiqueue.model.resources import format_amount
 
 CONCURRENCY = 16
 MAX_STEPS = 8
@@ -147,6 +155,7 @@ class WorkloadController:
             if reference and reference.kind == "WorkloadPriorityClass"
             else None,
             explanation=self._engine.workload_reason(key) if waits else None,
+            requests=find_requests(self._engine.find_workload(key)) if waits else (),
             admitting=self._is_admitting(key),
             options=self._options,
             now=self._context.clock.now(),
@@ -213,6 +222,17 @@ class WorkloadController:
     def _enqueue_all(self, workloads: Iterable[Workload]) -> None:
         for workload in workloads:
             self._reconciler.queue.add_after(workload.metadata.key, QUEUE_CHANGE_SECONDS)
+
+
+def find_requests(workload: model.Workload | None) -> tuple[PodSetRequest, ...]:
+    """Return what all pods of each pod set ask for together, after every adjustment."""
+    return tuple(
+        PodSetRequest(
+            name=pod_set.name,
+            resources={name: format_amount(name, pod_set.total(name)) for name in pod_set.requests},
+        )
+        for pod_set in (workload.pod_sets if workload is not None else ())
+    )
 
 
 def _stance(queue: LocalQueue) -> tuple[str, str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from multiqueue.api.conditions import MAX_MESSAGE, Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import applicable_checks, sync_checks
@@ -56,7 +58,7 @@ def _gist(message: str) -> str:
 
 
 def pending_status(view: WorkloadView) -> WorkloadStatus:
-    """Return the status with the reason and, where a status is written anyway, the check list."""
+    """Return the status with the reason and, where one is written anyway, checks and requests."""
     status = view.workload.status
     if has_quota(status) or is_on_hold(status):
         return status
@@ -70,9 +72,12 @@ def pending_status(view: WorkloadView) -> WorkloadStatus:
             generation=view.generation,
         )
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
-    if view.cluster_queue is None or not evaluated:
+    if view.cluster_queue is not None and evaluated:
+        checks = applicable_checks(view.cluster_queue.spec, None)
+        status = sync_checks(status, checks, view.now)
+    if status == view.workload.status:
         return status
-    return sync_checks(status, applicable_checks(view.cluster_queue.spec, None), view.now)
+    return msgspec.structs.replace(status, resource_requests=view.requests)
 
 
 def find_reason(view: WorkloadView) -> PendingReason | None:

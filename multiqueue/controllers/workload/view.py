@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from multiqueue.api.config import Configuration, Gate
-from multiqueue.api.v1beta2 import ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
+from multiqueue.api.v1beta2 import (
+    ClusterQueue,
+    LocalQueue,
+    PodSetRequest,
+    Workload,
+    WorkloadPriorityClass,
+)
 from multiqueue.api.workload_readiness import ReadinessRules
 from multiqueue.engine.explain import Explanation
 
@@ -55,6 +61,7 @@ class WorkloadView:
         holding: The ClusterQueue whose quota it holds, where it exists; may be another one.
         priority_class: The WorkloadPriorityClass that it refers to, where it exists.
         explanation: Why it waits, as the engine has it; None where it does not.
+        requests: What its pod sets ask for, as the engine has it, while it waits.
         admitting: Whether its admission is being written right now.
         options: The Configuration.
         now: The time.
@@ -66,6 +73,7 @@ class WorkloadView:
     holding: ClusterQueue | None = None
     priority_class: WorkloadPriorityClass | None = None
     explanation: Explanation | None = None
+    requests: tuple[PodSetRequest, ...] = ()
     admitting: bool = False
     options: WorkloadOptions = WorkloadOptions()
     now: datetime

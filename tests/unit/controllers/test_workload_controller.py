@@ -38,7 +38,9 @@ class World:
             clock=LoopClock(),
             config=Configuration(),
         )
-        engine: Any = SimpleNamespace(workload_reason=lambda _: self.explanation)
+        engine: Any = SimpleNamespace(
+            workload_reason=lambda _: self.explanation, find_workload=lambda _: None
+        )
         self.controller = WorkloadController(context, engine, is_admitting=lambda _: False)
 
     async def update_status(

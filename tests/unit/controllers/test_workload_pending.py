@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from multiqueue.api.conditions import Reason
-from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2 import PodSetRequest, Workload
 from multiqueue.api.workload_state import set_pending
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.plan import ChangeStatus, Done
@@ -48,6 +48,16 @@ def test_a_reason_is_written_once() -> None:
     view = step(make_view(make_workload(), explanation=because(Reason.WAITING_FOR_QUOTA)))
     assert condition_of(view, "QuotaReserved") == ("False", "WaitingForQuota", "why")
     assert decide(view) == Done()
+
+
+def test_with_the_reason_comes_what_is_asked_for_until_it_is_given() -> None:
+    requests = (PodSetRequest(name="main", resources={"cpu": "3"}),)
+    explained = because(Reason.WAITING_FOR_QUOTA)
+    view = step(make_view(make_workload(), explanation=explained, requests=requests))
+    assert view.workload.status.resource_requests == requests
+    more = (PodSetRequest(name="main", resources={"cpu": "4"}),)
+    assert decide(replace(view, requests=more)) == Done(), "no write of its own"
+    assert reserved(view.workload).status.resource_requests == ()
 
 
 def test_with_the_reason_come_the_checks_that_every_flavor_needs() -> None:
