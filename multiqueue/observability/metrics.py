@@ -146,6 +146,7 @@ class Metrics(MetricTable):
         CQ,
         "is_group",
         ROLE,
+        buckets=REQUEST_BUCKETS,
     )
     evicted_workloads_total = counter(
         "kueue_evicted_workloads_total",
