@@ -9,7 +9,7 @@ from multiqueue.api.crd.autoscaling import provisioning_request_crd
 from multiqueue.api.workload_state import has_quota, is_admitted
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import Forbidden
+from multiqueue.kube.errors import AlreadyExists, Forbidden
 from multiqueue.kube.resources import JOBS, POD_TEMPLATES
 from tests.integration.provisioning_steps import CHECK, World, owner_kinds, world
 from tests.integration.waiting import condition, is_true, until
@@ -75,7 +75,13 @@ async def test_killed_between_the_request_and_its_templates() -> None:
 async def test_a_template_that_somebody_deletes_is_made_again() -> None:
     async with world(parameters=SILENT) as w, w.manager():
         await w.submit()
-        (made,) = await until(w.client, POD_TEMPLATES, lambda found: len(found) == 1)
+        (made,) = await until(
+            w.client,
+            POD_TEMPLATES,
+            lambda found: (
+                [owner_kinds(template) for template in found] == [["ProvisioningRequest"]]
+            ),
+        )
         name, uid = made["metadata"]["name"], made["metadata"]["uid"]
         await w.client.delete(POD_TEMPLATES, name, namespace=NAMESPACE)
         again = await w.until_object(POD_TEMPLATES, name, lambda t: t["metadata"]["uid"] != uid)
@@ -195,6 +201,75 @@ async def test_a_name_that_is_taken_is_told_and_tried_again() -> None:
         )
         await w.client.delete(resources.PROVISIONING_REQUESTS, name, namespace=NAMESPACE)
         await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
+async def test_a_template_of_somebody_else_is_left_alone() -> None:
+    async with world() as w, w.manager():
+        await w.client.patch(
+            resources.LOCAL_QUEUES, "lq", {"spec": {"stopPolicy": "Hold"}}, namespace=NAMESPACE
+        )
+        await w.submit()
+        workload = await w.until_workload(lambda wl: wl.metadata.name, "a workload")
+        name = f"ppt-{workload.metadata.name}-prov-1-main"
+        foreign = {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "template": {"spec": {"containers": [{"name": "c", "image": "mine"}]}},
+        }
+        stored = await w.client.create(POD_TEMPLATES, foreign)
+        await w.client.patch(
+            resources.LOCAL_QUEUES, "lq", {"spec": {"stopPolicy": "None"}}, namespace=NAMESPACE
+        )
+        told = await w.until_workload(
+            lambda wl: wl.status.admission_checks and wl.status.admission_checks[0].message,
+            "a word on it",
+        )
+        words = f'PodTemplate "{name}" exists and is not ours; delete it'
+        assert words in told.status.admission_checks[0].message
+        assert await w.client.get(POD_TEMPLATES, name, namespace=NAMESPACE) == stored
+
+
+class Forgetful(KubeClient):
+    """Creates requests, and then does not hear the answer: the second attempt finds them."""
+
+    async def create(self, resource: Any, obj: Any, **options: Any) -> Any:
+        answer = await super().create(resource, obj, **options)
+        if resource.plural == "provisioningrequests":
+            raise AlreadyExists(409, reason="AlreadyExists", message="it exists")
+        return answer
+
+
+@virtual_time
+async def test_its_own_request_that_it_has_not_seen_yet_is_kept() -> None:
+    async with (
+        world(parameters=SILENT) as w,
+        w.cluster.manager(clock=w.clock, client_type=Forgetful),
+    ):
+        await w.submit()
+        await until(
+            w.client,
+            POD_TEMPLATES,
+            lambda found: (
+                [owner_kinds(template) for template in found] == [["ProvisioningRequest"]]
+            ),
+        )
+        request = await w.until_request("-prov-1")
+        (template,) = (await w.client.list(POD_TEMPLATES)).items
+        owner = template["metadata"]["ownerReferences"][0]
+        assert owner["uid"] == request["metadata"]["uid"]
+
+
+@virtual_time
+async def test_a_check_that_leaves_the_queue_takes_its_requests_along() -> None:
+    async with world(parameters=SILENT) as w, w.manager():
+        await w.submit()
+        await w.until_request("-prov-1")
+        without: dict[str, Any] = {"spec": {"admissionChecksStrategy": None}}
+        await w.client.patch(resources.CLUSTER_QUEUES, "cq", without)
+        await w.until_workload(lambda wl: is_admitted(wl.status), "admission")
+        assert await w.until_requests(lambda requests: not requests) == []
 
 
 @virtual_time

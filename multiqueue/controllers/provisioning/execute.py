@@ -114,7 +114,6 @@ class ProvisioningExecutor:
         self._watch.requests.observe(request)
         words = f'Created ProvisioningRequest: "{request.metadata.name}"'
         self._event(view.workload, "Normal", "ProvisioningRequestCreated", words)
-        await self._give_templates(content, view, request)
         return None
 
     async def _take_existing(self, name: str, view: ProvisioningView) -> Result | None:

@@ -33,7 +33,7 @@ class ChangeChecks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """Create the templates, then the request, then give the templates to it."""
+    """Create the templates, then the request; `RepairTemplates` gives them to it."""
 
     check: str
     content: Content

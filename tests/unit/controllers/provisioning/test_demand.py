@@ -45,6 +45,10 @@ def test_a_pod_set_without_pods_is_left_out() -> None:
     assert demanded(asking(pod_set("a", 0), pod_set("b", 1))) == [("b", 1)]
 
 
+def test_a_pod_set_that_was_scaled_to_nothing_is_left_out() -> None:
+    assert demanded(asking(pod_set("a", 0), pod_set("b", 1), counts={"a": 2})) == [("b", 1)]
+
+
 def test_partial_admission_asks_for_what_was_assigned() -> None:
     world = asking(pod_set("a", 5), pod_set("b", 5), counts={"a": 2, "b": 0})
     assert demanded(world) == [("a", 2)]

@@ -52,6 +52,6 @@ def test_the_attempt_is_read_from_the_name(name: str, want: int | None) -> None:
 
 def test_the_attempt_of_a_name_that_was_cut_is_found_again() -> None:
     name = request_name(LONG, "provisioning", 3)
-    assert find_attempt(name, LONG, "provisioning", highest=4) == 3
+    assert find_attempt(name, LONG, "provisioning", highest=3) == 3
     assert find_attempt(name, LONG, "provisioning", highest=2) is None
     assert find_attempt(name, LONG, "provisionings", highest=4) is None
