@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2.meta import Taint
+from multiqueue.engine.fairness.drs import ShareLoss
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount
@@ -227,7 +228,8 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
 
     Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
     that did not fit; ``note`` stands before their words, or alone. ``cause`` is None where the pod
-    sets say the reason. ``victims`` counts the workloads that leave for this one.
+    sets say the reason. ``victims`` counts the workloads that leave for this one; ``share_loss``
+    says why with fair sharing nobody does.
     """
 
     workload: str
@@ -236,6 +238,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     note: str = ""
     pod_sets: tuple[PodSetExplanation, ...] = ()
     victims: int = 0
+    share_loss: ShareLoss | None = None
 
     @property
     def reason(self) -> Reason:
@@ -246,6 +249,8 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     def message(self) -> str:
         """The words of the QuotaReserved=False condition."""
         words = ": ".join(part for part in (self.note, words_of(self.pod_sets)) if part)
+        if self.share_loss is not None:
+            return f"{words}. {self.share_loss}"
         if not self.victims:
             return words
         return f"{words}. Pending the preemption of {self.victims} workload(s)"

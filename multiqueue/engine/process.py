@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.explain import Explanation
+from multiqueue.engine.fairness.drs import ShareLoss
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import judge_again
 from multiqueue.engine.nomination import Nominated, Rejected
@@ -23,7 +24,9 @@ from multiqueue.engine.plan import (
     SkipReason,
     Victim,
 )
+from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.simulation import without
+from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.preemption.words import preemption_message
 from multiqueue.engine.queues.entry import as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
@@ -59,7 +62,8 @@ def process(world: World, course: Course, head: Head, now: datetime) -> Decision
         if queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
             course.reservations.ask(queue, assignment)
         reason = RequeueReason.PREEMPTION_NO_CANDIDATES
-        return refuse(head, reason, cause=Reason.WAITING_FOR_QUOTA)
+        loss = _share_loss(world, course, head, assignment)
+        return refuse(head, reason, cause=Reason.WAITING_FOR_QUOTA, share_loss=loss)
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:
         course.reservations.hold(queue, assignment.usage)
@@ -130,7 +134,12 @@ def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Ad
 
 
 def refuse(
-    head: Head, requeue_reason: RequeueReason, *, cause: Reason | None = None, note: str = ""
+    head: Head,
+    requeue_reason: RequeueReason,
+    *,
+    cause: Reason | None = None,
+    note: str = "",
+    share_loss: ShareLoss | None = None,
 ) -> Requeue:
     """Send a head away; without a cause its pod sets say why."""
     head.entry.resume = resume_state(head)
@@ -139,8 +148,27 @@ def refuse(
         cluster_queue=head.queue.name,
         requeue_reason=requeue_reason,
         parked=not returns_at_once(head, requeue_reason),
-        explanation=_explain(head, cause, note),
+        explanation=replace(_explain(head, cause, note), share_loss=share_loss),
     )
+
+
+def _share_loss(
+    world: World, course: Course, head: Head, assignment: Assignment
+) -> ShareLoss | None:
+    """Return which shares stand in the way; what an old verdict lost to still holds."""
+    if world.options.fair_sharing is None:
+        return None
+    if not head.is_new and head.entry.explanation is not None:
+        return head.entry.explanation.share_loss
+    request = PreemptionRequest(
+        tree=course.tree,
+        queue=head.queue,
+        workload=head.entry.workload,
+        usage=assignment.usage,
+        contested=assignment.contested(),
+    )
+    with course.reservations.lifted():
+        return find_share_loss(request, world.context)
 
 
 def _defer(head: Head) -> Requeue:

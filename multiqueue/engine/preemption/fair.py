@@ -6,13 +6,13 @@ which a victim may be taken from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
-from multiqueue.engine.fairness.drs import Share, share_of
+from multiqueue.engine.fairness.drs import Share, ShareLoss, share_of
 from multiqueue.engine.options import FairSharing, FairStrategy
 from multiqueue.engine.preemption.candidates import (
     Candidate,
@@ -126,7 +126,7 @@ class _Search:
 
     def _take_fairly(self, ranking: Ranking, queue: CachedQueue, strategy: FairStrategy) -> bool:
         """Take the first candidate of a queue that may be taken; keep those before it for later."""
-        own, other = self._compared(queue)
+        own, other = _compared(self._below, queue)
         share, before = share_of(own), share_of(other)
         left = ranking.left(queue)
         if share > before:
@@ -148,7 +148,7 @@ class _Search:
     def _second_pass(self, ranking: Ranking) -> bool:
         """Take one of each queue that had more than the preemptor's will have (E-100)."""
         for queue in ranking:
-            own, other = self._compared(queue)
+            own, other = _compared(self._below, queue)
             if share_of(own) < share_of(other) and self._take(
                 ranking.take(queue), Reason.IN_COHORT_FAIR_SHARING
             ):
@@ -175,16 +175,19 @@ class _Search:
         self._simulation.put_back(candidate.entry)
         return share
 
-    def _compared(self, queue: CachedQueue) -> tuple[QuotaNode, QuotaNode]:
-        """Return the subtrees whose shares are compared, of the preemptor and of the queue.
 
-        They are the children of the lowest cohort that the two have in common.
-        """
-        child, cohort = queue.node, queue.node.parent
-        while cohort is not None and cohort not in self._below:
-            child, cohort = cohort, cohort.parent
-        assert cohort is not None, "all queues of a tree have the root in common"
-        return self._below[cohort], child
+def _compared(
+    below: Mapping[QuotaNode, QuotaNode], queue: CachedQueue
+) -> tuple[QuotaNode, QuotaNode]:
+    """Return the subtrees whose shares are compared, of the preemptor and of the queue.
+
+    They are the children of the lowest cohort that the two have in common.
+    """
+    child, cohort = queue.node, queue.node.parent
+    while cohort is not None and cohort not in below:
+        child, cohort = cohort, cohort.parent
+    assert cohort is not None, "all queues of a tree have the root in common"
+    return below[cohort], child
 
 
 def _children_on_path(node: QuotaNode) -> dict[QuotaNode, QuotaNode]:
@@ -194,3 +197,23 @@ def _children_on_path(node: QuotaNode) -> dict[QuotaNode, QuotaNode]:
         children[node.parent] = node
         node = node.parent
     return children
+
+
+def find_share_loss(request: PreemptionRequest, context: SearchContext) -> ShareLoss | None:
+    """Return the shares that leave a request waiting, where a search found nobody.
+
+    None where shares are not the reason: nobody may be taken from, or all together are too few.
+    """
+    needed = request.needed()
+    candidates = find_fair_candidates(request, context, needed)
+    if not can_make_room(request, needed, candidates):
+        return None
+    own = request.queue
+    others = [candidate for candidate in candidates if candidate.entry.charged != own.name]
+    below = _children_on_path(own.node)
+    with in_use(request):
+        queue = next(iter(Ranking(request, others)), None) if others else None
+        if queue is None:
+            return None
+        mine, theirs = _compared(below, queue)
+        return ShareLoss(mine.name, share_of(mine).reported, theirs.name, share_of(theirs).reported)

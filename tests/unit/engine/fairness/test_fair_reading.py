@@ -1,9 +1,9 @@
 """What the engine tells about shares."""
 
-from multiqueue.engine.fairness.drs import NO_SHARE, Share
+from multiqueue.engine.fairness.drs import NO_SHARE, Share, ShareLoss
 from multiqueue.engine.options import EngineOptions, FairSharing
 from tests.engine_world import World, make_workload, pod_set
-from tests.preemption_world import make_cpu_queue
+from tests.preemption_world import ANY, make_cpu_queue
 
 
 def make_world(options: EngineOptions) -> World:
@@ -40,3 +40,24 @@ def test_nobody_has_a_share_without_fair_sharing() -> None:
     assert cohort is not None
     assert cohort.weighted_share is None
     assert world.engine.changed_since_last_call().cohorts == ()
+
+
+def test_who_waits_because_of_its_share_is_told_the_numbers() -> None:
+    world = World(
+        make_cpu_queue("a", 0, cohort="team", reclaim=ANY),
+        make_cpu_queue("b", 0, cohort="team"),
+        make_cpu_queue("lender", 6, cohort="team"),
+        options=EngineOptions(fair_sharing=FairSharing()),
+    )
+    world.submit(make_workload("large", queue="b", pod_sets=[pod_set(cpu=3)]))
+    world.submit(make_workload("other", queue="a", pod_sets=[pod_set(cpu=3)]))
+    world.write_back(world.cycle())
+    world.submit(make_workload("more", queue="a"))
+    world.cycle()
+    explanation = world.engine.workload_reason("team/more")
+
+    assert explanation is not None
+    assert explanation.share_loss == ShareLoss("a", 667, "b", 500)
+    assert explanation.message.endswith(
+        ". fair sharing: a would have a share of 667, and b, the largest that may give, has 500"
+    )
