@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from itertools import pairwise
 from types import SimpleNamespace
 
 import msgspec
@@ -10,11 +12,13 @@ import pytest
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import OwnerReference
+from multiqueue.api.workload_readiness import ReadinessRules, give_up_waiting, sync_pods_ready
 from multiqueue.api.workload_state import (
     complete_eviction,
     finish,
     preempt,
     set_pending,
+    sync_admitted,
     target_deactivation,
 )
 from multiqueue.controllers.transitions import (
@@ -24,6 +28,7 @@ from multiqueue.controllers.transitions import (
     queued_at,
     split_eviction,
 )
+from multiqueue.observability.metrics import Metrics
 from tests.workloads import (
     T0,
     admitted,
@@ -118,3 +123,93 @@ def test_a_job_that_waits_in_vain_is_told_so_itself(reason: Reason, told: list[s
     recorder._on_workload(workload, waiting)
     recorder._on_workload(waiting, waiting)
     assert events == [(kind, "Warning", reason, "too big") for kind in told]
+
+
+# ---------------------------------------------------------------- events and metrics
+
+RULES = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(minutes=5))
+
+
+class Recorded:
+    """A recorder that was told of these states of a Workload, one after the other."""
+
+    def __init__(self, *states: Workload) -> None:
+        self.events: list[tuple[str, str]] = []
+        self.metrics = Metrics()
+        recorder = SimpleNamespace(
+            event=lambda _ref, _kind, reason, message: self.events.append((reason, message))
+        )
+        context = SimpleNamespace(recorder=recorder, metrics=self.metrics)
+        transitions = TransitionRecorder(context)  # type: ignore[arg-type]
+        for old, new in pairwise(states):
+            transitions._on_workload(old, new)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        common = {"cluster_queue": "cq", "replica_role": "standalone"}
+        return self.metrics.registry.get_sample_value(name, {**common, **labels})
+
+
+def ready(workload: Workload, at: float, *, value: bool = True) -> Workload:
+    status = sync_pods_ready(workload.status, ready=value, now=minutes(at))
+    return with_status(workload, status)
+
+
+def late(workload: Workload, at: float) -> Workload:
+    status = give_up_waiting(workload.status, "ns/wl", RULES, now=minutes(at))
+    return with_status(workload, status)
+
+
+def test_quota_and_admission_in_one_write_are_one_event() -> None:
+    pending = make_workload()
+    told = Recorded(pending, admitted(pending, at=minutes(1)))
+    words = (
+        "Admitted by ClusterQueue cq, wait time since reservation was 0s; "
+        "Quota reserved in ClusterQueue cq, wait time since queued was 60s"
+    )
+    assert told.events == [("Admitted", words)]
+    for name in ("quota_reserved_workloads_total", "admitted_workloads_total"):
+        assert told.value(f"kueue_{name}", priority_class="") == 1
+
+
+def test_an_admission_that_came_later_is_an_event_of_its_own() -> None:
+    pending = make_workload()
+    waiting = reserved(pending, at=minutes(1))
+    status = sync_admitted(waiting.status, now=minutes(3))
+    told = Recorded(pending, waiting, with_status(waiting, status))
+    assert told.events == [
+        (
+            "QuotaReserved",
+            "Quota reserved in ClusterQueue cq, wait time since queued was 60s",
+        ),
+        ("Admitted", "Admitted by ClusterQueue cq, wait time since reservation was 120s"),
+    ]
+
+
+def test_the_first_time_that_pods_are_ready_is_measured() -> None:
+    running = admitted(make_workload(), at=minutes(1))
+    started = ready(running, 3)
+    lost = ready(started, 4, value=False)
+    told = Recorded(running, started, lost, ready(lost, 9))
+    for name, seconds in (("ready", 180), ("admitted_until_ready", 120)):
+        metric = f"kueue_{name}_wait_time_seconds"
+        assert told.value(f"{metric}_sum", priority_class="") == seconds
+        assert told.value(f"{metric}_count", priority_class="") == 1
+
+
+def test_an_eviction_is_counted_with_its_cause_and_as_a_first_one() -> None:
+    running = admitted(make_workload())
+    first = late(running, 5)
+    left = with_status(first, complete_eviction(first.status, now=minutes(6)))
+    back = admitted(left, at=minutes(10))
+    told = Recorded(running, first, left, back, late(back, 15))
+    labels = {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForStart"}
+    assert told.value("kueue_evicted_workloads_total", priority_class="", **labels) == 2
+    assert told.value("kueue_evicted_workloads_once_total", priority_class="", **labels) == 1
+    assert ("EvictedDueToPodsReadyTimeout", "Exceeded the PodsReady timeout ns/wl") in told.events
+
+
+def test_the_time_from_ready_pods_to_the_eviction_is_measured() -> None:
+    running = ready(admitted(make_workload()), 2)
+    told = Recorded(running, evicted(running, at=minutes(5)))
+    labels = {"reason": "Preempted", "underlying_cause": ""}
+    assert told.value("kueue_pods_ready_to_evicted_time_seconds_sum", **labels) == 180
