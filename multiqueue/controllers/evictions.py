@@ -69,6 +69,7 @@ class EvictionWriter:
         self._is_admitting = is_admitting
         self._on_failed = on_failed
         self._build_options = build_options(context.config)
+        # No bound of its own: nobody is told twice to leave, so holders of quota are its limit.
         self._waiting: asyncio.Queue[Eviction] = asyncio.Queue()
         self._failures: dict[str, int] = {}
 
