@@ -53,7 +53,7 @@ class SimCluster:
         sim_clock = SimClock(speed=options.speed, wall=clock)
         nodes = build_nodes(options.pools)
         self._informers = build_informers(client)
-        self._node_agent = NodeAgent(client, sim_clock, nodes)
+        self._node_agent = NodeAgent(client, sim_clock, nodes, self._informers.nodes)
         self._components = (
             self._node_agent,
             Scheduler(client, self._informers, sim_clock),

@@ -15,6 +15,7 @@ from multiqueue.simcluster import lifecycle
 from multiqueue.simcluster.clock import SimClock
 from multiqueue.simcluster.lifecycle import Action, Pace, PodRun
 from multiqueue.simcluster.objects import Object, SimInformers, key_of
+from multiqueue.simcluster.placement import is_ready
 
 CONCURRENCY = 16
 
@@ -43,6 +44,7 @@ class Kubelet:
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
         informers.pods.add_handler(self._on_pod)
+        informers.nodes.add_handler(self._on_node)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -138,6 +140,15 @@ class Kubelet:
             return None
         age = (self._clock.now() - moment).total_seconds()
         return self._clock.seconds() - age * self._clock.speed
+
+    def _on_node(self, old: Object | None, new: Object | None) -> None:
+        """Look again at the pods of a node that came back."""
+        if old is None or new is None or is_ready(old) or not is_ready(new):
+            return
+        name = new["metadata"]["name"]
+        for pod in self._informers.pods.store.list():
+            if pod["spec"].get("nodeName") == name:
+                self._reconciler.queue.add(key_of(pod))
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         if new is not None:

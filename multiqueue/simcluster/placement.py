@@ -62,7 +62,7 @@ class Ledger:
             name=name,
             labels=node["metadata"].get("labels") or {},
             taints=taints,
-            is_ready=_is_ready(node),
+            is_ready=is_ready(node),
             free=free,
             allocatable=allocatable,
             pods=pods,
@@ -141,7 +141,8 @@ def pod_shape(pod: Mapping[str, Any]) -> str:
     return repr(parts)
 
 
-def _is_ready(node: Mapping[str, Any]) -> bool:
+def is_ready(node: Mapping[str, Any]) -> bool:
+    """Whether a node reports that it can run pods."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 

@@ -10,7 +10,8 @@ from multiqueue.apiserver.server import ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import JOBS, NODES, PODS
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
-from tests.integration.waiting import api_client, is_true, simulation, until, until_one
+from multiqueue.simcluster.node_agent import DOWN
+from tests.integration.waiting import api_client, condition, is_true, simulation, until, until_one
 from tests.virtual_time import LoopClock, virtual_time
 
 NAMESPACE = "default"
@@ -181,3 +182,38 @@ async def test_a_new_simulation_goes_on_where_the_old_one_stopped() -> None:
             job = await until_job(client, "train", "Complete")
             pods = (await client.list(PODS)).items
     assert (job["status"]["succeeded"], len(pods)) == (1, 1)
+
+
+@virtual_time
+async def test_a_node_that_is_cut_off_is_not_ready_and_comes_back() -> None:
+    async with sim_cluster("cpu", "2xa100/4") as client:
+        await create_job(client, "job", gpus=1)
+        (pod,) = await until(
+            client, PODS, lambda pods: phases(pods) == ["Running"], namespace=NAMESPACE
+        )
+        node = pod["spec"]["nodeName"]
+        await set_down(client, node, "true")
+        lost = await until_one(client, NODES, node, lambda node: not is_true(node, "Ready"))
+        assert condition(lost, "Ready")["status"] == "Unknown"
+        # The other one still takes pods; what is on this one neither ends nor goes.
+        await create_job(client, "other", gpus=1)
+        await until_job(client, "other", "Complete")
+        assert (await client.get(PODS, pod["metadata"]["name"], namespace=NAMESPACE))["status"][
+            "phase"
+        ] == "Running"
+        await set_down(client, node, None)
+        await until_one(client, NODES, node, lambda node: is_true(node, "Ready"))
+        await until_job(client, "job", "Complete")
+
+
+@virtual_time
+async def test_a_deleted_node_stays_away() -> None:
+    async with sim_cluster("2xcpu") as client:
+        await client.delete(NODES, "cpu-0")
+        await create_job(client, "job", gpus=0)
+        await until_job(client, "job", "Complete")
+        assert [node["metadata"]["name"] for node in (await client.list(NODES)).items] == ["cpu-1"]
+
+
+async def set_down(client: KubeClient, node: str, value: str | None) -> None:
+    await client.patch(NODES, node, {"metadata": {"annotations": {DOWN: value}}})
