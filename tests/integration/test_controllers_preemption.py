@@ -8,6 +8,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.v1beta2 import Condition
 from multiqueue.api.workload_state import find, has_quota
 from multiqueue.kube import resources
@@ -39,12 +40,12 @@ def ranked_job(name: str, rank: str, *, run: str = "forever", **what: Any) -> di
 
 
 @asynccontextmanager
-async def preempting_cluster() -> AsyncIterator[QueueCluster]:
+async def preempting_cluster(config: Configuration = CONFIG) -> AsyncIterator[QueueCluster]:
     """A queue of two CPUs in which rank counts, and machines behind it."""
     clock = LoopClock()
     async with (
         queue_cluster(clock=clock) as cluster,
-        cluster.manager(CONFIG, clock=clock),
+        cluster.manager(config, clock=clock),
         simulation(cluster.client, "4xcpu", clock=clock),
     ):
         for rank, value in (("low", 1), ("high", 10)):
@@ -175,3 +176,22 @@ async def test_a_higher_rank_given_later_preempts_too() -> None:
         # A class that becomes worth more does the same for whoever has it.
         await cluster.patch(resources.WORKLOAD_PRIORITY_CLASSES, "low", {"value": 100})
         await until(cluster, lambda: running(cluster, "first"), "the first running again")
+
+
+@virtual_time
+async def test_a_boost_counts_like_a_higher_class_where_the_gate_is_on() -> None:
+    gates = {"PriorityBoost": True}
+    config = build_configuration({"namespace": CONFIG.namespace, "featureGates": gates})
+    async with preempting_cluster(config) as cluster:
+        await submit(cluster, ranked_job("first", "low", parallelism=2, completions=2))
+        await until(cluster, lambda: running(cluster, "first"), "the first running")
+        await submit(cluster, ranked_job("second", "low"))
+        await until_reason(
+            cluster, "second", WorkloadCondition.QUOTA_RESERVED, "False", "WaitingForQuota"
+        )
+        waiting = cluster.workload_of("second")
+        assert waiting is not None
+        boost = {"metadata": {"annotations": {names.PRIORITY_BOOST: "5"}}}
+        await cluster.patch(resources.WORKLOADS, waiting.metadata.name, boost, namespace=NAMESPACE)
+        await until(cluster, lambda: running(cluster, "second"), "the second running")
+        assert not running(cluster, "first")
