@@ -75,8 +75,14 @@ def sync_checks(view: ProvisioningView) -> ProvisioningPlan | None:
 
 
 def delete_unused(view: ProvisioningView) -> ProvisioningPlan | None:
-    """What no check goes by any more is in nobody's interest."""
+    """What no check goes by any more is in nobody's interest.
+
+    Deviates: what is admitted keeps its capacity until it ends, even where its queue has lost the
+    check; the reference takes it from the running job.
+    """
     kept = {request.metadata.uid for request in pick_requests(view).values()}
+    if is_admitted(view.workload.status):
+        kept |= {request.metadata.uid for request in view.requests if _holds_capacity(request)}
     plan = _delete(tuple(r for r in view.requests if r.metadata.uid not in kept))
     return plan if isinstance(plan, DeleteRequests) else None
 
@@ -147,13 +153,12 @@ def _synced(view: ProvisioningView) -> WorkloadStatus:
 def _change(
     view: ProvisioningView, check: ProvisioningCheck, request: ProvisioningRequest | None
 ) -> CheckChange:
-    if check.config is None:
-        if is_admitted(view.workload.status):
-            return UNCHANGED
+    if check.config is None and not is_admitted(view.workload.status):
         return CheckChange(state=CheckState.PENDING, message=INACTIVE_MESSAGE)
     if request is not None:
         return judge(Asked(view=view, check=check, request=request))
-    if is_needed(view, check) or view.is_in(check, CheckState.READY):
+    is_decided = check.config is None or view.is_in(check, CheckState.READY)
+    if is_decided or is_needed(view, check):
         return UNCHANGED
     return CheckChange(state=CheckState.READY, message=NOT_NEEDED_MESSAGE, pod_set_updates=())
 
@@ -193,10 +198,18 @@ def _next_attempt(
 ) -> int | None:
     if request is None:
         return (view.state_of(check).retry_count or 0) + 1
-    over = (ProvisioningCondition.FAILED, ProvisioningCondition.BOOKING_EXPIRED)
-    if not any(request.has(condition) for condition in over):
+    if not _is_over(request):
         return None
     return (attempt_of(view, check, request) or 0) + 1
+
+
+def _holds_capacity(request: ProvisioningRequest) -> bool:
+    return request.has(ProvisioningCondition.PROVISIONED) and not _is_over(request)
+
+
+def _is_over(request: ProvisioningRequest) -> bool:
+    over = (ProvisioningCondition.FAILED, ProvisioningCondition.BOOKING_EXPIRED)
+    return any(request.has(condition) for condition in over)
 
 
 def _build(view: ProvisioningView, check: ProvisioningCheck, attempt: int) -> Content | Refuse:

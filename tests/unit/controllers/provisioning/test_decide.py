@@ -116,7 +116,7 @@ def test_an_inactive_check_takes_ready_back_until_the_admission() -> None:
     ready = holding(state=CheckState.READY)
     assert check_of(view(ready, inactive=True)).state == CheckState.PENDING
     admitted = with_status(ready, sync_admitted(ready.status, now=T0))
-    assert decide(view(admitted, request(1), inactive=True)) == Done()
+    assert decide(view(admitted, request(1, PROVISIONED), inactive=True)) == Done()
 
 
 def test_a_request_that_is_not_needed_is_ready_and_admits() -> None:
@@ -181,6 +181,28 @@ def test_all_checks_are_brought_up_to_date_in_one_write() -> None:
 def test_what_no_check_goes_by_is_deleted() -> None:
     world = view(holding(), request(1), request(2), request(1, class_name="old", check="other"))
     assert deleted(decide(world)) == ["wl-prov-1", "wl-other-1"]
+
+
+def test_what_is_admitted_keeps_what_it_has() -> None:
+    ready = holding(state=CheckState.READY)
+    admitted = with_status(ready, sync_admitted(ready.status, now=T0))
+    assert decide(view(admitted, request(1, PROVISIONED), checks=())) == Done()
+
+
+@pytest.mark.parametrize("condition", [FAILED, EXPIRED])
+def test_what_is_admitted_keeps_no_earlier_attempt(condition: ProvisioningCondition) -> None:
+    ready = holding(state=CheckState.READY, retry_count=1)
+    admitted = with_status(ready, sync_admitted(ready.status, now=T0))
+    before = request(1, PROVISIONED, condition)
+    assert deleted(decide(view(admitted, before, request(2, PROVISIONED)))) == ["wl-prov-1"]
+
+
+def test_revoked_capacity_counts_without_a_configuration() -> None:
+    ready = holding(state=CheckState.READY)
+    admitted = with_status(ready, sync_admitted(ready.status, now=T0))
+    revoked = request(1, PROVISIONED, ProvisioningCondition.CAPACITY_REVOKED)
+    check = check_of(view(admitted, revoked, inactive=True))
+    assert (check.state, check.message) == ("Rejected", "CapacityRevoked!")
 
 
 def test_an_edited_configuration_starts_again() -> None:
