@@ -127,9 +127,10 @@ def test_an_admission_costs_one_write_and_one_event(
             await run_workloads(cluster)
             writes, events = await count(cluster)
         show(capsys, f"Workloads, quota for {cpu} of {COUNT}", writes, events)
-        if cpu == COUNT:
-            assert writes <= STATUS_WRITES
-            assert sum(events.values()) <= EVENTS
+        # Who waits is told why, once: the cycles that look at it again cost nothing.
+        waiting = (COUNT - cpu) / COUNT
+        assert writes <= STATUS_WRITES + waiting
+        assert sum(events.values()) <= EVENTS + waiting
 
     measure()
 
