@@ -7,7 +7,7 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
@@ -31,10 +31,12 @@ from multiqueue.engine.state import (
     LocalQueueState,
     PendingWorkload,
 )
+from multiqueue.engine.tas.forest import build_forest
+from multiqueue.engine.tas.mirror import TopologyMirror
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
-from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 
 DEFAULT_OPTIONS = EngineOptions()
@@ -42,7 +44,7 @@ FAILED_PAUSE = timedelta(seconds=5)
 """How soon a tree is tried again that raised, when nothing in it changes before."""
 
 
-class Engine:
+class Engine(TopologyMirror):
     """Queues, quotas and the cycle that brings them together.
 
     Args:
@@ -54,7 +56,7 @@ class Engine:
 
     def __init__(self, options: EngineOptions = DEFAULT_OPTIONS) -> None:
         self._options = options
-        self._cache = Cache()
+        self._cache = Cache(build_forest(options.topology))
         self._pending: dict[str, PendingQueue] = {}
         self._ledger = Ledger(self._cache)
         self._agenda = Agenda(options.wake_batch)
@@ -115,14 +117,6 @@ class Engine:
         """Remove an AdmissionCheck; queues that name it become inactive."""
         self._wake(self._cache.set_check(name, None))
 
-    def upsert_topology(self, topology: Topology) -> None:
-        """Add or change a Topology."""
-        self._wake(self._cache.set_topology(topology.name, topology))
-
-    def delete_topology(self, name: str) -> None:
-        """Remove a Topology; queues whose flavors name it become inactive."""
-        self._wake(self._cache.set_topology(name, None))
-
     def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change a namespace; its workloads wait until it is known."""
         self._wake(self._cache.set_namespace(name, dict(labels)))
@@ -130,19 +124,6 @@ class Engine:
     def delete_namespace(self, name: str) -> None:
         """Remove a namespace."""
         self._cache.set_namespace(name, None)
-
-    def _wake(self, touched: Iterable[str]) -> None:
-        """Look again at trees in which a spec changed, and wake what is parked there (E-27)."""
-        for key in sorted(touched):
-            tree = self._cache.trees.get(key)
-            if tree is None:
-                self._agenda.forget_tree(key)
-                continue
-            self._agenda.poke(key, tree.queues)
-            self._agenda.tree(key).parked.update(tree.queues)
-            self._agenda.notify(key)
-            self._ledger.changed_cluster_queues.update(tree.queues)
-            self._intake.touch_local_queues(tree.queues)
 
     # ---------------------------------------------------------------- mirror: workloads
 

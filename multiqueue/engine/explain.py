@@ -12,6 +12,7 @@ from typing import NamedTuple
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2.meta import Taint
 from multiqueue.engine.fairness.drs import ShareLoss
+from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount
@@ -171,11 +172,43 @@ class InvalidPlacement:
         return f"node affinity cannot be matched with flavor {self.flavor}: {self.detail}"
 
 
+class TopologyPlacement(NamedTuple):
+    """The pods find no place in the topology of a flavor that has quota for them (E-57)."""
+
+    flavor: str
+    failure: PlacementFailure
+
+    @property
+    def reason(self) -> Reason:
+        """Others may leave, or be preempted."""
+        return Reason.TOPOLOGY_PLACEMENT_FAILED
+
+    def __str__(self) -> str:
+        return self.failure.message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyLevelMissing:
+    """The topology of the flavor lacks a level that the pods ask for (E-62)."""
+
+    flavor: str
+
+    @property
+    def reason(self) -> Reason:
+        """Waiting does not help."""
+        return Reason.NO_MATCHING_FLAVOR
+
+    def __str__(self) -> str:
+        return f'Flavor "{self.flavor}" does not contain the requested level'
+
+
 Refusal = (
     Shortfall
     | UntoleratedTaint
     | AffinityMismatch
     | TopologyMismatch
+    | TopologyPlacement
+    | TopologyLevelMissing
     | FlavorNotFound
     | ResourceNotCovered
     | InvalidPlacement

@@ -254,6 +254,9 @@ class Intake:
         if tree is not None:
             self._agenda.notify(tree.key, now)
             self._agenda.poke(tree.key)
+        for key in self._ledger.take_freed():  # nodes are shared by trees
+            self._agenda.notify(key, now)
+            self._agenda.poke(key)
 
     # ---------------------------------------------------------------- queues
 

@@ -14,6 +14,7 @@ from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed
+from multiqueue.engine.tas.charges import placed_pods
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import LocalQueue, StopPolicy
 from multiqueue.model.workload import Admission, Workload
@@ -66,7 +67,8 @@ class Ledger:
     Shape: ``holders`` are the workloads that hold quota of a ClusterQueue, by its name and theirs;
     the queue itself may be unknown, then they count as soon as it appears. ``holders_version``
     grows, by the same names, with everything that changes who would be preempted first.
-    ``unready`` counts the holders whose pods are not known to be ready (E-81).
+    ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
+    keys of the trees for which room on nodes became free, until `take_freed`.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -75,6 +77,7 @@ class Ledger:
         self.holders: dict[str, dict[str, Entry]] = {}
         self.holders_version: dict[str, int] = {}
         self.unready = 0
+        self.freed: set[str] = set()
         self.changed_cluster_queues: set[str] = set()
         self.changed_local_queues: set[str] = set()
 
@@ -125,6 +128,7 @@ class Ledger:
         self._change_holders(entry.charged)
         if entry.charged in self._cache.queues:
             self.count(entry)
+        self.place(entry, admission)
         record = self.local_queue(entry.workload.queue)
         record.reserving += 1
         add_to(record.reserved_usage, entry.usage, 1)
@@ -148,6 +152,7 @@ class Ledger:
             queue.reserving -= 1
             if entry.admitted:
                 queue.add_admitted(entry.usage, -1)
+        self._free_places(entry)
         record = self.local_queue(entry.workload.queue)
         record.reserving -= 1
         add_to(record.reserved_usage, entry.usage, -1)
@@ -160,6 +165,31 @@ class Ledger:
         entry.admitted = entry.assumed = entry.preempted = False
         entry.reserved_at = 0
 
+    def place(self, entry: Entry, admission: Admission) -> None:
+        """Have the pods of a holder count on the nodes of its admission, and on no others."""
+        forest = self._cache.forest
+        before = forest.usage.of(entry.key)
+        placed = placed_pods(entry.workload, admission, self._cache.flavors)
+        if not placed and not before:
+            return
+        forest.charge(entry.key, placed)
+        now = forest.usage.of(entry.key)
+        if before != now:
+            users = self._cache.touch_users(forest.flavors_with((*before, *now)))
+            self.freed |= users if before else set()
+
+    def _free_places(self, entry: Entry) -> None:
+        forest = self._cache.forest
+        places = forest.release(entry.key)
+        if places:
+            self.freed |= self._cache.touch_users(forest.flavors_with(places))
+
+    def take_freed(self) -> list[str]:
+        """Return the keys of the trees that may place pods on nodes with more room now."""
+        freed = sorted(self.freed)
+        self.freed.clear()
+        return freed
+
     def replace_holder(self, entry: Entry, workload: Workload) -> None:
         """Take over a newer object of a workload that goes on holding the same quota.
 
@@ -171,6 +201,7 @@ class Ledger:
         entry.replace(workload)
         if workload.reservation is not None:
             entry.reserved_at = int(workload.reservation.reserved_at.timestamp())
+            self.place(entry, workload.reservation.admission)
         if before != (entry.rank, workload.evicted, entry.reserved_at):
             self._change_holders(entry.charged)
             tree = self._cache.tree_by_queue.get(entry.charged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -23,7 +24,11 @@ from multiqueue.engine.preemption.search import find_targets
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.tas.delay import delayed_flavors, is_remote
+from multiqueue.engine.tas.phase import TopologyPhase
+from multiqueue.engine.value import Value
 from multiqueue.engine.world import World
+from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
@@ -44,8 +49,16 @@ def judge(
         rooms=queue.room_memo(tree.version),
         oracle=world.oracle,
         is_fair=world.options.fair_sharing is not None,
+        topologies=_topologies(world, queue),
     )
-    return _choose(search, resume, tree=tree, context=world.context, options=world.options)
+    attempts = Attempts(
+        search=search,
+        tree=tree,
+        context=world.context,
+        options=world.options,
+        phase=_phase(world, workload, queue),
+    )
+    return _choose(attempts, resume)
 
 
 def judge_again(
@@ -58,7 +71,7 @@ def judge_again(
     """Look for other targets, as if those that this cycle preempts already were gone (E-70).
 
     Only the flavors of the first nomination are looked at, from the beginning. What fits now does
-    so only when the others' victims have left.
+    so only when the others' victims have left; without any it fits, on other nodes.
     """
     tree = world.cache.tree_by_queue[queue.name]
     context = replace(world.context, excluded=frozenset(preempted))
@@ -70,49 +83,92 @@ def judge_again(
         oracle=PreemptionOracle(world.cache.tree_by_queue, context),
         nominated=first.assignment.flavors(),
         is_fair=world.options.fair_sharing is not None,
+        topologies=_topologies(world, queue),
+    )
+    attempts = Attempts(
+        search=search,
+        tree=tree,
+        context=context,
+        options=world.options,
+        phase=_phase(world, workload, queue),
     )
     with without(tree, preempted.values()):
-        again = _choose(search, None, tree=tree, context=context, options=world.options)
-    if again.assignment.mode is not Mode.FIT:
+        again = _choose(attempts, None)
+    if again.assignment.mode is not Mode.FIT or not preempted:
         return again
     return Nominated(assignment=replace(again.assignment, mode=Mode.DEFERRED_FIT))
 
 
-def _choose(
-    search: FlavorSearch,
-    resume: ResumeState | None,
-    *,
-    tree: Tree,
-    context: SearchContext,
-    options: EngineOptions,
-) -> Nominated:
-    """Choose flavors and targets for all pods, or else for fewer (E-43)."""
+class Attempts(Value, frozen=True, kw_only=True, gc=False):
+    """What stays the same over all attempts to find room for one workload.
 
-    def attempt(counts: list[int] | None) -> Nominated:
+    Shape: ``phase`` is None where nobody can ask for a topology.
+    """
+
+    search: FlavorSearch
+    tree: Tree
+    context: SearchContext
+    options: EngineOptions
+    phase: TopologyPhase | None = None
+
+    def attempt(self, resume: ResumeState | None, counts: list[int] | None) -> Nominated:
+        """Choose flavors, domains and targets for that many pods; None for all of them."""
+        options, phase = self.options, self.phase
         assignment = assign_flavors(
-            search, resume, counts=counts, ignore_undeclared=options.ignore_undeclared
+            self.search, resume, counts=counts, ignore_undeclared=options.ignore_undeclared
         )
+        if phase is not None:
+            assignment = phase.apply(assignment)
         if assignment.mode is not Mode.PREEMPT:
             return Nominated(assignment=assignment)
+        asks = phase is not None and phase.asks(assignment)
         request = PreemptionRequest(
-            tree=tree,
-            queue=search.queue,
-            workload=search.workload,
+            tree=self.tree,
+            queue=self.search.queue,
+            workload=self.search.workload,
             usage=assignment.usage,
             contested=assignment.contested(),
+            is_placeable=partial(phase.is_placeable, assignment) if phase and asks else None,
         )
-        targets = tuple(find_targets(request, context))
+        targets = tuple(find_targets(request, self.context))
         return Nominated(assignment=assignment, targets=targets)
 
-    full = attempt(None)
-    if not (options.partial_admission and search.workload.may_shrink) or _would_do(full):
-        return full
+    def touch_up(self, found: Nominated) -> Nominated:
+        """Keep nodes for a workload that waits for others to leave them (E-44)."""
+        if self.phase is None or found.assignment.mode is not Mode.PREEMPT:
+            return found
+        with without(self.tree, (target.entry for target in found.targets)):
+            assignment = self.phase.touch_up(found.assignment, empty=not found.targets)
+        return replace(found, assignment=assignment)
+
+
+def _choose(attempts: Attempts, resume: ResumeState | None) -> Nominated:
+    """Choose flavors and targets for all pods, or else for fewer (E-43)."""
+    full = attempts.attempt(resume, None)
+    workload = attempts.search.workload
+    if not (attempts.options.partial_admission and workload.may_shrink) or _would_do(full):
+        return attempts.touch_up(full)
 
     def attempt_reduced(counts: list[int]) -> Nominated | None:
-        found = attempt(counts)
+        found = attempts.attempt(resume, counts)
         return found if _would_do(found) else None
 
-    return find_reduced(search.workload.pod_sets, attempt_reduced) or full
+    return attempts.touch_up(find_reduced(workload.pod_sets, attempt_reduced) or full)
+
+
+def _phase(world: World, workload: Workload, queue: CachedQueue) -> TopologyPhase | None:
+    if not queue.has_topologies or world.options.topology is None:
+        return None
+    return TopologyPhase(
+        forest=world.cache.forest,
+        flavors=world.cache.flavors,
+        implied=queue.has_only_topologies,
+        delayed=delayed_flavors(queue, world.cache.checks, workload),
+    )
+
+
+def _topologies(world: World, queue: CachedQueue) -> Mapping[str, Topology] | None:
+    return None if is_remote(queue, world.cache.checks) else world.cache.topologies
 
 
 def _would_do(nominated: Nominated) -> bool:

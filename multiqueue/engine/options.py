@@ -49,6 +49,32 @@ class AdmissionFairSharing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopologyScheduling:
+    """How pods are placed in topologies (E-129 to E-152); each is a gate.
+
+    Args:
+        mixed_profile: TASProfileMixed: ``unconstrained`` takes the fullest nodes.
+        balanced_placement: TASBalancedPlacement: ``preferred`` spreads evenly.
+        preferred_affinity: TASRespectNodeAffinityPreferred.
+        overlapping_flavors: TASHandleOverlappingFlavors: a node of two flavors counts once.
+        recompute: TASRecomputeAssignmentWithinSchedulingCycle: a head whose nodes were taken in
+            its cycle looks for others at once.
+        multi_layer: TASMultiLayerTopology: slices within slices.
+        replace_failed_nodes: TASFailedNodeReplacement.
+        fail_fast: TASFailedNodeReplacementFailFast: evict where no other node is found at once.
+    """
+
+    mixed_profile: bool = True
+    balanced_placement: bool = False
+    preferred_affinity: bool = False
+    overlapping_flavors: bool = True
+    recompute: bool = True
+    multi_layer: bool = True
+    replace_failed_nodes: bool = True
+    fail_fast: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
     """Fixed when the engine is made.
 
@@ -64,6 +90,7 @@ class EngineOptions:
             be ready (E-81).
         fair_sharing: None for the classical order and preemption.
         admission_fair_sharing: None where past usage does not count.
+        topology: None where pods are not placed: gate TopologyAwareScheduling.
     """
 
     wake_batch: timedelta = timedelta(seconds=1)
@@ -73,3 +100,4 @@ class EngineOptions:
     block_admission: bool = False
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None
+    topology: TopologyScheduling | None = TopologyScheduling()

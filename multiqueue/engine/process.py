@@ -28,7 +28,7 @@ from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.preemption.words import preemption_message
-from multiqueue.engine.queues.entry import as_admitted
+from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
 from multiqueue.engine.rivalry import without_rivals
 from multiqueue.engine.world import Course, Head, World
@@ -39,15 +39,34 @@ _DEFERRED = "Workload fits once the workloads that other workloads preempt have 
 
 
 def reconsider(world: World, course: Course, head: Head) -> Head:
-    """Look for other targets where heads before this one preempt some of its own (E-70)."""
+    """Look again where heads before this one preempt its targets, or took its nodes (E-70)."""
     verdict = head.verdict
-    if not isinstance(verdict, Nominated) or not course.preempted:
+    if not isinstance(verdict, Nominated):
         return head
-    if all(target.entry.key not in course.preempted for target in verdict.targets):
+    preempted: Mapping[str, Entry] = {}
+    if any(target.entry.key in course.preempted for target in verdict.targets):
+        preempted = course.preempted
+    elif not (_recomputes(world) and _lost_its_nodes(course, head.queue, verdict)):
         return head
     course.reservations.make()
-    again = judge_again(world, head.entry.workload, head.queue, verdict, course.preempted)
+    again = judge_again(world, head.entry.workload, head.queue, verdict, preempted)
     return replace(head, verdict=without_rivals(again, head.entry, course.tree))
+
+
+def _recomputes(world: World) -> bool:
+    return world.options.topology is not None and world.options.topology.recompute
+
+
+def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
+    """Whether only the nodes that were found are taken, while others may be free."""
+    assignment, tree = verdict.assignment, course.tree
+    would_do = assignment.mode is Mode.FIT or verdict.targets
+    if not assignment.placed or not would_do:
+        return False
+    course.reservations.make()
+    leaving = {**course.preempted, **{t.entry.key: t.entry for t in verdict.targets}}
+    with without(tree, leaving.values()):
+        return is_free(queue, assignment.usage) and not tree.forest.fits(assignment.placed)
 
 
 def process(world: World, course: Course, head: Head, now: datetime) -> Decision:
@@ -66,13 +85,13 @@ def process(world: World, course: Course, head: Head, now: datetime) -> Decision
         return refuse(head, reason, cause=Reason.WAITING_FOR_QUOTA, share_loss=loss)
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:
-        course.reservations.hold(queue, assignment.usage)
+        course.reservations.hold(queue, assignment)
         return _defer(head)
     if not fits(course, queue, verdict):
         return _skip(head, SkipReason.NO_LONGER_FITS, Reason.WAITING_FOR_QUOTA)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
-        course.reservations.hold(queue, assignment.usage)
+        course.reservations.hold(queue, assignment)
         return _preempt(world, head, verdict)
     if world.options.block_admission and world.ledger.unready:
         world.blocked.add(course.tree.key)
@@ -86,18 +105,19 @@ def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
     Deviates: what is admitted now has to fit beside those who have not left yet, too. Upstream lets
     two heads share the room of which only one finds enough, and exceeds the quota for a while.
     """
-    usage = verdict.assignment.usage
+    assignment, forest = verdict.assignment, course.tree.forest
+    usage, placed = assignment.usage, assignment.placed
     leaving = dict(course.preempted)
     leaving.update((target.entry.key, target.entry) for target in verdict.targets)
     if not leaving:
-        return is_free(queue, usage)
+        return is_free(queue, usage) and forest.fits(placed)
     with without(course.tree, leaving.values()):
-        if not is_free(queue, usage):
+        if not (is_free(queue, usage) and forest.fits(placed)):
             return False
-    if verdict.assignment.mode is not Mode.FIT:
+    if assignment.mode is not Mode.FIT:
         return True
     with course.reservations.lifted():
-        return is_free(queue, usage)
+        return is_free(queue, usage) and forest.fits(placed)
 
 
 def is_free(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:

@@ -5,11 +5,13 @@ By a head that is blocked, or whose room others are about to leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.flavors.assignment import Assignment
+from multiqueue.engine.tas.forest import Forest
+from multiqueue.engine.tas.usage import Charge, PlacedPods
 from multiqueue.lib.amount import Amount, add, subtract
 
 
@@ -17,12 +19,15 @@ class Reservations:
     """Asked for in the order of the heads, made only when a later head could take something.
 
     Most cycles in a full tree end without one, and cost nothing here. Whatever was made is undone
-    when the cycle ends; usage of admissions stays.
+    when the cycle ends; usage of admissions stays. Room on nodes is kept like quota, by owners of
+    names that no workload can have.
     """
 
-    __slots__ = ("_asked", "_made")
+    __slots__ = ("_asked", "_forest", "_made", "_places")
 
-    def __init__(self) -> None:
+    def __init__(self, forest: Forest) -> None:
+        self._forest = forest
+        self._places: dict[str, tuple[Charge, ...]] = {}
         self._asked: list[tuple[CachedQueue, Assignment]] = []
         self._made: list[tuple[CachedQueue, int, Amount]] = []
 
@@ -42,22 +47,34 @@ class Reservations:
                 kept = max(0, min(amount, subtract(ceiling, node.usage[slot])))
                 node.add_usage(slot, kept)
                 self._made.append((queue, slot, kept))
+            self._place(assignment.placed)
         self._asked.clear()
 
-    def hold(self, queue: CachedQueue, usage: Mapping[int, Amount]) -> None:
+    def hold(self, queue: CachedQueue, assignment: Assignment) -> None:
         """Count this usage too, which becomes free when others have left (E-75, E-78)."""
-        for slot, amount in usage.items():
+        for slot, amount in assignment.usage.items():
             queue.node.add_usage(slot, amount)
             self._made.append((queue, slot, amount))
+        self._place(assignment.placed)
+
+    def _place(self, placed: Sequence[PlacedPods]) -> None:
+        if placed:
+            owner = f"/{len(self._places)}"
+            self._forest.charge(owner, placed)
+            self._places[owner] = self._forest.usage.of(owner)
 
     @contextmanager
     def lifted(self) -> Iterator[None]:
         """Have only the real usage inside the block."""
         for queue, slot, amount in reversed(self._made):
             queue.node.remove_usage(slot, amount)
+        for owner in self._places:
+            self._forest.release(owner)
         try:
             yield
         finally:
+            for owner, places in self._places.items():
+                self._forest.restore(owner, places)
             for queue, slot, amount in self._made:
                 queue.node.add_usage(slot, amount)
 
@@ -65,4 +82,7 @@ class Reservations:
         """Give everything back."""
         for queue, slot, amount in reversed(self._made):
             queue.node.remove_usage(slot, amount)
+        for owner in self._places:
+            self._forest.release(owner)
         self._made.clear()
+        self._places.clear()

@@ -66,7 +66,7 @@ class Course:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
-        self.reservations = Reservations()
+        self.reservations = Reservations(tree.forest)
         self.preempted: dict[str, Entry] = {}
 
     def preempt(self, targets: tuple[Target, ...]) -> None:

@@ -13,9 +13,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import WorkloadCondition, is_true
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing
+from multiqueue.model.topology_encoding import decode_topology
 from tests.conformance.virtual_cluster import QR, VirtualCluster, VirtualJob
 
 DATA = Path(__file__).parent / "data"
@@ -95,10 +97,7 @@ def view(job: VirtualJob) -> dict[str, Any]:
     shown["admitted"] = is_true(status.conditions, WorkloadCondition.ADMITTED)
     if shown["reserved"]:
         shown["clusterQueue"] = status.admission.cluster_queue
-        shown["podSets"] = [
-            {"flavors": dict(ps.flavors), "count": ps.count}
-            for ps in status.admission.pod_set_assignments
-        ]
+        shown["podSets"] = [_pod_set(ps) for ps in status.admission.pod_set_assignments]
     elif is_true(status.conditions, WorkloadCondition.EVICTED):
         evicted = next(c for c in status.conditions if c.type == WorkloadCondition.EVICTED)
         shown["evicted"] = evicted.reason
@@ -106,6 +105,14 @@ def view(job: VirtualJob) -> dict[str, Any]:
         shown["checks"] = {c.name.split("-")[-1]: c.state for c in status.admission_checks}
     if not job.workload.spec.active:
         shown["active"] = False
+    return shown
+
+
+def _pod_set(assignment: api.PodSetAssignment) -> dict[str, Any]:
+    shown: dict[str, Any] = {"flavors": dict(assignment.flavors), "count": assignment.count}
+    if assignment.topology_assignment:
+        domains = decode_topology(assignment.topology_assignment).domains
+        shown["topology"] = {"/".join(domain.values): domain.count for domain in domains}
     return shown
 
 

@@ -19,8 +19,11 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.jobs.framework.topology_request import build_topology_request
 from multiqueue.model import build
 from multiqueue.model.cluster_queue import AdmissionCheckInfo
+from multiqueue.model.resources import parse_request
+from multiqueue.model.topology import Node
 
 QR = WorkloadCondition.QUOTA_RESERVED
 KIND_BY_NAME = {
@@ -30,6 +33,16 @@ KIND_BY_NAME = {
     "ResourceFlavor": (api.ResourceFlavor, build.build_resource_flavor, "upsert_resource_flavor"),
     "Topology": (api.Topology, build.build_topology, "upsert_topology"),
 }
+
+
+def make_node(obj: dict[str, Any]) -> Node:
+    """A Node that is always ready."""
+    meta, allocatable = obj["metadata"], obj["status"]["allocatable"]
+    return Node(
+        name=meta["name"],
+        labels=meta["labels"],
+        allocatable={name: parse_request(name, raw) for name, raw in allocatable.items()},
+    )
 
 
 @dataclass
@@ -73,6 +86,8 @@ class VirtualCluster:
             controller = obj["spec"]["controllerName"]
             info = AdmissionCheckInfo(name=meta["name"], active=True, controller_name=controller)
             self.engine.upsert_admission_check(info)
+        elif kind == "Node":
+            self.engine.upsert_node(make_node(obj))
         elif kind == "Job":
             self._create_job(obj)
         else:
@@ -114,6 +129,7 @@ class VirtualCluster:
                         count=spec["parallelism"],
                         min_count=int(minimum) if minimum else None,
                         template=spec["template"],
+                        topology_request=build_topology_request(spec["template"]),
                     ),
                 ),
             ),

@@ -14,8 +14,11 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.cohort_graph import CohortGraph
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree, build_tree
+from multiqueue.engine.tas.forest import Forest
+from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.topology import Node
 
 T = TypeVar("T")
 
@@ -30,7 +33,8 @@ class Cache:
     Shape: ``restated`` collects ClusterQueues whose activity changed, until somebody clears it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, forest: Forest | None = None) -> None:
+        self.forest = forest or Forest()
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheckInfo] = {}
         self.topologies: dict[str, Topology] = {}
@@ -101,6 +105,7 @@ class Cache:
         """Add, change or (None) remove a ResourceFlavor."""
         if not _replace(self.flavors, name, flavor):
             return set()
+        self.forest.set_flavor(name, flavor)
         return self._judge_all(self._queues_by_flavor.get(name, set()))
 
     def set_check(self, name: str, check: AdmissionCheckInfo | None) -> set[str]:
@@ -120,9 +125,23 @@ class Cache:
         """Add, change or (None) remove a Topology."""
         if not _replace(self.topologies, name, topology):
             return set()
+        self.forest.set_topology(name, topology)
         users = {f.name for f in self.flavors.values() if f.topology_name == name}
         queues = {q for flavor in users for q in self._queues_by_flavor.get(flavor, set())}
         return self._judge_all(queues)
+
+    def set_node(self, name: str, node: Node | None) -> set[str]:
+        """Add, change or (None) remove a node; return the trees that can place pods on it."""
+        return self.touch_users(self.forest.set_node(name, node))
+
+    def set_pod(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> set[str]:
+        """Note what a pod that no topology placed takes; return the trees that can place there."""
+        return self.touch_users(self.forest.set_pod(key, node, requests))
+
+    def touch_users(self, flavors: Iterable[str]) -> set[str]:
+        """Have verdicts be made anew in the trees that use these flavors; return their keys."""
+        queues = {queue for flavor in flavors for queue in self._queues_by_flavor.get(flavor, ())}
+        return self._touch({self.tree_by_queue[name].key for name in queues})
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> set[str]:
         """Add, change or (None) remove a namespace; only trees of newly matching queues return."""
@@ -162,7 +181,7 @@ class Cache:
             name = key.removeprefix(ALONE)
             queue = self.queues.get(name)
             members = [queue] if queue is not None and not queue.spec.cohort else []
-            tree = build_tree(key, (), members, in_cycle=False)
+            tree = build_tree(key, (), members, self.forest, in_cycle=False)
         else:
             cohorts = list(self._graph.subtree(key))
             members = [
@@ -171,7 +190,7 @@ class Cache:
                 for name in sorted(self._members.get(cohort.name, ()))
             ]
             in_cycle = self._graph.root_of(key)[1]
-            tree = build_tree(key, cohorts, members, in_cycle=in_cycle)
+            tree = build_tree(key, cohorts, members, self.forest, in_cycle=in_cycle)
         if members:
             self.trees[key] = tree
         for queue in members:
@@ -198,6 +217,7 @@ class Cache:
             self.restated.add(queue.name)
         flavors = [self.flavors.get(name) for name in queue.flavors()]
         queue.has_only_topologies = all(f is not None and f.topology_name for f in flavors)
+        queue.has_topologies = any(f is not None and f.topology_name for f in flavors)
         tree.version += 1
         if queue.is_active != was_active:
             tree.set_heights()

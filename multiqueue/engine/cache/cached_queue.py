@@ -25,9 +25,10 @@ class CachedQueue:
     """Mutable; written by the cache only.
 
     Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
-    ``has_only_topologies`` is true where every flavor has a topology (E-39). ``slots_by_flavor``
-    has the slots of the spec's pairs, by flavor and resource. ``reserving`` and ``admitted`` count
-    workloads; ``admitted_usage`` is the admitted part of the node's usage.
+    ``has_only_topologies`` is true where every flavor has a topology (E-39), ``has_topologies``
+    where any has. ``slots_by_flavor`` has the slots of the spec's pairs, by flavor and resource.
+    ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the admitted part of the
+    node's usage.
     """
 
     __slots__ = (
@@ -39,6 +40,7 @@ class CachedQueue:
         "generation",
         "group_by_resource",
         "has_only_topologies",
+        "has_topologies",
         "node",
         "reserving",
         "selector",
@@ -53,6 +55,7 @@ class CachedQueue:
         self.reserving = 0
         self.admitted = 0
         self.has_only_topologies = False
+        self.has_topologies = False
         self._rooms: dict[int, Room] = {}
         self._rooms_version = -1
         self.slots_by_flavor: dict[str, dict[str, int]] = {}

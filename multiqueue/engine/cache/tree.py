@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.tas.forest import Forest
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import Cohort
 
@@ -20,6 +21,7 @@ class Tree:
     Shape: ``key`` names the tree: the root cohort, or the ClusterQueue with a mark that no cohort
     name can have. ``version`` grows with everything that can change a verdict in this tree,
     ``epoch`` when that came from outside: not from one of its workloads preempting another.
+    ``forest`` is that of all trees: nodes belong to nobody.
     ``child_cohorts`` and ``child_queues`` are by name of the cohort that they are directly in.
     """
 
@@ -28,14 +30,16 @@ class Tree:
         "child_queues",
         "cohorts",
         "epoch",
+        "forest",
         "in_cycle",
         "key",
         "queues",
         "version",
     )
 
-    def __init__(self, key: str, *, in_cycle: bool = False) -> None:
+    def __init__(self, key: str, forest: Forest, *, in_cycle: bool = False) -> None:
         self.key = key
+        self.forest = forest
         self.in_cycle = in_cycle
         self.version = 0
         self.epoch = 0
@@ -72,7 +76,12 @@ class Tree:
 
 
 def build_tree(
-    key: str, cohorts: Iterable[Cohort], queues: Iterable[CachedQueue], *, in_cycle: bool
+    key: str,
+    cohorts: Iterable[Cohort],
+    queues: Iterable[CachedQueue],
+    forest: Forest,
+    *,
+    in_cycle: bool,
 ) -> Tree:
     """Build the nodes of a tree and carry the usage of its queues over.
 
@@ -80,9 +89,10 @@ def build_tree(
         key: the name of the tree.
         cohorts: of this tree, parents before children.
         queues: of this tree; each leaves its old node.
+        forest: where their pods are placed.
         in_cycle: the cohorts have no root; the queues stand alone and must not be active.
     """
-    tree = Tree(key, in_cycle=in_cycle)
+    tree = Tree(key, forest, in_cycle=in_cycle)
     for cohort in () if in_cycle else cohorts:
         node = tree.cohorts[cohort.name] = QuotaNode(cohort.name, tree.cohorts.get(cohort.parent))
         node.weight = float(cohort.weight)

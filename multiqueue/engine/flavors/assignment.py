@@ -7,9 +7,11 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.explain import PodSetExplanation
+from multiqueue.engine.tas.usage import PlacedPods
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPreference
+from multiqueue.model.topology import PENDING, TopologyAssignment
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Shape
 
 
@@ -115,12 +117,20 @@ class ResumeState(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Assignment(Value, frozen=True, kw_only=True, gc=False):
-    """What a whole workload would get. ``usage`` is by slot of the ClusterQueue's node."""
+    """What a whole workload would get.
+
+    Shape: ``usage`` is by slot of the ClusterQueue's node. ``topologies`` are the domains by name
+    of the pod set, and ``placed`` what they mean for the nodes; in ``delayed`` are the pod sets
+    that get theirs after the admission (E-134).
+    """
 
     pod_sets: tuple[PodSetResult, ...] = ()
     mode: Mode = Mode.NO_FIT
     borrowing: int = 0
     usage: Mapping[int, Amount] = {}
+    topologies: Mapping[str, TopologyAssignment] = {}
+    placed: tuple[PlacedPods, ...] = ()
+    delayed: frozenset[str] = frozenset()
 
     def explanations(self) -> tuple[PodSetExplanation, ...]:
         """Return what keeps pod sets from fitting."""
@@ -166,6 +176,8 @@ class Assignment(Value, frozen=True, kw_only=True, gc=False):
                     flavors={name: choice.flavor for name, choice in (ps.flavors or {}).items()},
                     usage=ps.requests,
                     count=ps.pods,
+                    topology=self.topologies.get(ps.pod_set.name),
+                    delayed_topology=PENDING if ps.pod_set.name in self.delayed else "",
                 )
                 for ps in self.pod_sets
             ),

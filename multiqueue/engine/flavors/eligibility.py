@@ -8,15 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Taint, Toleration
+from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.engine.explain import (
     AffinityMismatch,
     InvalidPlacement,
     Refusal,
+    TopologyLevelMissing,
     TopologyMismatch,
     UntoleratedTaint,
 )
+from multiqueue.engine.tas.request import asked_levels
 from multiqueue.model.placement import NodeSelectorTerm, Placement
-from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import PodSet
 
 _BLOCKING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
@@ -51,6 +54,16 @@ def refuse_topology(
     if wanted and not any(name in pod_set.requests for name in covered_resources):
         return None
     return TopologyMismatch(flavor=flavor.name, wanted=wanted)
+
+
+def refuse_levels(
+    flavor: ResourceFlavor, request: PodSetTopologyRequest, topologies: Mapping[str, Topology]
+) -> Refusal | None:
+    """Return whether the flavor's topology lacks a level that is asked for (E-62)."""
+    topology = topologies.get(flavor.topology_name or "")
+    if topology is not None and asked_levels(request) <= set(topology.levels):
+        return None
+    return TopologyLevelMissing(flavor=flavor.name)
 
 
 def wants_topology(pod_set: PodSet) -> bool:

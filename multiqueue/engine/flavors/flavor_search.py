@@ -22,13 +22,13 @@ from multiqueue.engine.flavors.assignment import (
     PreferenceKey,
     preference_key,
 )
-from multiqueue.engine.flavors.eligibility import refuse_placement, refuse_topology
+from multiqueue.engine.flavors.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPolicy, PreemptionPolicy, ResourceGroup
 from multiqueue.model.placement import ANYWHERE
-from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import PodSet, Workload
 
 _FITS: PreferenceKey = (2, FlavorMode.FIT, 0)
@@ -40,7 +40,8 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
 
     Shape: ``rooms`` is the memo of the queue for the current usage, by slot. ``nominated`` are the
     only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
-    fair sharing, where whoever may reclaim may do so while borrowing (E-48).
+    fair sharing, where whoever may reclaim may do so while borrowing (E-48). ``topologies`` by name
+    is None where they are those of other clusters, so that nothing is known of their levels.
     """
 
     queue: CachedQueue
@@ -50,6 +51,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     oracle: Oracle
     nominated: Mapping[str, frozenset[str]] | None = None
     is_fair: bool = False
+    topologies: Mapping[str, Topology] | None = None
 
 
 class _Outcome:
@@ -142,6 +144,10 @@ def _refuse_flavor(
     for pod_set in pod_sets:
         if not only_topologies and (flavor.topology_name or pod_set.topology_request):
             refusal = refuse_topology(flavor, pod_set, group.covered_resources)
+            if refusal is not None:
+                return refusal
+        if flavor.topology_name and search.topologies is not None and pod_set.topology_request:
+            refusal = refuse_levels(flavor, pod_set.topology_request, search.topologies)
             if refusal is not None:
                 return refusal
         if flavor.node_taints or pod_set.placement is not ANYWHERE:

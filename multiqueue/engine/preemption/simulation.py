@@ -1,5 +1,6 @@
 """Usage of other workloads taken out of the tree for a while, to see what would fit then.
 
+Placed pods are taken off their nodes too, unless only some flavor-resources are looked at.
 Always leaves the tree as it found it: callers restore in a ``finally``, or use `without`. The
 version of the tree does not change, so memos of the real usage stay valid and must not be read
 meanwhile.
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.tas.usage import Charge
 
 
 class Simulation:
@@ -23,12 +25,13 @@ class Simulation:
         only: the flavor-resources that somebody looks at; None for all.
     """
 
-    __slots__ = ("_only", "_removed", "_tree")
+    __slots__ = ("_only", "_places", "_removed", "_tree")
 
     def __init__(self, tree: Tree, only: Collection[FlavorResource] | None = None) -> None:
         self._tree = tree
         self._only = only
         self._removed: dict[str, Entry] = {}
+        self._places: dict[str, tuple[Charge, ...]] = {}
 
     def __contains__(self, entry: Entry) -> bool:
         return entry.key in self._removed
@@ -40,6 +43,8 @@ class Simulation:
             if only is None or flavor_resource in only:
                 node.remove_usage(node.slot(flavor_resource), amount)
         self._removed[entry.key] = entry
+        if only is None and (places := self._tree.forest.release(entry.key)):
+            self._places[entry.key] = places
 
     def put_back(self, entry: Entry) -> None:
         """Count again what a workload holds."""
@@ -48,6 +53,8 @@ class Simulation:
             if only is None or flavor_resource in only:
                 node.add_usage(node.slot(flavor_resource), amount)
         del self._removed[entry.key]
+        if places := self._places.pop(entry.key, None):
+            self._tree.forest.restore(entry.key, places)
 
     def restore(self) -> None:
         """Put everything back."""

@@ -9,14 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from multiqueue.engine.options import TopologyScheduling
 from multiqueue.engine.tas.flavor_tree import FlavorTree, Profile
 from multiqueue.engine.tas.inventory import Inventory, PodRequests, is_member
 from multiqueue.engine.tas.tree import DomainTree, LeafKey
 from multiqueue.engine.tas.usage import Charge, PlacedPods, PlacedUsage, Pool
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
-from multiqueue.model.topology import Node
+from multiqueue.model.topology import HOSTNAME, Node
 
 DEFAULT_PROFILE = Profile()
+
+
+def build_forest(options: TopologyScheduling | None) -> Forest:
+    """Return an empty forest."""
+    if options is None:
+        return Forest()
+    profile = Profile(
+        mixed=options.mixed_profile,
+        balanced=options.balanced_placement,
+        respects_preferred_affinity=options.preferred_affinity,
+    )
+    return Forest(profile, shares_nodes=options.overlapping_flavors)
 
 
 class Forest:
@@ -108,6 +121,8 @@ class Forest:
     def release(self, owner: str) -> tuple[Charge, ...]:
         """Have a workload use nothing; return what it used, for `restore`."""
         charges = self.usage.of(owner)
+        if not charges:
+            return ()
         self._note(self.usage.replace(owner, ()))
         return charges
 
@@ -126,6 +141,19 @@ class Forest:
         for flavor, grown in self._trees.items():
             if self.usage.pool(flavor, names_nodes=grown.tree.names_nodes) == pool:
                 yield grown.tree
+
+    def flavors_with(self, charges: Iterable[Charge]) -> set[str]:
+        """Return the flavors with a topology that have leaves of these pools."""
+        pools = {charge.pool for charge in charges}
+        return {
+            name
+            for name, flavor in self._flavors.items()
+            if self.usage.pool(name, names_nodes=self._names_nodes(flavor)) in pools
+        }
+
+    def _names_nodes(self, flavor: ResourceFlavor) -> bool:
+        topology = self._topologies.get(flavor.topology_name or "")
+        return topology is not None and topology.levels[-1:] == (HOSTNAME,)
 
     @contextmanager
     def assuming(self, placed: Sequence[PlacedPods]) -> Iterator[None]:

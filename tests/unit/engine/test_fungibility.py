@@ -13,6 +13,7 @@ from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.nominate import is_resume_outdated
 from multiqueue.engine.plan import Admit, Requeue
+from multiqueue.engine.tas.forest import Forest
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
@@ -237,7 +238,7 @@ def test_the_search_of_a_changed_workload_begins_anew() -> None:
 def find(flavors: dict[str, ResourceFlavor], **fields: object) -> object:
     """The first refusal of a search over one flavor."""
     queue = CachedQueue(make_queue("cq", flavor_quotas("f", gpu=1)))
-    build_tree("cq", (), [queue], in_cycle=False)
+    build_tree("cq", (), [queue], Forest(), in_cycle=False)
     workload = make_workload("w", pod_sets=[pod_set(gpu=1, **fields)])
     search = FlavorSearch(
         queue=queue, workload=workload, flavors=flavors, rooms={}, oracle=no_candidates

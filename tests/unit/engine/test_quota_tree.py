@@ -6,6 +6,7 @@ from multiqueue.api.conditions import QueueReason
 from multiqueue.engine.cache.activity import Activity
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree, build_tree
+from multiqueue.engine.tas.forest import Forest
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.model.cluster_queue import Cohort, FlavorQuotas, Quota
 from tests.engine_world import group, make_queue
@@ -30,7 +31,7 @@ def make_tree(*cohorts: Cohort, **queues: FlavorQuotas | tuple[FlavorQuotas, str
         quotas, cohort = spec if isinstance(spec, tuple) and len(spec) == 2 else (spec, None)
         queue = CachedQueue(make_queue(name, quotas, cohort=cohort or cohorts[0].name))
         cached.append(queue)
-    tree = build_tree("tree", cohorts, cached, in_cycle=False)
+    tree = build_tree("tree", cohorts, cached, Forest(), in_cycle=False)
     tree.set_heights()
     return tree
 
@@ -151,7 +152,7 @@ def test_usage_of_a_flavor_that_left_the_spec_still_counts() -> None:
 def test_a_rebuilt_tree_keeps_the_usage_of_its_queues() -> None:
     tree = make_tree(make_cohort("co"), a=gpus(2), b=gpus(2))
     use(tree, "a", 3)
-    again = build_tree("tree", [make_cohort("co")], tree.queues.values(), in_cycle=False)
+    again = build_tree("tree", [make_cohort("co")], tree.queues.values(), Forest(), in_cycle=False)
 
     assert free(again, "b") == 1
 
@@ -172,7 +173,7 @@ def test_borrow_height_is_that_of_the_lowest_subtree_that_lends(
     root, team = make_cohort("root", gpus(5)), make_cohort("team", gpus(2), parent="root")
     tree = make_tree(root, team, a=(gpus(1), "team"), b=(gpus(0), "root"))
     alone = CachedQueue(make_queue("alone", gpus(1)))
-    build_tree("alone", (), [alone], in_cycle=False)
+    build_tree("alone", (), [alone], Forest(), in_cycle=False)
     node = alone.node if name == "alone" else tree.queues[name].node
 
     assert node.borrow_height(node.slot(FR), amount) == want
