@@ -49,6 +49,17 @@ async def test_pods_start_on_the_capacity_that_was_asked_for() -> None:
             lambda workload: "expected at" in workload.status.admission_checks[0].message, "an ETA"
         )
         assert eta.status.admission_checks[0].state == "Pending"
+        await until(
+            w.client,
+            resources.EVENTS,
+            lambda events: any(
+                e["reason"] == "UpdatedAdmissionCheck"
+                and e["involvedObject"]["kind"] == "Job"
+                and e["message"].startswith("prov: Waiting for capacity, expected at")
+                for e in events
+            ),
+            seconds=60,
+        )
         await w.until_workload(lambda workload: is_admitted(workload.status), "admission")
         found = await until(w.client, PODS, lambda pods: len(pods) == 2, seconds=60)
         for pod in found:
