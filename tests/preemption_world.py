@@ -126,8 +126,7 @@ class Holdings:
                 reservation=Reservation(admission=admission, reserved_at=reserved_at),
             )
         )
-        entry.reserved_at = int(reserved_at.timestamp())
-        self.ledger.charge(entry, admission, admitted=True)
+        self.ledger.charge(entry, admission, at=reserved_at, admitted=True)
         self.held[name] = entry
         return entry
 
