@@ -67,7 +67,7 @@ def make_pods(
     name: str = "main",
     placement: Placement = ANYWHERE,
     implied: bool = False,
-    **request: object,
+    **request: Any,
 ) -> PodsToPlace:
     """Make pods of whole cores; keywords are those of the topology request."""
     return PodsToPlace(

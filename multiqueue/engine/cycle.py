@@ -1,6 +1,7 @@
 """One scheduling cycle of one tree, as upstream runs it over everything.
 
 Phases, in order:
+  0. place pods of workloads that hold quota already      second_pass.py  E-151
   1. take the head of every active ClusterQueue                           E-28
   2. judge each at the usage the cycle begins with        nominate.py     E-40 to E-62
   3. sort them                                            order.py        E-63 to E-65
@@ -21,7 +22,7 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
 from multiqueue.engine.order import take_turns
-from multiqueue.engine.plan import Admit, Decision, Evict, Preempt
+from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
 from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
@@ -49,6 +50,7 @@ def run_cycle(
     world: World, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
 ) -> None:
     """Run one cycle of one tree; what it raises leaves no reservation behind."""
+    result.decisions += world.second_pass.run(tree, now)
     heads = [nominate(world, *taken) for taken in take_heads(world, tree, agenda)]
     result.heads = [head.entry for head in heads]
     course = Course(tree)
@@ -114,7 +116,7 @@ def nominate(
     return Head(entry=entry, queue=queue, pending=pending, verdict=memo.verdict, is_new=is_new)
 
 
-def _is_news(entry: Entry, decision: Decision) -> bool:
+def _is_news(entry: Entry, decision: HeadDecision) -> bool:
     """Whether a decision on a remembered verdict differs from the last one on that head."""
     if isinstance(decision, Admit | Evict):
         return True

@@ -24,6 +24,7 @@ from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.state import (
     Changed,
     ClusterQueueState,
@@ -76,6 +77,7 @@ class Engine(TopologyMirror):
             oracle=PreemptionOracle(self._cache.tree_by_queue, context),
             options=options,
             usage=self.usage,
+            second_pass=SecondPass(self._cache, self._ledger, options.topology),
         )
 
     # ---------------------------------------------------------------- mirror: quotas
@@ -144,16 +146,19 @@ class Engine(TopologyMirror):
         old = self._intake.entries.get(workload.key) if self.usage is not None else None
         before = old.workload if old is not None else None
         self._intake.upsert_workload(workload, now)
+        self._world.second_pass.observe(workload.key, self._intake.entries.get(workload.key), now)
         if self.usage is not None:
             self.usage.observe(before, workload, now)
 
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload and give back what it holds."""
         self._acquit(key)
+        self._world.second_pass.drop(key)
         self._intake.delete_workload(key, now)
 
     def confirm(self, key: str) -> None:
-        """Note that an assumed admission was written."""
+        """Note that an assumed admission was written, or new places."""
+        self._ledger.placing.pop(key, None)
         self._intake.confirm(key)
 
     def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:
@@ -163,6 +168,12 @@ class Engine(TopologyMirror):
         """
         self._acquit(key, only_assumed=True)
         self._intake.forget(key, now, retry_at)
+
+    def places_failed(self, key: str, now: datetime) -> None:
+        """Note that new places of a workload could not be written; they are decided on again."""
+        entry = self._intake.entries.get(key)
+        if entry is not None:
+            self._world.second_pass.retry(entry, now)
 
     def set_aside(self, key: str, now: datetime) -> None:
         """Take back an assumed admission that its very object forbids, until that changes."""
@@ -193,6 +204,8 @@ class Engine(TopologyMirror):
         A tree that raises stops nobody else: what its last cycle assumed is taken back.
         """
         deliver_due(self._world, now)
+        for key in self._world.second_pass.trees_due(now):
+            self._agenda.poke(key)
         decisions: list[Decision] = []
         failures: list[TreeFailure] = []
         cycles = 0
@@ -243,7 +256,10 @@ class Engine(TopologyMirror):
         """Return when to call `run_cycle` next: now, at a timer, or None until an event."""
         self._agenda.stamp(now)
         unblock(self._world)
-        return now if self._agenda.is_busy else self._agenda.next_timer()
+        if self._agenda.is_busy:
+            return now
+        timers = (self._agenda.next_timer(), self._world.second_pass.next_at())
+        return min((at for at in timers if at is not None), default=None)
 
     # ---------------------------------------------------------------- reading
 

@@ -68,7 +68,8 @@ class Ledger:
     the queue itself may be unknown, then they count as soon as it appears. ``holders_version``
     grows, by the same names, with everything that changes who would be preempted first.
     ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
-    keys of the trees for which room on nodes became free, until `take_freed`.
+    keys of the trees for which room on nodes became free, until `take_freed`. ``placing`` are
+    admissions with new places that are decided and not written yet, by key of the workload.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -78,6 +79,7 @@ class Ledger:
         self.holders_version: dict[str, int] = {}
         self.unready = 0
         self.freed: set[str] = set()
+        self.placing: dict[str, Admission] = {}
         self.changed_cluster_queues: set[str] = set()
         self.changed_local_queues: set[str] = set()
 
@@ -168,6 +170,7 @@ class Ledger:
     def place(self, entry: Entry, admission: Admission) -> None:
         """Have the pods of a holder count on the nodes of its admission, and on no others."""
         forest = self._cache.forest
+        admission = self.placing.get(entry.key, admission)
         before = forest.usage.of(entry.key)
         placed = placed_pods(entry.workload, admission, self._cache.flavors)
         if not placed and not before:
@@ -180,6 +183,7 @@ class Ledger:
 
     def _free_places(self, entry: Entry) -> None:
         forest = self._cache.forest
+        self.placing.pop(entry.key, None)
         places = forest.release(entry.key)
         if places:
             self.freed |= self._cache.touch_users(forest.flavors_with(places))

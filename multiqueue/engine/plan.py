@@ -39,7 +39,8 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     """Quota is reserved; the usage is assumed in the engine at once (E-83).
 
     Shape: ``checks`` names the admission checks of the assigned flavors, sorted (E-111);
-    ``admitted`` says that all of them are ready already, so Admitted=True goes with it (E-110).
+    ``admitted`` says that all of them are ready already and no topology is left for later, so
+    Admitted=True goes with it (E-110).
     ``borrowing`` is the height of the subtree that lends, 0 where nothing is borrowed (E-37).
     """
 
@@ -142,7 +143,28 @@ class Evict(Value, frozen=True, kw_only=True, gc=False):
     message: str
 
 
-Decision = Admit | Requeue | Skip | Preempt | Evict
+class Place(Value, frozen=True, kw_only=True, gc=False):
+    """A workload that holds quota gets places for its pods, or others (E-150, E-151).
+
+    ``admission`` is the one it has, with these places; no node in it has failed. The usage is
+    assumed at once, as that of `Admit`.
+    """
+
+    workload: str
+    cluster_queue: str
+    admission: Admission
+
+
+class PlaceFailed(Value, frozen=True, kw_only=True, gc=False):
+    """A workload that holds quota waits on for places for its pods; tried again after a while."""
+
+    workload: str
+    cluster_queue: str
+    message: str
+
+
+HeadDecision = Admit | Requeue | Skip | Preempt | Evict
+Decision = HeadDecision | Place | PlaceFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from multiqueue.engine.nominate import judge_again
 from multiqueue.engine.nomination import Nominated, Rejected
 from multiqueue.engine.plan import (
     Admit,
-    Decision,
+    HeadDecision,
     Preempt,
     Requeue,
     RequeueReason,
@@ -69,7 +69,7 @@ def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> b
         return is_free(queue, assignment.usage) and not tree.forest.fits(assignment.placed)
 
 
-def process(world: World, course: Course, head: Head, now: datetime) -> Decision:
+def process(world: World, course: Course, head: Head, now: datetime) -> HeadDecision:
     """Decide on one head; what it is given or promised counts for the heads after it."""
     verdict = head.verdict
     if isinstance(verdict, Rejected):
@@ -132,7 +132,8 @@ def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Ad
     flavors = {name for ps in admission.pod_sets for name in ps.flavors.values()}
     checks = queue.checks_for(flavors) if queue.spec.checks else ()
     states = entry.workload.checks
-    admitted = all(states.get(name) is CheckState.READY for name in checks)
+    is_checked = all(states.get(name) is CheckState.READY for name in checks)
+    admitted = is_checked and not assignment.delayed
     world.ledger.leave_queue(entry, head.pending)
     world.ledger.charge(entry, admission, at=now, admitted=admitted)
     if world.usage is not None and entry.workload.reservation is None:

@@ -19,6 +19,7 @@ from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reservations import Reservations
+from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.value import Value
 
 
@@ -41,6 +42,7 @@ class World:
     options: EngineOptions
     blocked: set[str] = field(default_factory=set)
     usage: UsageLedger | None = None
+    second_pass: SecondPass
 
 
 class Head(Value, frozen=True, kw_only=True, gc=False):

@@ -179,6 +179,7 @@ def build_workload(
         reservation=reader.reservation(pod_sets),
         is_broken=status.admission is None and has_quota(status),
         checks=reader.checks(),
+        placement_updates=reader.placement_updates(),
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
         problems=(*problems, *reader.problems),
     )

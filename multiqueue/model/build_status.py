@@ -16,6 +16,7 @@ from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condit
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.amount import Amount, multiply
+from multiqueue.model.placement import ANYWHERE, Placement, merge
 from multiqueue.model.queue_order import RequeuingTimestamp, queue_order_at
 from multiqueue.model.resources import parse_request
 from multiqueue.model.topology import TopologyAssignment
@@ -63,6 +64,20 @@ class StatusReader:
             )
             for check in self._status.admission_checks
         }
+
+    def placement_updates(self) -> dict[str, Placement]:
+        """Return what the ready checks add to the demands of pods, by name of the pod set."""
+        updates: dict[str, Placement] = {}
+        for check in self._status.admission_checks:
+            if check.state != CheckState.READY:
+                continue
+            for update in check.pod_set_updates:
+                added = Placement(
+                    node_selector=tuple(sorted(update.node_selector.items())),
+                    tolerations=tuple(update.tolerations),
+                )
+                updates[update.name] = merge(updates.get(update.name, ANYWHERE), added)
+        return updates
 
     def reservation(self, pod_sets: Sequence[PodSet]) -> Reservation | None:
         """Return what the Workload holds, scaled down to the pods still needed (E-6)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Toleration
 
@@ -27,3 +27,15 @@ class Placement:
 
 ANYWHERE = Placement()
 """No wish at all; what most pods have."""
+
+
+def merge(placement: Placement, update: Placement | None) -> Placement:
+    """Add node selectors and tolerations of an update; a key of both is the update's."""
+    if update is None:
+        return placement
+    selector = dict(placement.node_selector) | dict(update.node_selector)
+    return replace(
+        placement,
+        node_selector=tuple(sorted(selector.items())),
+        tolerations=(*placement.tolerations, *update.tolerations),
+    )

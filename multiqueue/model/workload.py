@@ -104,6 +104,7 @@ class Workload:
     Shape: ``key`` is ``namespace/name``, ``queue`` the key of the LocalQueue; ``job_uid`` is "" for
     a Workload without a job. ``priority`` has the boost in it (E-11), ``queue_order_at`` follows
     E-13. ``checks`` by name of the admission check.
+    ``placement_updates`` by name of the pod set are what ready checks add to the demands of pods.
     ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
     ``pods_ready`` is true too for those that run on another cluster, which waits for the pods.
     ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
@@ -131,6 +132,7 @@ class Workload:
     reservation: Reservation | None = None
     is_broken: bool = False
     checks: Mapping[str, CheckState] = field(default_factory=dict)
+    placement_updates: Mapping[str, Placement] = field(default_factory=dict)
     unhealthy_nodes: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 

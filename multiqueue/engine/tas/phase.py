@@ -21,6 +21,7 @@ from multiqueue.engine.tas.forest import Forest
 from multiqueue.engine.tas.placement import PodsToPlace, place_group, requests_of
 from multiqueue.engine.tas.usage import PlacedPods
 from multiqueue.engine.value import Value
+from multiqueue.model.placement import Placement, merge
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import PodSet
@@ -45,13 +46,15 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
     """What stays the same while places are looked for.
 
     Shape: ``implied`` is true in a queue with nothing but topologies, ``delayed`` has the flavors
-    of which the topology is decided after the admission.
+    of which the topology is decided after the admission. ``updates`` by name of the pod set are
+    what admission checks add to the demands of pods (E-131).
     """
 
     forest: Forest
     flavors: Mapping[str, ResourceFlavor]
     implied: bool = False
     delayed: frozenset[str] = frozenset()
+    updates: Mapping[str, Placement] = {}
 
     def apply(self, assignment: Assignment) -> Assignment:
         """Place the pods, or downgrade the assignment (E-57)."""
@@ -125,20 +128,21 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         if grown is None:
             detail = f'Flavor "{flavor}" information missing in TAS cache'
             return Unplaced(names, flavor, PlacementFailure(topology="", detail=detail))
-        pods = [self._pods(result) for result in group]
+        pods = [self.pods(result) for result in group]
         found = place_group(grown, pods, empty=empty)
         if isinstance(found, PlacementFailure):
             return Unplaced(names, flavor, found)
         placed = tuple(PlacedPods(flavor, each.requests, found[each.name]) for each in pods)
         return Places(found, placed)
 
-    def _pods(self, result: PodSetResult) -> PodsToPlace:
+    def pods(self, result: PodSetResult) -> PodsToPlace:
+        """Return the pods of a pod set with all that they demand of nodes."""
         pod_set = result.pod_set
         return PodsToPlace(
             name=pod_set.name,
             count=result.pods,
             requests=requests_of(pod_set.node_requests),
-            placement=pod_set.placement,
+            placement=merge(pod_set.placement, self.updates.get(pod_set.name)),
             topology_request=pod_set.topology_request,
             implied=self.implied and not wants_topology(pod_set),
         )
