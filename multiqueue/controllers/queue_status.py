@@ -138,4 +138,7 @@ def _wire(status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
     wire = {**dict.fromkeys(_COUNTS, 0), **encode(status)}
     if isinstance(status, ClusterQueueStatus) and status.fair_sharing is not None:
         wire["fairSharing"] = {"weightedShare": status.fair_sharing.weighted_share}
+    past_usage = wire.get("fairSharing", {}).get("admissionFairSharingStatus")
+    if past_usage is not None:
+        past_usage.setdefault("consumedResources", {})  # required, also where nothing was used
     return wire
