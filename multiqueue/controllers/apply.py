@@ -31,6 +31,7 @@ from multiqueue.api.workload_state import (
     reserve_quota,
     sync_admitted,
 )
+from multiqueue.controllers.place_writer import PlaceWriter
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext
@@ -91,6 +92,7 @@ class PlanApplier:
         self._engine = engine
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
+        self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
         self._writing: set[str] = set()
         self._failures: dict[str, int] = {}
@@ -107,6 +109,7 @@ class PlanApplier:
 
     def apply(self, plan: CyclePlan) -> None:
         """Begin to write a plan; never blocks."""
+        self._places.apply(plan)
         for decision in plan.decisions:
             match decision:
                 case Admit():
@@ -118,6 +121,7 @@ class PlanApplier:
         """Write until cancelled."""
         self._context.informers.workloads.add_handler(self._on_workload)
         async with asyncio.TaskGroup() as writers:
+            writers.create_task(self._places.run(), name=self._places.name)
             for number in range(WRITERS):
                 writers.create_task(self._write_all(), name=f"{self.name}-{number}")
 

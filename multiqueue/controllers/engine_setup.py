@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from multiqueue.api.config import Configuration, Gate
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.options import AdmissionFairSharing, EngineOptions, FairSharing, FairStrategy
+from multiqueue.engine.options import (
+    AdmissionFairSharing,
+    EngineOptions,
+    FairSharing,
+    FairStrategy,
+    TopologyScheduling,
+)
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
 
@@ -23,6 +29,7 @@ def engine_options(config: Configuration) -> EngineOptions:
         block_admission=waiting is not None and waiting.block_admission,
         fair_sharing=fair_sharing(config),
         admission_fair_sharing=admission_fair_sharing(config),
+        topology=topology_scheduling(config),
     )
 
 
@@ -35,6 +42,20 @@ def fair_sharing(config: Configuration) -> FairSharing | None:
         strategies=tuple(FairStrategy(name) for name in config.fair_sharing.preemption_strategies),
         preempt_within_nominal=enabled(Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL),
         prioritize_non_borrowing=enabled(Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING),
+    )
+
+
+def topology_scheduling(config: Configuration) -> TopologyScheduling:
+    """Return how pods are placed (E-129 to E-152)."""
+    enabled = config.gates.enabled
+    return TopologyScheduling(
+        mixed_profile=enabled(Gate.TAS_PROFILE_MIXED),
+        balanced_placement=enabled(Gate.TAS_BALANCED_PLACEMENT),
+        preferred_affinity=enabled(Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED),
+        overlapping_flavors=enabled(Gate.TAS_HANDLE_OVERLAPPING_FLAVORS),
+        recompute=enabled(Gate.TAS_RECOMPUTE_ASSIGNMENT_WITHIN_SCHEDULING_CYCLE),
+        replace_failed_nodes=enabled(Gate.TAS_FAILED_NODE_REPLACEMENT),
+        fail_fast=enabled(Gate.TAS_FAILED_NODE_REPLACEMENT_FAIL_FAST),
     )
 
 

@@ -59,7 +59,6 @@ class TopologyScheduling:
         overlapping_flavors: TASHandleOverlappingFlavors: a node of two flavors counts once.
         recompute: TASRecomputeAssignmentWithinSchedulingCycle: a head whose nodes were taken in
             its cycle looks for others at once.
-        multi_layer: TASMultiLayerTopology: slices within slices.
         replace_failed_nodes: TASFailedNodeReplacement.
         fail_fast: TASFailedNodeReplacementFailFast: evict where no other node is found at once.
     """
@@ -69,9 +68,22 @@ class TopologyScheduling:
     preferred_affinity: bool = False
     overlapping_flavors: bool = True
     recompute: bool = True
-    multi_layer: bool = True
     replace_failed_nodes: bool = True
     fail_fast: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRules:
+    """What counts between the heads of several queues (E-63, E-65); each is a gate.
+
+    Args:
+        by_priority: PrioritySortingWithinCohort: the higher priority goes before the earlier one.
+        preemptors_first: PrioritizePreemptorWorkloads: a head for which others leave goes first,
+            and keeps quota where it finds nobody more to preempt (E-73).
+    """
+
+    by_priority: bool = True
+    preemptors_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +103,17 @@ class EngineOptions:
         fair_sharing: None for the classical order and preemption.
         admission_fair_sharing: None where past usage does not count.
         topology: None where pods are not placed: gate TopologyAwareScheduling.
+        turns: in which order the heads of a cycle are decided on.
+        fungibility: gate FlavorFungibility: ClusterQueues say when to look at the next flavor, and
+            the search resumes; without it the best mode wins and each search begins anew (E-52).
+        keep_scan_progress: gate FlavorFungibilityPreserveScanProgress: an update of a workload that
+            changes no request keeps where its search for flavors goes on (E-41).
+        park_equals: gate SchedulingEquivalenceHashing: what holds for one holds for its equals,
+            which park with it (E-25).
+        recompute_overlap: gate RecomputeAssignmentUponPreemptionTargetsOverlap: a head whose
+            targets leave for another one looks for others at once (E-70), else in a later cycle.
+        preemption_gates: gate MultiKueueOrchestratedPreemption: a workload with a closed gate
+            preempts nobody (E-74).
     """
 
     wake_batch: timedelta = timedelta(seconds=1)
@@ -101,3 +124,9 @@ class EngineOptions:
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None
     topology: TopologyScheduling | None = TopologyScheduling()
+    turns: TurnRules = TurnRules()
+    fungibility: bool = True
+    keep_scan_progress: bool = True
+    park_equals: bool = True
+    recompute_overlap: bool = True
+    preemption_gates: bool = False

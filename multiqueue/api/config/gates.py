@@ -142,15 +142,15 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.MULTIKUEUE: _beta(),
         Gate.TOPOLOGY_AWARE_SCHEDULING: _beta(),
         Gate.LOCAL_QUEUE_METRICS: _beta(),
-        Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.ADMISSION_FAIR_SHARING: _beta(),
-        Gate.TAS_FAILED_NODE_REPLACEMENT: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_FAILED_NODE_REPLACEMENT: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _beta(),
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _alpha(
             Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES, Gate.TOPOLOGY_AWARE_SCHEDULING
         ),
         Gate.TAS_FAILED_NODE_REPLACEMENT_FAIL_FAST: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT
+            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT, adjustable=True
         ),
         Gate.TAS_REPLACE_NODE_ON_POD_TERMINATION: _beta(
             Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT
@@ -167,7 +167,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.MANAGED_JOBS_NAMESPACE_SELECTOR_ALWAYS_RESPECTED: GateSpec(
             stage=Stage.GA, default=True
         ),
-        Gate.TAS_BALANCED_PLACEMENT: _alpha(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_BALANCED_PLACEMENT: _alpha(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: _beta(),
         Gate.KUEUE_DRA_INTEGRATION: _beta(),
         Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _beta(Gate.KUEUE_DRA_INTEGRATION),
@@ -200,16 +200,18 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.CONCURRENT_ADMISSION: _alpha(),
         Gate.QUOTA_CHECK_STRATEGY: _beta(),
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(),
-        Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(
+            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
+        ),
         Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: _alpha(),
         Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS: _beta(),
         Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING: _beta(adjustable=True),
         Gate.METRICS_FOR_COHORTS: _beta(),
         Gate.CLEANUP_PROVISIONING_REQUESTS_ON_EVICTION: _beta(adjustable=True),
-        Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.UNADMITTED_WORKLOADS_OBSERVABILITY: _beta(),
         Gate.TAS_RECOMPUTE_ASSIGNMENT_WITHIN_SCHEDULING_CYCLE: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING
+            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
         ),
         Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS: _beta(
             Gate.UNADMITTED_WORKLOADS_OBSERVABILITY, default=False

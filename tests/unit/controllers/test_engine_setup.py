@@ -29,3 +29,14 @@ def test_the_gates_of_fair_sharing_turn_rules_off() -> None:
         preempt_within_nominal=False,
         prioritize_non_borrowing=False,
     )
+
+
+def test_each_gate_of_topologies_decides_one_thing() -> None:
+    gates = {"TASProfileMixed": False, "TASBalancedPlacement": True}
+    off = {"TASHandleOverlappingFlavors": False, "TASFailedNodeReplacementFailFast": False}
+    config = Configuration(feature_gates={**gates, **off})
+
+    assert engine_options(Configuration()).topology == options.TopologyScheduling()
+    assert engine_options(config).topology == options.TopologyScheduling(
+        mixed_profile=False, balanced_placement=True, overlapping_flavors=False, fail_fast=False
+    )

@@ -1,0 +1,141 @@
+"""Writes where pods go of workloads that hold quota already (E-150, E-151).
+
+Called synchronously after each cycle; a few workers write. Only the places change: what else the
+admission says stays as it is. A write that fails is told to the engine, which decides again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished, sync_admitted
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.plan import CyclePlan, Place, PlaceFailed
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.references import workload_reference
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.model.topology_encoding import encode_topology
+
+WRITERS = 4
+"""Places written at a time; they are rare: nodes fail, or were just provisioned."""
+
+log = structlog.get_logger("multiqueue.scheduler")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """Places that wait to be written, and whose they are."""
+
+    decision: Place
+    uid: str
+
+
+class PlaceWriter:
+    """Writes the places that the engine decided.
+
+    Args:
+        context: Where to write.
+        engine: Whose decisions; told how each write ended.
+        on_failed: Called when the engine has to decide again.
+    """
+
+    name = "place-writer"
+
+    def __init__(
+        self, context: ManagerContext, engine: Engine, *, on_failed: Callable[[], None]
+    ) -> None:
+        self._context = context
+        self._engine = engine
+        self._on_failed = on_failed
+        # No bound of its own: a workload waits here once, so holders of quota are its limit.
+        self._waiting: asyncio.Queue[Placing] = asyncio.Queue()
+
+    def apply(self, plan: CyclePlan) -> None:
+        """Begin to write the places of a plan; never blocks."""
+        for decision in plan.decisions:
+            if isinstance(decision, Place):
+                workload = self._context.informers.workloads.store.get(decision.workload)
+                uid = workload.metadata.uid if workload is not None else ""
+                self._waiting.put_nowait(Placing(decision=decision, uid=uid))
+            elif isinstance(decision, PlaceFailed):
+                self._tell(decision)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as writers:
+            for number in range(WRITERS):
+                writers.create_task(self._write_all(), name=f"{self.name}-{number}")
+
+    async def _write_all(self) -> None:
+        while True:
+            await self._write(await self._waiting.get())
+
+    async def _write(self, placing: Placing) -> None:
+        key, now = placing.decision.workload, self._context.clock.now()
+        try:
+            await self._context.writer.update_status(
+                key, lambda newest: placed_status(newest, placing, now)
+            )
+        except NotFound:
+            self._engine.confirm(key)
+        except KubeError as error:
+            log.warning("places not written, trying again", workload=key, error=str(error))
+            self._fail(key)
+        except Exception:
+            # A surprise about one Workload must not end the writing of the others.
+            log.exception("places not written, trying again", workload=key)
+            self._fail(key)
+        else:
+            self._engine.confirm(key)
+
+    def _fail(self, key: str) -> None:
+        self._engine.places_failed(key, self._context.clock.now())
+        self._on_failed()
+
+    def _tell(self, decision: PlaceFailed) -> None:
+        workload = self._context.informers.workloads.store.get(decision.workload)
+        if workload is not None:
+            reference = workload_reference(workload)
+            self._context.recorder.event(reference, "Warning", "SecondPassFailed", decision.message)
+
+
+def placed_status(newest: Workload, placing: Placing, now: datetime) -> WorkloadStatus:
+    """Return the status with the places; its own where the workload is not what it was."""
+    metadata, status = newest.metadata, newest.status
+    admission = status.admission
+    is_other = metadata.uid != placing.uid or not has_quota(status)
+    if admission is None or is_other or is_finished(status) or is_evicted(status):
+        return status
+    by_name = {pod_set.name: pod_set for pod_set in placing.decision.admission.pod_sets}
+    used = {
+        node
+        for pod_set in by_name.values()
+        if pod_set.topology is not None
+        for node in pod_set.topology.nodes()
+    }
+
+    def place(assignment: api.PodSetAssignment) -> api.PodSetAssignment:
+        found = by_name.get(assignment.name)
+        if found is None or found.topology is None:
+            return assignment
+        return msgspec.structs.replace(
+            assignment,
+            topology_assignment=encode_topology(found.topology),
+            delayed_topology_request=found.delayed_topology or None,
+        )
+
+    assignments = tuple(place(assignment) for assignment in admission.pod_set_assignments)
+    status = msgspec.structs.replace(
+        status,
+        admission=msgspec.structs.replace(admission, pod_set_assignments=assignments),
+        unhealthy_nodes=tuple(node for node in status.unhealthy_nodes if node.name in used),
+    )
+    return sync_admitted(status, now=now, generation=metadata.generation)
