@@ -14,13 +14,13 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assigner import assign_flavors
 from multiqueue.engine.flavors.assignment import Mode, ResumeState
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
-from multiqueue.engine.flavors.oracle import PreemptionOracle
+from multiqueue.engine.flavors.oracle import PreemptionOracle, no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
 from multiqueue.engine.nomination import Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.context import SearchContext
-from multiqueue.engine.preemption.search import find_targets
+from multiqueue.engine.preemption.search import find_targets, may_preempt
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.queues.entry import Entry
@@ -47,7 +47,7 @@ def judge(
         workload=workload,
         flavors=world.cache.flavors,
         rooms=queue.room_memo(tree.version),
-        oracle=world.oracle,
+        oracle=world.oracle if may_preempt(queue) else no_candidates,
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
     )
@@ -119,7 +119,7 @@ class Attempts(Value, frozen=True, kw_only=True, gc=False):
         )
         if phase is not None:
             assignment = phase.apply(assignment)
-        if assignment.mode is not Mode.PREEMPT:
+        if assignment.mode is not Mode.PREEMPT or not may_preempt(self.search.queue):
             return Nominated(assignment=assignment)
         asks = phase is not None and phase.asks(assignment)
         request = PreemptionRequest(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.plan import Admit, CyclePlan
+from multiqueue.engine.plan import Admit, CyclePlan, Preempt
 from multiqueue.engine.queues.entry import Place
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
@@ -48,11 +48,13 @@ class History:
 
     seed: int
     strict: bool = True
+    reclaim: tuple[PreemptionPolicy, ...] = tuple(PreemptionPolicy)
     world: World = field(init=False)
     known: dict[str, Workload] = field(default_factory=dict)
     running: list[str] = field(default_factory=list)
     made: int = 0
     admitted: int = 0
+    preempted: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -89,7 +91,11 @@ class History:
                 when_can_borrow=choice(list(FungibilityPolicy)),
                 when_can_preempt=choice(list(FungibilityPolicy)),
             ),
-            preemption=Preemption(reclaim_within_cohort=choice(list(PreemptionPolicy))),
+            preemption=Preemption(
+                within_cluster_queue=choice(list(PreemptionPolicy)[:3]),
+                reclaim_within_cohort=choice(self.reclaim),
+                borrow_within_cohort=choice(list(PreemptionPolicy)[:2]),
+            ),
             stop_policy=choice([StopPolicy.NONE] * 5 + [StopPolicy.HOLD]),
         )
 
@@ -119,8 +125,13 @@ class History:
         self.run()
 
     def run(self) -> CyclePlan:
+        """Run the engine; one time in ten the writes that follow fail."""
         plan = self.world.cycle()
-        failing = self.random.random() < 0.1
+        self.act_on(plan, failing=self.random.random() < 0.1)
+        return plan
+
+    def act_on(self, plan: CyclePlan, *, failing: bool = False) -> None:
+        """Write what was decided: who was admitted runs, who was preempted leaves."""
         for decision in plan.decisions:
             self.admitted += isinstance(decision, Admit)
             if isinstance(decision, Admit) and not failing:
@@ -129,7 +140,13 @@ class History:
                 self.world.engine.forget(decision.workload, self.world.now)
         if not failing:
             self.world.write_back(plan)
-        return plan
+        for decision in plan.decisions:
+            for victim in decision.victims if isinstance(decision, Preempt) else ():
+                self.preempted += victim.is_new
+                if failing:
+                    self.world.engine.preemption_failed(victim.workload, self.world.now)
+                elif victim.is_new and victim.workload in self.running:
+                    self.evict_running(victim.workload)
 
     def pick_key(self, keys: list[str]) -> str | None:
         return self.random.choice(sorted(keys)) if keys else None
@@ -152,11 +169,13 @@ class History:
     def evict(self) -> None:
         key = self.pick_key(self.running)
         if key is not None:
-            self.running.remove(key)
-            at = self.world.now
-            evicted = condition("Evicted", status=True, reason="Preempted", at=at)
-            self.known[key] = with_changes(self.known[key], evicted=evicted)
-            self.world.submit(self.known[key])
+            self.evict_running(key)
+
+    def evict_running(self, key: str) -> None:
+        self.running.remove(key)
+        evicted = condition("Evicted", status=True, reason="Preempted", at=self.world.now)
+        self.known[key] = with_changes(self.known[key], evicted=evicted)
+        self.world.submit(self.known[key])
 
     def change(self) -> None:
         key = self.pick_key([key for key in self.known if key not in self.running])

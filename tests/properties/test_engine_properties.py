@@ -11,6 +11,7 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.reading import workload_reason
+from multiqueue.model.cluster_queue import PreemptionPolicy
 from multiqueue.model.workload import Workload
 from tests.engine_world import (
     T0,
@@ -109,13 +110,16 @@ def test_the_plan_does_not_depend_on_the_order_of_objects(
 @given(SEEDS)
 @settings(max_examples=60, deadline=None)
 def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
-    """BestEffortFIFO: what waits after everything was woken fits nowhere, tried on its own."""
-    history = History(seed, strict=False)
+    """BestEffortFIFO: what waits after everything was woken fits nowhere, tried on its own.
+
+    With another policy than Any a head that waits keeps room from others (E-73).
+    """
+    history = History(seed, strict=False, reclaim=(PreemptionPolicy.ANY,))
     for _ in range(30):
         history.step()
     world = history.world
-    for _ in range(4):
-        world.write_back(world.cycle(after=60))
+    for _ in range(20):  # who was preempted leaves at once, and may preempt others
+        history.act_on(world.cycle(after=60))
     for pending in list(world.engine._pending.values()):
         for entry in pending.members.values():
             assert workload_reason(world.engine._world, entry) is not None
@@ -163,13 +167,14 @@ def test_a_deep_queue_ends_as_one_head_per_call_would(shapes: list[tuple[int, in
 
 def test_histories_reach_admissions_and_refusals() -> None:
     """The properties above would hold for an engine that admits nobody."""
-    histories = [History(seed) for seed in range(10)]
+    histories = [History(seed) for seed in range(40)]
     for history in histories:
         for _ in range(40):
             history.step()
 
     assert sum(history.made for history in histories) > 100
     assert sum(history.admitted for history in histories) > 20
+    assert sum(history.preempted for history in histories) > 10
     assert any(
         p.parked
         for history in histories

@@ -6,6 +6,7 @@ Pure; the tree is left as it was, also by an error.
 
 from __future__ import annotations
 
+from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.preemption.classical import find_classical_targets
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.fair import find_fair_targets
@@ -15,12 +16,17 @@ from multiqueue.model.cluster_queue import PreemptionPolicy
 
 def find_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
     """Find the workloads to preempt, in the order of the reference; none where none would do."""
-    preemption = request.queue.spec.preemption
-    if (
-        preemption.within_cluster_queue is PreemptionPolicy.NEVER
-        and preemption.reclaim_within_cohort is PreemptionPolicy.NEVER
-    ):
+    if not may_preempt(request.queue):
         return []
     if context.options.fair_sharing is not None:
         return find_fair_targets(request, context)
     return find_classical_targets(request, context)
+
+
+def may_preempt(queue: CachedQueue) -> bool:
+    """Whether workloads of a queue preempt anybody at all."""
+    preemption = queue.spec.preemption
+    return (
+        preemption.within_cluster_queue is not PreemptionPolicy.NEVER
+        or preemption.reclaim_within_cohort is not PreemptionPolicy.NEVER
+    )

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from multiqueue.engine.engine import FAILED_PAUSE
 from multiqueue.engine.plan import Admit, Requeue
+from multiqueue.model.cluster_queue import Preemption, PreemptionPolicy
 from tests.engine_world import (
     T0,
     World,
@@ -102,7 +103,8 @@ def test_an_error_while_judging_leaves_everything_as_it_was() -> None:
     def broken_oracle(*_: object, **__: object) -> NoReturn:
         raise BugError
 
-    world = World(make_queue(), oracle=broken_oracle)
+    preemption = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    world = World(make_queue(preemption=preemption), oracle=broken_oracle)
     world.submit(make_workload("big", pod_sets=[pod_set(cpu=10)]))
     world.write_back(world.cycle())
     world.submit(make_workload("waits"))

@@ -42,6 +42,7 @@ from tests.engine_world import (
 NEXT, STOP = FungibilityPolicy.TRY_NEXT_FLAVOR, FungibilityPolicy.MAY_STOP_SEARCH
 BOP = FungibilityPreference.BORROWING_OVER_PREEMPTION
 POB = FungibilityPreference.PREEMPTION_OVER_BORROWING
+LOWER = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
 
 
 def two_flavors(fungibility: FlavorFungibility, **fields: object) -> list[ClusterQueue]:
@@ -136,7 +137,8 @@ def oracle_world(
 
     names = "xyz"[: len(modes)]
     flavors = group(*(flavor_quotas(name, cpu=2) for name in names))
-    world = World(make_queue("cq", flavors, fungibility=fungibility, **fields), oracle=oracle)
+    queue = make_queue("cq", flavors, fungibility=fungibility, preemption=LOWER, **fields)
+    world = World(queue, oracle=oracle)
     world.submit(make_workload("full", pod_sets=[pod_set(name, cpu=2) for name in names]))
     world.cycle()
     asked.clear()
@@ -183,7 +185,7 @@ def test_a_flavor_that_stops_the_search_is_taken_over_a_better_one_before_it() -
     policy = FlavorFungibility(when_can_borrow=NEXT, when_can_preempt=STOP)
     quotas = group(flavor_quotas("x", cpu=0), flavor_quotas("y", cpu=2))
     world = World(
-        make_queue("a", quotas, cohort="co", fungibility=policy),
+        make_queue("a", quotas, cohort="co", fungibility=policy, preemption=LOWER),
         make_queue("b", flavor_quotas("x", cpu=5), cohort="co"),
         oracle=lambda *_: (FlavorMode.PREEMPT, 0),
     )
