@@ -40,6 +40,8 @@ NOT_READY = "Not all pods are ready or succeeded"
 """Message of PodsReady=False."""
 _QUEUES_AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.MISCONFIGURED})
 """Reasons of evictions after which nothing has to be awaited."""
+OPEN, CLOSED = "Open", "Closed"
+"""Positions of a preemption gate."""
 DELAYED_PENDING = "Pending"
 DELAYED_READY = "Ready"
 """Values of ``delayedTopologyRequest``."""
@@ -103,6 +105,17 @@ def requeue_at(status: WorkloadStatus) -> datetime | None:
         return parse_time(status.requeue_state.requeue_at) if status.requeue_state else None
     except ValueError:
         return None
+
+
+def closed_gates(workload: Workload) -> tuple[str, ...]:
+    """Return the preemption gates that keep the Workload from preempting, by the spec's order.
+
+    A gate is closed until the status says that it is open (E-174).
+    """
+    if not workload.spec.preemption_gates:
+        return ()
+    opened = {gate.name for gate in workload.status.preemption_gates if gate.position == OPEN}
+    return tuple(gate.name for gate in workload.spec.preemption_gates if gate.name not in opened)
 
 
 def eviction_reason(status: WorkloadStatus) -> str | None:

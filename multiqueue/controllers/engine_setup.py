@@ -10,6 +10,7 @@ from multiqueue.engine.options import (
     FairSharing,
     FairStrategy,
     TopologyScheduling,
+    TurnRules,
 )
 
 IGNORE_UNDECLARED = "IgnoreUndeclared"
@@ -22,14 +23,24 @@ def build_engine(config: Configuration) -> Engine:
 
 def engine_options(config: Configuration) -> EngineOptions:
     """Return what the Configuration says about decisions."""
-    waiting = config.wait_for_pods_ready
+    waiting, enabled = config.wait_for_pods_ready, config.gates.enabled
+    strategy = config.resources.quota_check_strategy
     return EngineOptions(
-        partial_admission=config.gates.enabled(Gate.PARTIAL_ADMISSION),
-        ignore_undeclared=config.resources.quota_check_strategy == IGNORE_UNDECLARED,
+        partial_admission=enabled(Gate.PARTIAL_ADMISSION),
+        ignore_undeclared=enabled(Gate.QUOTA_CHECK_STRATEGY) and strategy == IGNORE_UNDECLARED,
         block_admission=waiting is not None and waiting.block_admission,
         fair_sharing=fair_sharing(config),
         admission_fair_sharing=admission_fair_sharing(config),
         topology=topology_scheduling(config),
+        turns=TurnRules(
+            by_priority=enabled(Gate.PRIORITY_SORTING_WITHIN_COHORT),
+            preemptors_first=enabled(Gate.PRIORITIZE_PREEMPTOR_WORKLOADS),
+        ),
+        fungibility=enabled(Gate.FLAVOR_FUNGIBILITY),
+        keep_scan_progress=enabled(Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS),
+        park_equals=enabled(Gate.SCHEDULING_EQUIVALENCE_HASHING),
+        recompute_overlap=enabled(Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP),
+        preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
     )
 
 

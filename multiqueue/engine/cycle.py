@@ -92,8 +92,10 @@ def nominate(
     world: World, tree: Tree, entry: Entry, queue: CachedQueue, pending: PendingQueue
 ) -> Head:
     """Judge a head, or remember the verdict where nothing changed since."""
-    resume = entry.resume
-    if resume is not None and is_resume_outdated(resume, entry.workload, queue, pending.cycle):
+    resume, workload = entry.resume, entry.workload
+    if resume is not None and is_resume_outdated(
+        resume, workload, queue, pending.cycle, world.options
+    ):
         resume = None
     start = None if resume is None else resume.point
     memo = entry.memo

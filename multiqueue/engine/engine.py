@@ -61,7 +61,13 @@ class Engine(TopologyMirror):
         self._pending: dict[str, PendingQueue] = {}
         self._ledger = Ledger(self._cache)
         self._agenda = Agenda(options.wake_batch)
-        self._intake = Intake(self._cache, self._pending, self._ledger, self._agenda)
+        self._intake = Intake(
+            self._cache,
+            self._pending,
+            self._ledger,
+            self._agenda,
+            keeps_scan=options.keep_scan_progress,
+        )
         self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
         context = SearchContext(
             holders=HolderIndex(self._ledger),

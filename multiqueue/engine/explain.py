@@ -262,7 +262,8 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     Shape: ``cluster_queue`` is "" where the LocalQueue leads nowhere; ``pod_sets`` has the pod sets
     that did not fit; ``note`` stands before their words, or alone. ``cause`` is None where the pod
     sets say the reason. ``victims`` counts the workloads that leave for this one; ``share_loss``
-    says why with fair sharing nobody does.
+    says why with fair sharing nobody does. ``is_gated`` means that others would have to leave, and
+    that a gate keeps this one from preempting them (E-74).
     """
 
     workload: str
@@ -272,6 +273,7 @@ class Explanation(Value, frozen=True, kw_only=True, gc=False):
     pod_sets: tuple[PodSetExplanation, ...] = ()
     victims: int = 0
     share_loss: ShareLoss | None = None
+    is_gated: bool = False
 
     @property
     def reason(self) -> Reason:

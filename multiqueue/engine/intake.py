@@ -32,16 +32,31 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Intake:
-    """Mutable; owned by the engine. ``entries`` are all unfinished workloads by key."""
+    """Mutable; owned by the engine. ``entries`` are all unfinished workloads by key.
+
+    Args:
+        cache: what queues there are.
+        pending: waiting workloads, by ClusterQueue.
+        ledger: who holds what.
+        agenda: which trees to look at.
+        keeps_scan: whether an updated workload goes on with its search for flavors (E-41).
+    """
 
     def __init__(
-        self, cache: Cache, pending: dict[str, PendingQueue], ledger: Ledger, agenda: Agenda
+        self,
+        cache: Cache,
+        pending: dict[str, PendingQueue],
+        ledger: Ledger,
+        agenda: Agenda,
+        *,
+        keeps_scan: bool = True,
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self._cache = cache
         self._pending = pending
         self._ledger = ledger
         self._agenda = agenda
+        self._keeps_scan = keeps_scan
         self._local_queues: dict[str, set[str]] = {}  # by ClusterQueue
         self._now = _NEVER
 
@@ -165,6 +180,8 @@ class Intake:
 
     def _update_waiting(self, entry: Entry, workload: Workload, now: datetime) -> None:
         old = entry.workload
+        if not self._keeps_scan and old != workload:
+            entry.resume = None
         stays = is_queueable(workload) and workload.reservation is None
         if not stays:
             self._leave(entry)

@@ -31,6 +31,7 @@ from multiqueue.engine.world import World
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
+_DEFAULTS = EngineOptions()
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
@@ -50,6 +51,7 @@ def judge(
         oracle=world.oracle if may_preempt(queue) else no_candidates,
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
+        is_fungible=world.options.fungibility,
     )
     attempts = Attempts(
         search=search,
@@ -84,6 +86,7 @@ def judge_again(
         nominated=first.assignment.flavors(),
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
+        is_fungible=world.options.fungibility,
     )
     attempts = Attempts(
         search=search,
@@ -206,11 +209,18 @@ def reject(workload: Workload, queue: CachedQueue, cache: Cache) -> Rejected | N
 
 
 def is_resume_outdated(
-    resume: ResumeState, workload: Workload, queue: CachedQueue, cycle: int
+    resume: ResumeState,
+    workload: Workload,
+    queue: CachedQueue,
+    cycle: int,
+    options: EngineOptions = _DEFAULTS,
 ) -> bool:
-    """Whether the search for flavors has to begin anew (E-41)."""
-    if resume.shape != workload.shape:
+    """Whether the search for flavors has to begin anew (E-41, E-52)."""
+    if not options.fungibility:
         return True
-    if resume.cycle >= cycle - 1:
-        return False
+    if options.keep_scan_progress:
+        if options.park_equals and resume.shape != workload.shape:
+            return True
+        if resume.cycle >= cycle - 1:
+            return False
     return queue.generation > resume.generation

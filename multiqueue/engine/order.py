@@ -6,29 +6,40 @@ from collections.abc import Iterable, Iterator
 
 from multiqueue.engine.fairness.order import FairOrder
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.options import FairSharing
+from multiqueue.engine.options import TurnRules
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.world import Course, Head, World
 
 
 def take_turns(world: World, course: Course, heads: list[Head]) -> Iterator[Head]:
     """Iterate over the heads; with fair sharing, each is chosen when the one before is decided."""
-    sharing = world.options.fair_sharing
-    turns = _take_fair_turns(course, heads, sharing) if sharing else iter(sort_heads(heads))
+    sharing, rules = world.options.fair_sharing, world.options.turns
+    turns = (
+        _take_fair_turns(course, FairOrder(heads, sharing, rules))
+        if sharing
+        else iter(sort_heads(heads, rules))
+    )
     displaced = {head.entry: head.entry.displaced for head in heads if head.entry.displaced}
     return after_their_preemptors(turns, displaced) if displaced else turns
 
 
-def _take_fair_turns(course: Course, heads: list[Head], sharing: FairSharing) -> Iterator[Head]:
-    for head in FairOrder(heads, sharing):
+def _take_fair_turns(course: Course, turns: FairOrder) -> Iterator[Head]:
+    for head in turns:
         yield head
         # What is kept for a head that waits counts in the shares.
         course.reservations.make()
 
 
-def sort_heads(heads: Iterable[Head]) -> list[Head]:
-    """Sort by less borrowing, higher priority, earlier time; then uid and key."""
-    return sorted(heads, key=lambda head: (_borrowing(head), head.entry.rank))
+def sort_heads(heads: Iterable[Head], rules: TurnRules) -> list[Head]:
+    """Sort by less borrowing, higher priority, earlier time; then uid and key (E-63)."""
+    return sorted(
+        heads,
+        key=lambda head: (
+            rules.preemptors_first and not head.is_preemptor,
+            _borrowing(head),
+            head.rank(by_priority=rules.by_priority),
+        ),
+    )
 
 
 def after_their_preemptors(

@@ -33,6 +33,7 @@ class SkipReason(StrEnum):
 
     WAITING_FOR_PODS = "Waiting for the pods of all admitted workloads to be ready"
     NO_LONGER_FITS = "Workload no longer fits after processing another workload"
+    OVERLAPPING_TARGETS = "Workload has overlapping preemption targets with another workload"
 
 
 class Admit(Value, frozen=True, kw_only=True, gc=False):

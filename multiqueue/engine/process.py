@@ -44,13 +44,20 @@ def reconsider(world: World, course: Course, head: Head) -> Head:
     if not isinstance(verdict, Nominated):
         return head
     preempted: Mapping[str, Entry] = {}
-    if any(target.entry.key in course.preempted for target in verdict.targets):
+    if has_overlap(course, verdict):
+        if not world.options.recompute_overlap:
+            return head
         preempted = course.preempted
     elif not (_recomputes(world) and _lost_its_nodes(course, head.queue, verdict)):
         return head
     course.reservations.make()
     again = judge_again(world, head.entry.workload, head.queue, verdict, preempted)
     return replace(head, verdict=without_rivals(again, head.entry, course.tree))
+
+
+def has_overlap(course: Course, verdict: Nominated) -> bool:
+    """Whether a target leaves for a head before this one already."""
+    return any(target.entry.key in course.preempted for target in verdict.targets)
 
 
 def _recomputes(world: World) -> bool:
@@ -78,17 +85,15 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
     if assignment.mode is Mode.NO_FIT:
         return refuse(head, RequeueReason.NO_FIT)
     if assignment.mode is Mode.PREEMPT and not verdict.targets:
-        if queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
-            course.reservations.ask(queue, assignment)
-        reason = RequeueReason.PREEMPTION_NO_CANDIDATES
-        loss = _share_loss(world, course, head, assignment)
-        return refuse(head, reason, cause=Reason.WAITING_FOR_QUOTA, share_loss=loss)
+        return _refuse_preemption(world, course, head, assignment)
+    if assignment.mode is Mode.PREEMPT and is_gated(world, head):
+        return _gate(head)
     course.reservations.make()
     if assignment.mode is Mode.DEFERRED_FIT:
         course.reservations.hold(queue, assignment)
         return _defer(head)
-    if not fits(course, queue, verdict):
-        return _skip(head, SkipReason.NO_LONGER_FITS, Reason.WAITING_FOR_QUOTA)
+    if reason := _find_obstacle(course, queue, verdict):
+        return _skip(head, reason, Reason.WAITING_FOR_QUOTA)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
         course.reservations.hold(queue, assignment)
@@ -97,6 +102,25 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
         world.blocked.add(course.tree.key)
         return _skip(head, SkipReason.WAITING_FOR_PODS, Reason.WAITING_FOR_PODS_READY)
     return admit(world, head, assignment, now)
+
+
+def _find_obstacle(course: Course, queue: CachedQueue, verdict: Nominated) -> SkipReason | None:
+    """Return how the heads before this one are in its way (E-76, E-77)."""
+    if has_overlap(course, verdict):
+        return SkipReason.OVERLAPPING_TARGETS
+    return None if fits(course, queue, verdict) else SkipReason.NO_LONGER_FITS
+
+
+def is_gated(world: World, head: Head) -> bool:
+    """Whether the workload may not preempt yet (E-174)."""
+    return world.options.preemption_gates and bool(head.entry.workload.closed_gates)
+
+
+def _keeps_room(world: World, head: Head) -> bool:
+    """Whether quota stays free for a head that finds nobody to preempt (E-73)."""
+    if head.queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
+        return True
+    return world.options.turns.preemptors_first and head.is_preemptor
 
 
 def fits(course: Course, queue: CachedQueue, verdict: Nominated) -> bool:
@@ -173,6 +197,18 @@ def refuse(
     )
 
 
+def _refuse_preemption(world: World, course: Course, head: Head, assignment: Assignment) -> Requeue:
+    """Send a head away that finds nobody to preempt, and keep room for it (E-73)."""
+    if _keeps_room(world, head):
+        course.reservations.ask(head.queue, assignment)
+    return refuse(
+        head,
+        RequeueReason.PREEMPTION_NO_CANDIDATES,
+        cause=Reason.WAITING_FOR_QUOTA,
+        share_loss=_share_loss(world, course, head, assignment),
+    )
+
+
 def _share_loss(
     world: World, course: Course, head: Head, assignment: Assignment
 ) -> ShareLoss | None:
@@ -202,6 +238,21 @@ def _defer(head: Head) -> Requeue:
         requeue_reason=RequeueReason.PENDING_PREEMPTION,
         parked=False,
         explanation=_explain(head, cause, _DEFERRED),
+    )
+
+
+def _gate(head: Head) -> Requeue:
+    """Let a head wait until all its preemption gates are open (E-74)."""
+    head.entry.resume = None
+    gates = head.entry.workload.closed_gates
+    note = f"Workload requires preemption, but it's gated by: {', '.join(gates)}"
+    reason = RequeueReason.PREEMPTION_GATED
+    return Requeue(
+        workload=head.entry.key,
+        cluster_queue=head.queue.name,
+        requeue_reason=reason,
+        parked=not returns_at_once(head, reason),
+        explanation=replace(_explain(head, Reason.WAITING_FOR_QUOTA, note), is_gated=True),
     )
 
 

@@ -40,7 +40,7 @@ def give_back(
     remember_victims(head, tree, is_waiting=waits_for_victims(decision))
     if not isinstance(decision, Requeue) or not decision.parked:
         pending.keep(entry, now)
-    elif decision.requeue_reason in _PARKING:
+    elif decision.requeue_reason in _PARKING and world.options.park_equals:
         pending.park_equals(entry, now, decision.explanation)
     else:
         pending.park(entry, now)

@@ -16,7 +16,7 @@ from multiqueue.engine.nomination import Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import Target
-from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.queues.entry import Entry, Rank, TimeRank
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.reservations import Reservations
 from multiqueue.engine.second_pass import SecondPass
@@ -56,6 +56,16 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
     pending: PendingQueue
     verdict: Verdict
     is_new: bool
+
+    @property
+    def is_preemptor(self) -> bool:
+        """Whether others were last told to leave for it in its queue (E-15)."""
+        return self.pending.sticky is self.entry
+
+    def rank(self, *, by_priority: bool) -> Rank | TimeRank:
+        """Return its place among the heads that are equal in all else (E-63, E-65)."""
+        rank = self.entry.rank
+        return rank if by_priority else rank[1:]
 
 
 class Course:

@@ -17,6 +17,8 @@ def build_options(config: Configuration) -> BuildOptions:
         requeuing_timestamp=RequeuingTimestamp(timestamp),
         priority_boost=config.gates.enabled(Gate.PRIORITY_BOOST),
         reclaimable_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
+        gated_by=config.gates.enabled(Gate.ADMISSION_GATED_BY),
+        reclaimed_last=not config.gates.enabled(Gate.PRIORITY_SORTING_WITHIN_COHORT),
         request_rules=RequestRules(
             exclude_prefixes=config.resources.exclude_resource_prefixes,
             transformations=tuple(

@@ -19,7 +19,7 @@ from multiqueue.api.conditions import (
     is_true,
 )
 from multiqueue.api.v1beta2.meta import Condition
-from multiqueue.api.workload_state import has_quota
+from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_placement import read_placement
 from multiqueue.model.build_quotas import (
@@ -58,6 +58,10 @@ class BuildOptions:
     """Gate PriorityBoost: whether the annotation counts."""
     reclaimable_pods: bool = True
     """Gate ReclaimablePods: whether pods that will not come again give their quota back."""
+    gated_by: bool = True
+    """Gate AdmissionGatedBy: whether the annotation keeps a Workload out of the queues."""
+    reclaimed_last: bool = False
+    """Without gate PrioritySortingWithinCohort: whoever lost borrowed quota queues anew (E-13)."""
 
 
 DEFAULT_OPTIONS = BuildOptions()
@@ -161,13 +165,15 @@ def build_workload(
         queue=names.key_of(meta.namespace, obj.spec.queue_name),
         priority=effective_priority(obj, options),
         created_at=meta.created_at,
-        queue_order_at=reader.order_at(options.requeuing_timestamp),
+        queue_order_at=reader.order_at(
+            options.requeuing_timestamp, reclaimed_last=options.reclaimed_last
+        ),
         pod_sets=pod_sets,
         active=obj.spec.active,
         terminating=bool(meta.deletion_timestamp),
         finished=is_true(status.conditions, WorkloadCondition.FINISHED),
         on_hold=_is_false_for(reserved, Reason.ON_HOLD),
-        gated_by=meta.annotations.get(names.ADMISSION_GATED_BY, ""),
+        gated_by=meta.annotations.get(names.ADMISSION_GATED_BY, "") if options.gated_by else "",
         awaits_replacement_pods=is_true(
             status.conditions, WorkloadCondition.WAITING_FOR_REPLACEMENT_PODS
         ),
@@ -181,6 +187,7 @@ def build_workload(
         checks=reader.checks(),
         placement_updates=reader.placement_updates(),
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
+        closed_gates=closed_gates(obj),
         problems=(*problems, *reader.problems),
     )
 

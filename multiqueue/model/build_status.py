@@ -38,11 +38,11 @@ class StatusReader:
         self._obj = obj
         self._status = obj.status
 
-    def order_at(self, timestamp: RequeuingTimestamp) -> datetime:
+    def order_at(self, timestamp: RequeuingTimestamp, *, reclaimed_last: bool) -> datetime:
         """Return the time of E-13."""
         return self._read(
             "status.conditions[Evicted].lastTransitionTime",
-            lambda: queue_order_at(self._obj, timestamp),
+            lambda: queue_order_at(self._obj, timestamp, reclaimed_last=reclaimed_last),
             self._obj.metadata.created_at,
         )
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2 import Workload
+
+_NEXT = timedelta(milliseconds=1)
+"""So that whoever lost borrowed quota comes behind whom it went to."""
 
 
 class RequeuingTimestamp(StrEnum):
@@ -16,10 +19,13 @@ class RequeuingTimestamp(StrEnum):
     CREATION = "Creation"
 
 
-def queue_order_at(workload: Workload, timestamp: RequeuingTimestamp) -> datetime:
+def queue_order_at(
+    workload: Workload, timestamp: RequeuingTimestamp, *, reclaimed_last: bool = False
+) -> datetime:
     """Return the creation time, or the eviction's where that sends a workload to the back.
 
-    Preempted, stopped and node-failure evictions keep the place of the creation.
+    Preempted, stopped and node-failure evictions keep the place of the creation; but where no
+    priority counts between queues, one whose quota was reclaimed while it borrowed does not.
     """
     evicted = find_condition(workload.status.conditions, WorkloadCondition.EVICTED)
     if evicted is not None and evicted.status == "True":
@@ -27,4 +33,12 @@ def queue_order_at(workload: Workload, timestamp: RequeuingTimestamp) -> datetim
         by_timeout = evicted.reason == Reason.PODS_READY_TIMEOUT
         if by_check or (by_timeout and timestamp is RequeuingTimestamp.EVICTION):
             return evicted.transitioned_at
+    preempted = find_condition(workload.status.conditions, WorkloadCondition.PREEMPTED)
+    if (
+        reclaimed_last
+        and preempted is not None
+        and preempted.status == "True"
+        and preempted.reason == Reason.IN_COHORT_RECLAIM_WHILE_BORROWING
+    ):
+        return preempted.transitioned_at + _NEXT
     return workload.metadata.created_at

@@ -108,6 +108,7 @@ class Workload:
     ``problems`` says what of the object cannot be read, so that it is admitted nowhere (E-10).
     ``pods_ready`` is true too for those that run on another cluster, which waits for the pods.
     ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
+    ``closed_gates`` names the preemption gates of the spec that nobody has opened (E-174).
     """
 
     key: str
@@ -134,6 +135,7 @@ class Workload:
     checks: Mapping[str, CheckState] = field(default_factory=dict)
     placement_updates: Mapping[str, Placement] = field(default_factory=dict)
     unhealthy_nodes: tuple[str, ...] = ()
+    closed_gates: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property

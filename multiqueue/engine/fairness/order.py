@@ -22,13 +22,15 @@ from multiqueue.engine.fairness.drs import (
 )
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nomination import Nominated
-from multiqueue.engine.options import FairSharing
-from multiqueue.engine.queues.entry import Rank
+from multiqueue.engine.options import FairSharing, TurnRules
+from multiqueue.engine.queues.entry import Rank, TimeRank
 from multiqueue.engine.world import Head
 from multiqueue.lib.amount import Amount
 
-Standing: TypeAlias = tuple[bool, Share, Rank]
-"""(borrows what it asks for, share, rank): the smallest wins; no two are equal."""
+Standing: TypeAlias = tuple[bool, bool, Share, Rank | TimeRank]
+"""(yields to preemptors, borrows what it asks for, share, rank): the smallest
+wins; no two are equal."""
+_RULES = TurnRules()
 
 
 class _Contender(NamedTuple):
@@ -52,7 +54,8 @@ class FairOrder:
 
     Args:
         heads: of one tree; of two in the same queue only the later one competes.
-        sharing: which rules are in force.
+        sharing: which rules of fair sharing are in force.
+        rules: what counts beside the shares.
     """
 
     __slots__ = (
@@ -61,14 +64,18 @@ class FairOrder:
         "_behind",
         "_changed",
         "_heads",
+        "_rules",
         "_serial",
         "_serials",
         "_sharing",
     )
 
-    def __init__(self, heads: Iterable[Head], sharing: FairSharing) -> None:
+    def __init__(
+        self, heads: Iterable[Head], sharing: FairSharing, rules: TurnRules = _RULES
+    ) -> None:
         competing = {head.queue.name: head for head in heads}.values()
         self._sharing = sharing
+        self._rules = rules
         self._heads = {head.entry: head for head in competing}
         self._alone: list[Head] = []
         self._arenas: dict[QuotaNode, list[_Contender]] = {}
@@ -147,7 +154,10 @@ class FairOrder:
             assert node.parent is not None, "a head comes from below the child that sends it"
             node, requested = node.parent, passed_up(node, requested)
         borrows = self._sharing.prioritize_non_borrowing and is_borrowing_any_of(node, requested)
-        return (borrows, share_of(node, requested), head.entry.rank)
+        rules = self._rules
+        yields = rules.preemptors_first and not head.is_preemptor
+        rank = head.rank(by_priority=rules.by_priority)
+        return (yields, borrows, share_of(node, requested), rank)
 
 
 def _requested(head: Head) -> Mapping[int, Amount]:

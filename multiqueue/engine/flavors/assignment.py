@@ -41,9 +41,11 @@ PreferenceKey: TypeAlias = tuple[int, int, int]
 
 
 def preference_key(
-    mode: FlavorMode, borrowing: int, preference: FungibilityPreference
+    mode: FlavorMode, borrowing: int, preference: FungibilityPreference | None
 ) -> PreferenceKey:
-    """Return a key that is greater for the better of two outcomes (E-50)."""
+    """Return a key that is greater for the better of two outcomes (E-50); the mode alone (E-52)."""
+    if preference is None:
+        return (2, mode, 0)
     if mode <= FlavorMode.NO_CANDIDATES:
         quality = int(mode)
         if mode is FlavorMode.NO_FIT:

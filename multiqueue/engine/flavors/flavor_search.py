@@ -32,7 +32,7 @@ from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.workload import PodSet, Workload
 
 _FITS: PreferenceKey = (2, FlavorMode.FIT, 0)
-"""What a flavor is at first, by either preference: nothing borrowed, nobody preempted."""
+"""What a flavor is at first, by any preference or none: nothing borrowed, nobody preempted."""
 
 
 class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
@@ -42,6 +42,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
     fair sharing, where whoever may reclaim may do so while borrowing (E-48). ``topologies`` by name
     is None where they are those of other clusters, so that nothing is known of their levels.
+    ``is_fungible`` is gate FlavorFungibility.
     """
 
     queue: CachedQueue
@@ -52,6 +53,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     nominated: Mapping[str, frozenset[str]] | None = None
     is_fair: bool = False
     topologies: Mapping[str, Topology] | None = None
+    is_fungible: bool = True
 
 
 class _Outcome:
@@ -111,7 +113,7 @@ def find_flavor(
         outcome = _check_resources(search, name, requests, assumed)
         if outcome.refusals:
             attempts.append(FlavorAttempt(name, tuple(outcome.refusals)))
-        looks_on = _looks_on(search.queue, outcome)
+        looks_on = _looks_on(search, outcome)
         if outcome.mode is not FlavorMode.NO_FIT and (
             not looks_on or best is None or outcome.key > best.key
         ):
@@ -121,6 +123,8 @@ def find_flavor(
     if best is None:
         return None, tuple(attempts)
     tried = -1 if index >= len(group.flavors) - 1 else index
+    if not search.is_fungible:
+        tried = 0
     choices = {
         resource: FlavorChoice(best_flavor, mode, borrowing, tried, slot)
         for resource, mode, borrowing, slot in best.choices
@@ -183,7 +187,8 @@ def _check_resources(
         outcome.choices.append((resource, mode, borrowing, slot))
         if mode is outcome.mode and borrowing == outcome.borrowing:
             continue
-        key = preference_key(mode, borrowing, queue.spec.fungibility.preference)
+        preference = queue.spec.fungibility.preference if search.is_fungible else None
+        key = preference_key(mode, borrowing, preference)
         if key < outcome.key:
             outcome.key, outcome.mode, outcome.borrowing = key, mode, borrowing
     return outcome
@@ -212,9 +217,11 @@ def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[Flav
     return FlavorMode.NO_FIT, borrowing
 
 
-def _looks_on(queue: CachedQueue, outcome: _Outcome) -> bool:
-    """Whether to look at the next flavor too (E-51)."""
-    policy = queue.spec.fungibility
+def _looks_on(search: FlavorSearch, outcome: _Outcome) -> bool:
+    """Whether to look at the next flavor too (E-51, E-52)."""
+    if not search.is_fungible:
+        return outcome.mode is not FlavorMode.FIT
+    policy = search.queue.spec.fungibility
     if outcome.mode <= FlavorMode.NO_CANDIDATES:
         return True
     preempts = outcome.mode is not FlavorMode.FIT

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Rank: TypeAlias = tuple[int, int, str, str]
 """(priority, descending; queue-order time; uid; key): the order inside a ClusterQueue (E-14)."""
+TimeRank: TypeAlias = tuple[int, str, str]
+"""A rank without the priority."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _SECOND = 1_000_000
@@ -163,5 +165,6 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
         or old.evicted != new.evicted
         or old.requeued != new.requeued
         or old.shape != new.shape
+        or bool(old.closed_gates) != bool(new.closed_gates)
         or old.queue_order_at != new.queue_order_at
     )
