@@ -21,6 +21,7 @@ from multiqueue.api.v1beta2 import (
 )
 from multiqueue.api.workload_state import has_quota
 from multiqueue.controllers.workload.decide import decide
+from multiqueue.controllers.workload.lifecycle import backoff_left
 from multiqueue.controllers.workload.plan import (
     ChangeStatus,
     Delete,
@@ -30,6 +31,7 @@ from multiqueue.controllers.workload.plan import (
     WorkloadPlan,
 )
 from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadView
+from multiqueue.controllers.workload.words import Words
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
@@ -77,6 +79,7 @@ class WorkloadController:
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
+        self._words = Words(self._reconciler.queue.add, self._waits)
         self._refined_at: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -92,7 +95,9 @@ class WorkloadController:
         informers.local_queues.add_handler(self._on_local_queue)
         informers.cluster_queues.add_handler(self._on_cluster_queue)
         informers.priority_classes.add_handler(self._on_priority_class)
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._reconciler.run(), name=self.name)
+            tasks.create_task(self._words.run(), name=f"{self.name}-words")
 
     def enqueue(self, key: str, *, after: float = 0) -> None:
         """Look at a Workload, now or in so many seconds."""
@@ -119,6 +124,8 @@ class WorkloadController:
                 wait = self._patience(key)
                 if wait > 0:
                     return Result(requeue_after=wait)
+            if isinstance(plan, ChangeStatus) and plan.explains and not self._words.may(key):
+                return Result(requeue_after=backoff_left(view))
             try:
                 await self._execute(plan, view)
             except NotFound:
@@ -188,6 +195,10 @@ class WorkloadController:
             self._refined_at[key] = now
         return wait
 
+    def _waits(self, key: str) -> bool:
+        workload = self._context.informers.workloads.store.get(key)
+        return workload is not None and not has_quota(workload.status)
+
     def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
         self._context.recorder.event(workload_reference(workload), kind, reason, message)
 
@@ -197,6 +208,8 @@ class WorkloadController:
         if new is None or has_quota(new.status):
             self._refined_at.pop(seen.metadata.key, None)
         if new is not None:
+            if has_quota(new.status) and old is not None and not has_quota(old.status):
+                self._words.admitted()
             self._reconciler.queue.add(new.metadata.key)
 
     def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:

@@ -40,7 +40,17 @@ def explain_pending(view: WorkloadView) -> WorkloadPlan | None:
         return None
     if pending_status(view) == view.workload.status:
         return None
-    return ChangeStatus(change=pending_status, minor=_is_only_figures(view))
+    return ChangeStatus(
+        change=pending_status, minor=_is_only_figures(view), explains=_is_about_quota(view)
+    )
+
+
+def _is_about_quota(view: WorkloadView) -> bool:
+    """Whether the news is no more than what the scheduler thought of the Workload."""
+    wanted = find_reason(view)
+    present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
+    written = present.reason if present is not None else None
+    return wanted is not None and not {wanted.reason, written} & _BLOCKERS
 
 
 def _is_only_figures(view: WorkloadView) -> bool:

@@ -30,12 +30,14 @@ class ChangeStatus:
     """Write the status that a rule wants; the rule is asked again on the newest state.
 
     ``change`` gives the view's own status where there is nothing to change any more. What is
-    ``minor`` may wait: only figures in a message differ.
+    ``minor`` may wait: only figures in a message differ. ``explains`` says that nothing follows
+    from the write: it tells why the Workload waits.
     """
 
     change: Callable[[WorkloadView], WorkloadStatus]
     warn: Warn | None = None
     minor: bool = False
+    explains: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
