@@ -32,6 +32,7 @@ PROFILES = {
         "hierarchy",
         "partial",
         "checks",
+        "tas",
         "deep",
     ),
     "fair": ("fair", "fairhier", "deepfair"),
