@@ -219,9 +219,10 @@ def test_a_search_is_not_given_up_where_room_could_be_made(case: Case) -> None:
     world = case.world()
     request = case.request(world)
     candidates = Candidates(request, world.context(), request.needed())
-    entries = [candidate.entry for candidate, _ in candidates]
+    for may_borrow in (False, True):
+        everybody = [c.entry for c, _ in candidates.in_order(may_borrow=may_borrow)]
+        with without(request.tree, everybody):
+            has_room = fits(request, may_borrow=may_borrow)
 
-    with without(request.tree, entries):
-        has_room = fits(request, may_borrow=True)
-
-    assert not has_room or can_make_room(request, request.needed(), candidates.everybody())
+        totals = candidates.totals(may_borrow=may_borrow)
+        assert not has_room or can_make_room(request, request.needed(), totals)

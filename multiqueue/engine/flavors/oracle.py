@@ -60,7 +60,7 @@ class PreemptionOracle:
         targets = find_targets(request, self._context)
         if not targets:
             return FlavorMode.NO_CANDIDATES, borrowing
-        with without(request.tree, (target.entry for target in targets)):
+        with without(request.tree, (target.entry for target in targets), request.needed()):
             borrowing = queue.node.borrow_height(slot, amount)[0]
         takes_own = any(target.entry.charged == queue.name for target in targets)
         return (FlavorMode.PREEMPT if takes_own else FlavorMode.RECLAIM), borrowing

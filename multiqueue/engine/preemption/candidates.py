@@ -1,19 +1,20 @@
 """Who may be preempted, and in which order (E-87, E-90).
 
-The holders of a queue are sorted when somebody first asks after a change of them; the searches only
-filter and merge what is sorted already. What depends on the moment (usage, past usage, who is
-preempted in this cycle already) is looked at by every search anew.
+The holders of a queue are sorted and summed up when somebody first asks after a change of them; the
+searches only filter and merge what is sorted already. What depends on the moment (usage, past
+usage, who is preempted in this cycle already) is looked at by every search anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.queues.entry import Entry, micros
+from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
 from multiqueue.model.workload import Workload
 
@@ -34,6 +35,19 @@ class Candidate(NamedTuple):
     entry: Entry
 
 
+class Eligible(NamedTuple):
+    """The holders of one queue that may be preempted, in the order of preemption.
+
+    Shape: ``totals`` is what they use together of the needed flavor-resources.
+    """
+
+    candidates: Sequence[Candidate]
+    totals: Mapping[FlavorResource, Amount]
+
+
+NOBODY = Eligible((), {})
+
+
 class HolderIndex:
     """The holders of each ClusterQueue by what they use, in the order of preemption.
 
@@ -49,12 +63,12 @@ class HolderIndex:
 
     def using(
         self, cluster_queue: str, needed: frozenset[FlavorResource], limit: RankLimit
-    ) -> Sequence[Candidate]:
+    ) -> Eligible:
         """Return the holders behind a rank with at least one of these, whatever the amount."""
         holders = self._ledger.holders.get(cluster_queue)
         if holders is None:
             self._known.pop(cluster_queue, None)
-            return ()
+            return NOBODY
         version = self._ledger.holders_version[cluster_queue]
         known = self._known.get(cluster_queue)
         if known is None or known.version != version:
@@ -73,25 +87,31 @@ class _SortedHolders:
     def __init__(self, version: int, holders: Iterable[Entry]) -> None:
         self.version = version
         self._all = sorted(Candidate(order_of(entry), entry) for entry in holders)
-        self._using: dict[frozenset[FlavorResource], list[Candidate]] = {}
-        self._behind: dict[tuple[frozenset[FlavorResource], RankLimit], list[Candidate]] = {}
+        self._using: dict[frozenset[FlavorResource], Eligible] = {}
+        self._behind: dict[tuple[frozenset[FlavorResource], RankLimit], Eligible] = {}
 
-    def using(self, needed: frozenset[FlavorResource], limit: RankLimit) -> list[Candidate]:
+    def using(self, needed: frozenset[FlavorResource], limit: RankLimit) -> Eligible:
         found = self._using.get(needed)
         if found is None:
-            found = self._using[needed] = [
-                candidate
-                for candidate in self._all
-                if not needed.isdisjoint(candidate.entry.usage.keys())
-            ]
+            found = self._using[needed] = _summed_up(
+                (c for c in self._all if not needed.isdisjoint(c.entry.usage.keys())), needed
+            )
         if not limit:
             return found
         behind = self._behind.get((needed, limit))
         if behind is None:
-            behind = [candidate for candidate in found if candidate.entry.rank > limit]
+            behind = _summed_up((c for c in found.candidates if c.entry.rank > limit), needed)
             if len(limit) == 1:
                 self._behind[needed, limit] = behind
         return behind
+
+
+def _summed_up(found: Iterable[Candidate], needed: frozenset[FlavorResource]) -> Eligible:
+    candidates = list(found)
+    totals = {
+        pair: sum(candidate.entry.usage.get(pair, 0) for candidate in candidates) for pair in needed
+    }
+    return Eligible(candidates, totals)
 
 
 def order_of(entry: Entry) -> Order:
@@ -127,7 +147,7 @@ def find_candidates(
     *,
     limit: RankLimit,
     excluded: frozenset[str] = frozenset(),
-) -> list[Candidate]:
+) -> Eligible:
     """Find the holders of a queue that a workload may preempt, sorted but for past usage.
 
     Args:
@@ -139,21 +159,21 @@ def find_candidates(
     """
     found = holders.using(cluster_queue, needed, limit)
     if not excluded:
-        return list(found)  # the caller may sort it
-    return [candidate for candidate in found if candidate.entry.key not in excluded]
+        return found
+    return _summed_up((c for c in found.candidates if c.entry.key not in excluded), needed)
 
 
 def sort_candidates(
-    candidates: list[Candidate], past_usage: PastUsage | None = None
+    candidates: Iterable[Candidate], past_usage: PastUsage | None = None
 ) -> list[Candidate]:
     """Sort candidates, of one or several queues, into the order of preemption (E-90).
 
     Past usage counts only between LocalQueues of the same ClusterQueue, and is no order over all:
     sorting by the rest first gives the same result for the same candidates.
     """
-    candidates.sort()
+    in_order = sorted(candidates)
     if past_usage is None:
-        return candidates
+        return in_order
     usages: dict[tuple[str, str], float | None] = {}
 
     def usage_of(entry: Entry) -> float | None:
@@ -169,7 +189,7 @@ def sort_candidates(
                 return -1 if used > also_used else 1
         return -1 if one.order < other.order else 1
 
-    return sorted(candidates, key=cmp_to_key(compare))
+    return sorted(in_order, key=cmp_to_key(compare))
 
 
 def is_within_nominal(node: QuotaNode, needed: frozenset[FlavorResource]) -> bool:

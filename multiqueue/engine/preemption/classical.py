@@ -24,12 +24,11 @@ def find_classical_targets(request: PreemptionRequest, context: SearchContext) -
     """
     needed = request.needed()
     candidates = Candidates(request, context, needed)
-    if not can_make_room(request, needed, candidates.everybody()):
-        return []
     for may_borrow in _attempts(request, candidates, needed):
-        targets = _try(request, candidates, needed, may_borrow=may_borrow)
-        if targets:
-            return targets
+        if can_make_room(request, needed, candidates.totals(may_borrow=may_borrow)):
+            targets = _try(request, candidates, needed, may_borrow=may_borrow)
+            if targets:
+                return targets
     return []
 
 
@@ -37,6 +36,8 @@ def _attempts(
     request: PreemptionRequest, candidates: Candidates, needed: frozenset[FlavorResource]
 ) -> tuple[bool, ...]:
     """Return whether to allow borrowing, attempt by attempt (E-92)."""
+    if not candidates.could_stop_borrowing:
+        return (True,)
     if not candidates.by_right and not candidates.by_priority:
         return (True,)
     if request.queue.spec.preemption.borrow_within_cohort is PreemptionPolicy.NEVER:
@@ -59,7 +60,7 @@ def _try(
     simulation = simulate(request)
     targets: list[Target] = []
     try:
-        for candidate, claim in candidates:
+        for candidate, claim in candidates.in_order(may_borrow=may_borrow):
             entry = candidate.entry
             reason = _reason(request, claim, entry)
             if claim is not Claim.OWN:

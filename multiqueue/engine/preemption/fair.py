@@ -6,7 +6,7 @@ which a victim may be taken from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from multiqueue.api.conditions import Reason
@@ -16,6 +16,7 @@ from multiqueue.engine.fairness.drs import Share, ShareLoss, share_of
 from multiqueue.engine.options import FairSharing, FairStrategy
 from multiqueue.engine.preemption.candidates import (
     Candidate,
+    Eligible,
     find_candidates,
     is_within_nominal,
     rank_limit,
@@ -26,6 +27,7 @@ from multiqueue.engine.preemption.fair_ranking import Ranking
 from multiqueue.engine.preemption.room import can_make_room, fill_back, fits
 from multiqueue.engine.preemption.simulation import Simulation
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.lib.amount import Amount
 
 
 def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> list[Target]:
@@ -36,13 +38,13 @@ def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> lis
     sharing = context.options.fair_sharing or FairSharing()
     needed = request.needed()
     candidates = find_fair_candidates(request, context, needed)
-    if not can_make_room(request, needed, candidates):
+    if not can_make_room(request, needed, _totals(candidates)):
         return []
     simulation = Simulation(request.tree)
     search = _Search(request, sharing, simulation)
     try:
         with in_use(request):
-            found = search.make_room(candidates, needed)
+            found = search.make_room(_by_queue(candidates), needed)
         if not found:
             return []
         return fill_back(request, simulation, search.targets, may_borrow=True)
@@ -52,24 +54,39 @@ def find_fair_targets(request: PreemptionRequest, context: SearchContext) -> lis
 
 def find_fair_candidates(
     request: PreemptionRequest, context: SearchContext, needed: frozenset[FlavorResource]
-) -> list[Candidate]:
+) -> dict[str, Eligible]:
     """Find whom the policies allow to preempt: of the own queue, and of those that borrow (E-96).
 
-    Sorted within each queue.
+    Shape: by queue, in the order of preemption.
     """
     policies, own = request.queue.spec.preemption, request.queue
     own_limit = rank_limit(policies.within_cluster_queue, request.workload)
     limit = rank_limit(policies.reclaim_within_cohort, request.workload)
-    candidates: list[Candidate] = []
+    found: dict[str, Eligible] = {}
     for name, queue in request.tree.queues.items():
         rank = own_limit if queue is own else limit
         if rank is None or not queue.is_active:
             continue
         if queue is own or not is_within_nominal(queue.node, needed):
-            candidates += find_candidates(
+            eligible = find_candidates(
                 context.holders, name, needed, limit=rank, excluded=context.excluded
             )
-    return sort_candidates(candidates, context.past_usage)
+            if eligible.candidates:
+                found[name] = eligible
+    if context.past_usage is None:
+        return found
+    return {
+        name: eligible._replace(candidates=sort_candidates(eligible.candidates, context.past_usage))
+        for name, eligible in found.items()
+    }
+
+
+def _by_queue(found: Mapping[str, Eligible]) -> dict[str, Sequence[Candidate]]:
+    return {name: eligible.candidates for name, eligible in found.items()}
+
+
+def _totals(found: Mapping[str, Eligible]) -> Iterator[Mapping[FlavorResource, Amount]]:
+    return (eligible.totals for eligible in found.values())
 
 
 @contextmanager
@@ -96,11 +113,13 @@ class _Search:
         self._request = request
         self._sharing = sharing
         self._simulation = simulation
-        self._retry: list[Candidate] = []
+        self._retry: dict[str, list[Candidate]] = {}
         self._below = _children_on_path(request.queue.node)
         self.targets: list[Target] = []
 
-    def make_room(self, candidates: list[Candidate], needed: frozenset[FlavorResource]) -> bool:
+    def make_room(
+        self, candidates: Mapping[str, Sequence[Candidate]], needed: frozenset[FlavorResource]
+    ) -> bool:
         """Return whether the request fits without the targets; its usage counts meanwhile."""
         strategies = self._sharing.strategies
         if self._first_pass(Ranking(self._request, candidates), strategies[0], needed):
@@ -128,10 +147,10 @@ class _Search:
         """Take the first candidate of a queue that may be taken; keep those before it for later."""
         own, other = _compared(self._below, queue)
         share, before = share_of(own), share_of(other)
-        left = ranking.left(queue)
+        left, retry = ranking.left(queue), self._retry.setdefault(queue.name, [])
         if share > before:
             # No strategy allows this, as nobody's share grows when a workload leaves.
-            self._retry += left
+            retry += left
             left.clear()
             return False
         while left:
@@ -142,7 +161,7 @@ class _Search:
                 is_fair = share <= self._share_without(other, candidate)
             if is_fair:
                 return self._take(candidate, Reason.IN_COHORT_FAIR_SHARING)
-            self._retry.append(candidate)
+            retry.append(candidate)
         return False
 
     def _second_pass(self, ranking: Ranking) -> bool:
@@ -206,13 +225,13 @@ def find_share_loss(request: PreemptionRequest, context: SearchContext) -> Share
     """
     needed = request.needed()
     candidates = find_fair_candidates(request, context, needed)
-    if not can_make_room(request, needed, candidates):
+    if not can_make_room(request, needed, _totals(candidates)):
         return None
     own = request.queue
-    others = [candidate for candidate in candidates if candidate.entry.charged != own.name]
+    candidates.pop(own.name, None)
     below = _children_on_path(own.node)
     with in_use(request):
-        queue = next(iter(Ranking(request, others)), None) if others else None
+        queue = next(iter(Ranking(request, _by_queue(candidates))), None) if candidates else None
         if queue is None:
             return None
         mine, theirs = _compared(below, queue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
@@ -22,22 +22,22 @@ class Ranking:
 
     Args:
         request: whose queue may be taken from without borrowing, with all above it.
-        candidates: those of one queue in the order of preemption.
+        candidates: by queue, in the order of preemption.
     """
 
     __slots__ = ("_candidates", "_cohorts", "_dropped", "_own_path", "_queues", "_request", "_root")
 
-    def __init__(self, request: PreemptionRequest, candidates: Iterable[Candidate]) -> None:
+    def __init__(
+        self, request: PreemptionRequest, candidates: Mapping[str, Iterable[Candidate]]
+    ) -> None:
         self._request = request
-        self._candidates: dict[str, deque[Candidate]] = {}
-        for candidate in candidates:
-            self._candidates.setdefault(candidate.entry.charged, deque()).append(candidate)
+        self._candidates = {name: deque(found) for name, found in candidates.items()}
         self._own_path = set(_upwards(request.queue.node))
         self._dropped: set[QuotaNode] = set()
         self._queues: dict[QuotaNode, list[CachedQueue]] = {}
         self._cohorts: dict[QuotaNode, list[QuotaNode]] = {}
         self._root: QuotaNode | None = None
-        for name in sorted(self._candidates):
+        for name in self._candidates:
             self._place(request.tree.queues[name])
 
     def _place(self, queue: CachedQueue) -> None:

@@ -6,13 +6,16 @@ subtree whose quota holds the request by priority, and from those outside by rig
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from heapq import merge
+from itertools import chain
 
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.preemption.candidates import (
     Candidate,
+    Eligible,
     RankLimit,
     find_candidates,
     is_within_nominal,
@@ -22,6 +25,7 @@ from multiqueue.engine.preemption.candidates import (
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.lib.amount import UNLIMITED, Amount
+from multiqueue.model.cluster_queue import PreemptionPolicy
 
 
 class Claim(Enum):
@@ -33,12 +37,24 @@ class Claim(Enum):
 
 
 class Candidates:
-    """All candidates of one request, each class in the order of preemption.
+    """All candidates of one request that any attempt could take, by queue.
 
-    Shape: ``lowest_common`` is, by queue, the cohort that it shares with the preemptor.
+    Shape: ``by_right``, ``by_priority`` and ``own`` are in the order of preemption within each
+    queue. ``lowest_common`` is, by queue, the cohort that it shares with the preemptor.
+    ``could_stop_borrowing`` means that the own queue would hold the request in its quota if its
+    candidates left; else no attempt without borrowing succeeds, and whom only such an attempt may
+    take is not looked for.
     """
 
-    __slots__ = ("by_priority", "by_right", "lowest_common", "own")
+    __slots__ = (
+        "_past_usage",
+        "_takes_while_borrowing",
+        "by_priority",
+        "by_right",
+        "could_stop_borrowing",
+        "lowest_common",
+        "own",
+    )
 
     def __init__(
         self,
@@ -47,35 +63,54 @@ class Candidates:
         needed: frozenset[FlavorResource],
     ) -> None:
         preemption = request.queue.spec.preemption
+        self._past_usage = context.past_usage
+        self._takes_while_borrowing = preemption.borrow_within_cohort is not PreemptionPolicy.NEVER
         self.lowest_common: dict[str, QuotaNode] = {}
-        self.by_right: list[Candidate] = []
-        self.by_priority: list[Candidate] = []
-        self.own: list[Candidate] = []
+        self.by_right: list[Eligible] = []
+        self.by_priority: list[Eligible] = []
+        self.own: list[Eligible] = []
         limit = rank_limit(preemption.within_cluster_queue, request.workload)
         if limit is not None:
             self._collect(context, request.queue.name, needed, limit, self.own)
+        self.could_stop_borrowing = _could_stop_borrowing(request, needed, self.own)
         limit = rank_limit(preemption.reclaim_within_cohort, request.workload)
         if limit is not None:
             self._walk_up(request, context, needed, limit)
-        for found in (self.by_right, self.by_priority, self.own):
-            found[:] = sort_candidates(found, context.past_usage)
 
-    def __iter__(self) -> Iterator[tuple[Candidate, Claim]]:
-        """Iterate in the order in which they are preempted: all that leave anyway come first."""
-        classes = (
-            (self.by_right, Claim.BY_RIGHT),
-            (self.by_priority, Claim.BY_PRIORITY),
-            (self.own, Claim.OWN),
-        )
-        for is_not_evicted in (False, True):
-            for candidates, claim in classes:
-                for candidate in candidates:
-                    if candidate.order[0] is is_not_evicted:
-                        yield candidate, claim
+    def in_order(self, *, may_borrow: bool) -> Iterator[tuple[Candidate, Claim]]:
+        """Iterate in the order of an attempt: all that leave anyway come first (E-91)."""
+        lists = [
+            (self._merge([eligible.candidates for eligible in found]), claim)
+            for found, claim in self._classes(may_borrow=may_borrow)
+        ]
+        put_off: list[tuple[Iterable[Candidate], Claim]] = []
+        for candidates, claim in lists:
+            for candidate in candidates:
+                if candidate.order[0]:
+                    put_off.append((chain((candidate,), candidates), claim))
+                    break
+                yield candidate, claim
+        for rest, claim in put_off:
+            for candidate in rest:
+                yield candidate, claim
 
-    def everybody(self) -> list[Candidate]:
-        """Return the candidates of all classes, in no order that means anything."""
-        return [*self.by_right, *self.by_priority, *self.own]
+    def totals(self, *, may_borrow: bool) -> Iterator[Mapping[FlavorResource, Amount]]:
+        """Iterate over what the candidates of an attempt use together, queue by queue."""
+        for found, _ in self._classes(may_borrow=may_borrow):
+            for eligible in found:
+                yield eligible.totals
+
+    def _classes(self, *, may_borrow: bool) -> Iterator[tuple[list[Eligible], Claim]]:
+        yield self.by_right, Claim.BY_RIGHT
+        if self._takes_while_borrowing or not may_borrow:
+            yield self.by_priority, Claim.BY_PRIORITY
+        yield self.own, Claim.OWN
+
+    def _merge(self, sorted_lists: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:
+        """Merge what is sorted already; most attempts end after the first few."""
+        if self._past_usage is not None:
+            return iter(sort_candidates(chain(*sorted_lists), self._past_usage))
+        return iter(sorted_lists[0]) if len(sorted_lists) == 1 else merge(*sorted_lists)
 
     def _walk_up(
         self,
@@ -89,10 +124,13 @@ class Candidates:
         has_advantage, remaining = _fit_in_quota(node, request.usage)
         cohort = node.parent
         while cohort is not None:
-            found = self.by_right if has_advantage else self.by_priority
-            for name in _borrowers(request.tree, cohort, needed, without=(node, below)):
-                if self._collect(context, name, needed, limit, found):
-                    self.lowest_common[name] = cohort
+            if has_advantage or self.could_stop_borrowing or self._takes_while_borrowing:
+                found = self.by_right if has_advantage else self.by_priority
+                for name in _borrowers(request.tree, cohort, needed, without=(node, below)):
+                    if self._collect(context, name, needed, limit, found):
+                        self.lowest_common[name] = cohort
+            if cohort.parent is None:
+                return
             fit, remaining = _fit_in_quota(cohort, remaining)
             has_advantage = has_advantage or fit
             below, cohort = cohort, cohort.parent
@@ -103,13 +141,27 @@ class Candidates:
         cluster_queue: str,
         needed: frozenset[FlavorResource],
         limit: RankLimit,
-        found: list[Candidate],
+        found: list[Eligible],
     ) -> bool:
-        candidates = find_candidates(
+        eligible = find_candidates(
             context.holders, cluster_queue, needed, limit=limit, excluded=context.excluded
         )
-        found += candidates
-        return bool(candidates)
+        if eligible.candidates:
+            found.append(eligible)
+        return bool(eligible.candidates)
+
+
+def _could_stop_borrowing(
+    request: PreemptionRequest, needed: frozenset[FlavorResource], own: Iterable[Eligible]
+) -> bool:
+    """Whether the quota of the own queue would hold what is needed if its candidates left."""
+    node = request.queue.node
+    for pair in needed:
+        slot = node.slot_by_flavor_resource[pair]
+        borrowed = node.usage[slot] + request.usage[slot] - node.nominal[slot]
+        if borrowed > 0 and borrowed > sum(eligible.totals[pair] for eligible in own):
+            return False
+    return True
 
 
 def _fit_in_quota(

@@ -5,12 +5,12 @@ Shared by the classical and the fair search.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 
 from multiqueue.engine.cache.quota_node import FlavorResource
-from multiqueue.engine.preemption.candidates import Candidate
 from multiqueue.engine.preemption.simulation import Simulation
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
+from multiqueue.lib.amount import Amount
 
 
 def simulate(request: PreemptionRequest) -> Simulation:
@@ -41,23 +41,26 @@ def fits(request: PreemptionRequest, *, may_borrow: bool) -> bool:
 def can_make_room(
     request: PreemptionRequest,
     needed: frozenset[FlavorResource],
-    candidates: Collection[Candidate],
+    totals: Iterable[Mapping[FlavorResource, Amount]],
 ) -> bool:
     """Whether what is contested is free if all leave; else there is nothing to search for.
 
     Whoever leaves makes room of at most its own size.
+
+    Args:
+        request: what asks for room.
+        needed: what is contested.
+        totals: what the candidates use of that, queue by queue.
     """
     node = request.queue.node
-    for flavor_resource in needed:
-        slot = node.slot_by_flavor_resource[flavor_resource]
-        missing = request.usage[slot] - node.available(slot)
-        for candidate in candidates:
-            if missing <= 0:
-                break
-            missing -= candidate.entry.usage.get(flavor_resource, 0)
-        if missing > 0:
-            return False
-    return True
+    missing = {}
+    for pair in needed:
+        slot = node.slot_by_flavor_resource[pair]
+        missing[pair] = request.usage[slot] - node.available(slot)
+    for total in totals:
+        for pair, amount in total.items():
+            missing[pair] -= amount
+    return all(amount <= 0 for amount in missing.values())
 
 
 def fill_back(

@@ -63,9 +63,11 @@ class Simulation:
 
 
 @contextmanager
-def without(tree: Tree, entries: Iterable[Entry]) -> Iterator[Simulation]:
-    """Have the usage of these workloads taken out inside the block."""
-    simulation = Simulation(tree)
+def without(
+    tree: Tree, entries: Iterable[Entry], only: Collection[FlavorResource] | None = None
+) -> Iterator[Simulation]:
+    """Have the usage of these workloads taken out inside the block; see `Simulation`."""
+    simulation = Simulation(tree, only)
     try:
         for entry in entries:
             simulation.remove(entry)

@@ -1,9 +1,13 @@
 """Who may be preempted, and in which order (E-87, E-90)."""
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 import pytest
 
 from multiqueue.engine.preemption.candidates import (
     Candidate,
+    RankLimit,
     find_candidates,
     is_within_nominal,
     rank_limit,
@@ -17,8 +21,14 @@ from tests.preemption_world import ANY, LOWER, LOWER_OR_NEWER, NEVER, Holdings, 
 CPU = frozenset({("default", "cpu")})
 
 
-def names(candidates: list[Candidate]) -> list[str]:
+def names(candidates: Iterable[Candidate]) -> list[str]:
     return [candidate.entry.key.partition("/")[2] for candidate in candidates]
+
+
+def find(
+    world: Holdings, queue: str = "cq", *, limit: RankLimit = (), **excluded: Any
+) -> Sequence[Candidate]:
+    return find_candidates(world.index, queue, CPU, limit=limit, **excluded).candidates
 
 
 @pytest.mark.parametrize(
@@ -44,7 +54,7 @@ def test_the_policy_compares_priority_and_then_the_time_in_the_queue(
 
     limit = rank_limit(policy, world.preemptor(priority=5))
     assert limit is not None
-    found = find_candidates(world.index, "cq", CPU, limit=limit)
+    found = find(world, limit=limit)
 
     assert sorted(names(found)) == sorted(want)
 
@@ -63,7 +73,7 @@ def test_only_who_was_assigned_something_needed_is_a_candidate_even_if_it_is_not
     world.hold("zero", "cq", cpu=0, memory=1)
     world.hold("one", "cq", cpu=1)
 
-    assert names(find_candidates(world.index, "cq", CPU, limit=())) == ["one", "zero"]
+    assert names(find(world)) == ["one", "zero"]
 
 
 def test_who_is_preempted_already_is_no_candidate() -> None:
@@ -72,17 +82,17 @@ def test_who_is_preempted_already_is_no_candidate() -> None:
     world.hold("b", "cq", cpu=1)
 
     excluded = frozenset({"team/a"})
-    assert names(find_candidates(world.index, "cq", CPU, limit=(), excluded=excluded)) == ["b"]
+    assert names(find(world, excluded=excluded)) == ["b"]
 
 
 def test_a_queue_that_nobody_holds_has_no_candidates() -> None:
     world = Holdings(make_cpu_queue("cq", 10))
-    assert find_candidates(world.index, "cq", CPU, limit=()) == []
+    assert names(find(world)) == []
 
     world.hold("a", "cq", cpu=1)
-    assert names(find_candidates(world.index, "cq", CPU, limit=())) == ["a"]
+    assert names(find(world)) == ["a"]
     world.release("a")
-    assert find_candidates(world.index, "cq", CPU, limit=()) == []
+    assert names(find(world)) == []
 
 
 def test_the_order_is_evicted_then_priority_then_youngest_reservation_then_uid() -> None:
@@ -93,7 +103,7 @@ def test_the_order_is_evicted_then_priority_then_youngest_reservation_then_uid()
     world.hold("low", "cq", cpu=1, priority=-1)
     world.hold("evicted", "cq", cpu=1, priority=9, is_evicted=True)
 
-    found = find_candidates(world.index, "cq", CPU, limit=())
+    found = find(world)
 
     assert names(found) == ["evicted", "low", "young", "b-uid", "c-uid"]
 
@@ -110,12 +120,12 @@ def test_the_order_follows_the_objects(changes: dict[str, object]) -> None:
     world = Holdings(make_cpu_queue("cq", 10))
     world.hold("a", "cq", cpu=1)
     world.hold("b", "cq", cpu=1)
-    assert names(find_candidates(world.index, "cq", CPU, limit=())) == ["a", "b"]
+    assert names(find(world)) == ["a", "b"]
     version = world.cache.tree_by_queue["cq"].version
 
     world.change("b", **changes)
 
-    assert names(find_candidates(world.index, "cq", CPU, limit=())) == ["b", "a"]
+    assert names(find(world)) == ["b", "a"]
     assert world.cache.tree_by_queue["cq"].version > version
 
 
@@ -135,7 +145,7 @@ def test_an_eviction_that_is_over_does_not_count() -> None:
     world.hold("b", "cq", cpu=1)
     world.change("b", evicted=condition("Evicted", status=False))
 
-    assert names(find_candidates(world.index, "cq", CPU, limit=())) == ["a", "b"]
+    assert names(find(world)) == ["a", "b"]
 
 
 def test_past_usage_counts_between_local_queues_of_one_queue_only() -> None:
@@ -146,7 +156,7 @@ def test_past_usage_counts_between_local_queues_of_one_queue_only() -> None:
     world.hold("y-heavy", "y", local_queue="heavy", priority=4, cpu=1)
     usage = {"team/light": 1.0, "team/heavy": 2.0}
 
-    found = [c for q in "yx" for c in find_candidates(world.index, q, CPU, limit=())]
+    found = [c for q in "yx" for c in find(world, q)]
     by_usage = sort_candidates(found, lambda _, local_queue: usage.get(local_queue))
 
     assert names(by_usage) == ["x-heavy", "x-light", "x-unknown", "y-heavy"]
@@ -158,7 +168,7 @@ def test_who_is_evicted_goes_before_who_used_more() -> None:
     world.hold("light", "cq", local_queue="light", cpu=1, is_evicted=True)
     world.hold("heavy", "cq", local_queue="heavy", cpu=1)
 
-    found = find_candidates(world.index, "cq", CPU, limit=())
+    found = find(world)
 
     usage = {"team/light": 1.0, "team/heavy": 2.0}
     by_usage = sort_candidates(found, lambda _, local_queue: usage[local_queue])
