@@ -1,0 +1,65 @@
+"""Upstream's scheduler benchmark without an API server (issue 3, Speed).
+
+While work waits, quota must not: that depends on how long a wake is batched (E-27). With a second,
+five times what a small job of this benchmark takes, half of the quota lies idle, so that run is
+shown for comparison only.
+"""
+
+import statistics
+import sys
+from datetime import timedelta
+
+import pytest
+
+from multiqueue.engine.options import EngineOptions
+from tests.bench.upstream_world import (
+    BASELINE,
+    LARGE_SCALE,
+    Generator,
+    Simulation,
+    fluid_makespan,
+    fluid_waits,
+)
+
+pytestmark = pytest.mark.bench
+
+
+def table(name: str, run: Simulation) -> str:
+    generator, bounds = run.generator, fluid_waits(run.generator)
+    heading = (
+        f"\n{name}: {generator.total:,} workloads, makespan {run.makespan:.1f} s "
+        f"(fluid bound {fluid_makespan(generator):.1f} s), usage {run.usage:.1%}, "
+        f"while work waits {run.usage_while_work_waits:.1%}, {run.preempted:,} preempted, "
+        f"{run.spent:.1f} s CPU in the engine"
+    )
+    lines = [
+        f"  {each.name:8} first admission after {statistics.mean(run.waits[each.name]):6.2f} s "
+        f"(fluid bound {bounds[each.name]:6.2f} s)"
+        for each in reversed(generator.sets)
+    ]
+    return "\n".join([heading, *lines]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "generator", "wake_batch", "goal"),
+    [
+        ("baseline", BASELINE, timedelta(milliseconds=10), 0.95),
+        ("baseline, wakes batched for 1 s", BASELINE, timedelta(seconds=1), 0.5),
+        ("large-scale", LARGE_SCALE, timedelta(milliseconds=10), 0.95),
+    ],
+)
+def test_upstreams_benchmark_in_virtual_time(
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    generator: Generator,
+    wake_batch: timedelta,
+    goal: float,
+) -> None:
+    run = Simulation(generator, options=EngineOptions(wake_batch=wake_batch))
+    run.run()
+
+    with capsys.disabled():
+        sys.stdout.write(table(name, run))
+    assert run.finished == generator.total
+    assert run.makespan >= fluid_makespan(generator) * 0.999
+    assert run.usage_while_work_waits >= goal

@@ -1,0 +1,336 @@
+"""Upstream's scheduler benchmark as data, run on the engine in virtual time.
+
+The figures are those of the generators of upstream's performance test; what is done with them is
+ours: workloads arrive, run for their time once admitted and finish. A preempted workload stops in
+two steps and begins anew later. Writes take no time but for the two steps of an eviction, so what
+is measured is what the decisions cost, not an API server.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Workload
+from tests.engine_world import (
+    NAMESPACE,
+    T0,
+    condition,
+    flavor_quotas,
+    make_queue,
+    make_workload,
+    pod_set,
+    quota,
+    reserved,
+    seconds,
+    with_changes,
+)
+
+NOMINAL, BORROWING = 20, 100
+EVICTION_STEP = 0.010
+"""Seconds that each of the two steps of an eviction takes, as long as a slow write."""
+
+
+class WorkloadSet(NamedTuple):
+    """Equal workloads of one ClusterQueue. Units: milliseconds; cores."""
+
+    name: str
+    size: int
+    interval_ms: int
+    runtime_ms: int
+    priority: int
+    request: int
+
+
+class Generator(NamedTuple):
+    """A whole benchmark: so many cohorts of so many ClusterQueues, each with all sets."""
+
+    cohorts: int
+    queues: int
+    sets: tuple[WorkloadSet, ...]
+
+    @property
+    def capacity(self) -> int:
+        """Cores of one cohort; any of its ClusterQueues may use all."""
+        return NOMINAL * self.queues
+
+    @property
+    def total(self) -> int:
+        return self.cohorts * self.queues * sum(each.size for each in self.sets)
+
+    def arrivals(self) -> Iterator[tuple[float, WorkloadSet, int]]:
+        """Yield what each ClusterQueue gets: seconds, set, number in the set."""
+        for each in self.sets:
+            for i in range(each.size):
+                yield (i + 1) * each.interval_ms / 1000, each, i
+
+
+BASELINE = Generator(
+    5,
+    6,
+    (
+        WorkloadSet("small", 350, 100, 200, 50, 1),
+        WorkloadSet("medium", 100, 500, 500, 100, 5),
+        WorkloadSet("large", 50, 1200, 1000, 200, 20),
+    ),
+)
+LARGE_SCALE = Generator(
+    10,
+    100,
+    (
+        WorkloadSet("small", 35, 60, 150, 50, 1),
+        WorkloadSet("medium", 11, 300, 350, 100, 5),
+        WorkloadSet("large", 4, 700, 700, 200, 20),
+    ),
+)
+
+
+class Event(NamedTuple):
+    """``number`` keeps events of one moment in the order in which they were planned."""
+
+    at: datetime
+    number: int
+    kind: str
+    key: str
+    token: int
+
+
+@dataclass
+class Job:
+    """A workload in the simulation; ``token`` counts its admissions, ``first`` is the first."""
+
+    workload: Workload
+    work: WorkloadSet
+    cohort: int
+    token: int = 0
+    first: datetime | None = None
+
+
+@dataclass
+class CohortMeter:
+    """Cores in use over time, and the time in which something waits."""
+
+    used: int = 0
+    waiting: int = 0
+    since: datetime = T0
+    core_seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    waiting_core_seconds: float = 0.0
+
+    def change(self, now: datetime, *, used: int = 0, waiting: int = 0) -> None:
+        passed = (now - self.since).total_seconds()
+        self.core_seconds += passed * self.used
+        if self.waiting:
+            self.waiting_seconds += passed
+            self.waiting_core_seconds += passed * self.used
+        self.since = now
+        self.used += used
+        self.waiting += waiting
+
+
+@dataclass
+class Simulation:
+    """One run; ``spent`` is the engine's CPU time in seconds."""
+
+    generator: Generator
+    options: EngineOptions = field(default_factory=EngineOptions)
+    now: datetime = T0
+    spent: float = 0.0
+    finished: int = 0
+    preempted: int = 0
+    waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(self.options)
+        self.jobs: dict[str, Job] = {}
+        self.meters = [CohortMeter() for _ in range(self.generator.cohorts)]
+        self._events: list[Event] = []
+        self._numbers = itertools.count()
+        self.engine.upsert_namespace(NAMESPACE, {})
+        self.engine.upsert_resource_flavor(ResourceFlavor(name="default"))
+        policy = Preemption(
+            within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+            reclaim_within_cohort=PreemptionPolicy.ANY,
+        )
+        quotas = flavor_quotas("default", cpu=quota("cpu", NOMINAL, borrow=BORROWING))
+        for cohort in range(self.generator.cohorts):
+            for i in range(self.generator.queues):
+                name = f"cq-{cohort}-{i}"
+                spec = make_queue(name, quotas, cohort=f"cohort-{cohort}", preemption=policy)
+                self.engine.upsert_cluster_queue(spec)
+                local_queue = LocalQueue(key=f"{NAMESPACE}/{name}", cluster_queue=name)
+                self.engine.upsert_local_queue(local_queue)
+                self._plan_arrivals(cohort, name)
+
+    def _plan_arrivals(self, cohort: int, queue: str) -> None:
+        for at, work, i in self.generator.arrivals():
+            name = f"{queue}-{work.name}-{i}"
+            workload = make_workload(
+                name,
+                queue=queue,
+                at=T0 + seconds(at),
+                priority=work.priority,
+                pod_sets=[pod_set(cpu=work.request)],
+            )
+            self.jobs[workload.key] = Job(workload, work, cohort)
+            self._plan(at, "arrive", workload.key)
+
+    def _plan(self, after: float, kind: str, key: str, token: int = 0) -> None:
+        event = Event(self.now + seconds(after), next(self._numbers), kind, key, token)
+        heapq.heappush(self._events, event)
+
+    def run(self) -> None:
+        """Run until every workload is finished."""
+        while self.finished < self.generator.total:
+            self._decide()
+            begun = time.process_time()
+            timer = self.engine.next_cycle_at(self.now)
+            self.spent += time.process_time() - begun
+            moments = [event.at for event in self._events[:1]]
+            moments += [] if timer is None else [timer]
+            assert moments, "workloads wait and nothing will happen any more"
+            self.now = max(self.now, min(moments))
+            while self._events and self._events[0].at <= self.now:
+                self._happen(heapq.heappop(self._events))
+
+    def _decide(self) -> None:
+        while True:
+            begun = time.process_time()
+            plan = self.engine.run_cycle(self.now)
+            self.spent += time.process_time() - begun
+            acted = False
+            for decision in plan.decisions:
+                if isinstance(decision, Admit):
+                    self._admit(decision)
+                    acted = True
+                elif isinstance(decision, Preempt):
+                    acted |= self._preempt(decision)
+            if not acted and not plan.exhausted:
+                return
+
+    def _admit(self, decision: Admit) -> None:
+        job = self.jobs[decision.workload]
+        job.token += 1
+        if job.first is None:
+            job.first = self.now
+            waited = (self.now - job.workload.created_at).total_seconds()
+            self.waits[job.work.name].append(waited)
+        self.meters[job.cohort].change(self.now, used=job.work.request, waiting=-1)
+        done = with_changes(job.workload, evicted=None, requeued=None)
+        self._tell(job, reserved(done, decision.admission, at=self.now))
+        self._plan(job.work.runtime_ms / 1000, "finish", decision.workload, job.token)
+
+    def _preempt(self, decision: Preempt) -> bool:
+        new = [victim for victim in decision.victims if victim.is_new]
+        for victim in new:
+            self._plan(EVICTION_STEP, "evict", victim.workload, self.jobs[victim.workload].token)
+        return bool(new)
+
+    def _happen(self, event: Event) -> None:
+        job = self.jobs[event.key]
+        if job.token != event.token:
+            return  # an end or an eviction of an earlier admission
+        meter = self.meters[job.cohort]
+        if event.kind == "arrive":
+            meter.change(self.now, waiting=1)
+            self._tell(job, job.workload)
+        elif event.kind == "finish":
+            job.token += 1
+            self.finished += 1
+            meter.change(self.now, used=-job.work.request)
+            self._tell(job, with_changes(job.workload, finished=True))
+        elif event.kind == "evict":
+            job.token += 1  # its pods stop: it does not finish any more
+            self.preempted += 1
+            self._tell(job, with_changes(job.workload, evicted=self._gone("EVICTED")))
+            self._plan(EVICTION_STEP, "release", event.key, job.token)
+        else:
+            meter.change(self.now, used=-job.work.request, waiting=1)
+            requeued = self._gone("REQUEUED")
+            self._tell(job, with_changes(job.workload, reservation=None, requeued=requeued))
+
+    def _gone(self, kind: str) -> object:
+        type_ = WorkloadCondition[kind]
+        return condition(type_, status=True, reason=Reason.PREEMPTED, at=self.now)
+
+    def _tell(self, job: Job, workload: Workload) -> None:
+        job.workload = workload
+        begun = time.process_time()
+        self.engine.upsert_workload(workload, self.now)
+        self.spent += time.process_time() - begun
+
+    # ---------------------------------------------------------------- figures
+
+    @property
+    def makespan(self) -> float:
+        return (self.now - T0).total_seconds()
+
+    @property
+    def usage(self) -> float:
+        """Part of the quota in use from the first event to the last."""
+        used = sum(meter.core_seconds for meter in self.meters)
+        return used / (self.makespan * self.generator.capacity * self.generator.cohorts)
+
+    @property
+    def usage_while_work_waits(self) -> float:
+        """Part of a cohort's quota in use while something in it waits."""
+        used = sum(meter.waiting_core_seconds for meter in self.meters)
+        waiting = sum(meter.waiting_seconds for meter in self.meters)
+        return used / (waiting * self.generator.capacity)
+
+
+def fluid_makespan(generator: Generator) -> float:
+    """Return when everything could be done at the earliest, if work were a fluid.
+
+    From each moment on, what arrives later has to be done after it.
+    """
+    arrivals = sorted(generator.arrivals())
+    bound, work = 0.0, 0.0
+    for at, each, _ in reversed(arrivals):
+        work += each.request * each.runtime_ms / 1000 * generator.queues
+        bound = max(bound, at + work / generator.capacity, at + each.runtime_ms / 1000)
+    return bound
+
+
+def fluid_waits(generator: Generator) -> dict[str, float]:
+    """Return the mean seconds to admission by set, if work were a fluid served by priority."""
+    waits = {}
+    rate = generator.capacity / generator.queues
+    for each in generator.sets:
+        above = [other for other in generator.sets if other.priority > each.priority]
+        backlog, clock, total = 0.0, 0.0, 0.0
+        arrivals = sorted(
+            (at, other is not each, other.request * other.runtime_ms / 1000)
+            for at, other, _ in generator.arrivals()
+            if other is each or other in above
+        )
+        higher = [(at, work) for at, is_above, work in arrivals if is_above]
+        for at, is_above, work in arrivals:
+            backlog = max(0.0, backlog - (at - clock) * rate)
+            clock = at
+            if not is_above:
+                total += _drained(at, backlog, higher, rate) - at
+            backlog += work
+        waits[each.name] = total / each.size
+    return waits
+
+
+def _drained(at: float, backlog: float, higher: list[tuple[float, float]], rate: float) -> float:
+    """When the backlog of a moment is done, with what is more important and comes meanwhile."""
+    end = at + backlog / rate
+    for comes, work in higher:
+        if at < comes < end:
+            end += work / rate
+    return end
