@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiqueue.api.config import Gate
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Cohort
 from multiqueue.controllers.queue_status import cohort_patch
@@ -44,7 +45,9 @@ class CohortController:
         if state is None or state.weighted_share is None:
             self._context.metrics.cohort_weighted_share.forget("cohort", name)
             return DONE
-        self._context.metrics.cohort_weighted_share.child(name).set(state.weighted_share.measured)
+        if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS):
+            gauge = self._context.metrics.cohort_weighted_share
+            gauge.child(name).set(state.weighted_share.measured)
         cohort = self._context.informers.cohorts.store.get(name)
         patch = {} if cohort is None else cohort_patch(cohort, state)
         if not patch:

@@ -120,6 +120,9 @@ class GateSpec:
     requires: tuple[Gate, ...] = ()
     adjustable: bool = False
     """Whether this program behaves differently when the gate leaves its default."""
+    alike: bool = False
+    """Whether both settings are one to this program: upstream's caches, which change no decision;
+    and the place of identifiers, which are written to labels and annotations and read from both."""
 
 
 def _alpha(*requires: Gate, adjustable: bool = False) -> GateSpec:
@@ -130,20 +133,24 @@ def _beta(*requires: Gate, default: bool = True, adjustable: bool = False) -> Ga
     return GateSpec(stage=Stage.BETA, default=default, requires=requires, adjustable=adjustable)
 
 
+def _alike() -> GateSpec:
+    return GateSpec(stage=Stage.BETA, default=True, alike=True)
+
+
 GATES: Mapping[Gate, GateSpec] = MappingProxyType(
     {
         Gate.PARTIAL_ADMISSION: _beta(adjustable=True),
-        Gate.FLAVOR_FUNGIBILITY: _beta(),
+        Gate.FLAVOR_FUNGIBILITY: _beta(adjustable=True),
         Gate.VISIBILITY_ON_DEMAND: _beta(),
         Gate.DISABLE_WAIT_FOR_PODS_READY: _alpha(adjustable=True),
-        Gate.PRIORITY_SORTING_WITHIN_COHORT: _beta(),
+        Gate.PRIORITY_SORTING_WITHIN_COHORT: _beta(adjustable=True),
         Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: _beta(adjustable=True),
         Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING: _beta(adjustable=True),
         Gate.MULTIKUEUE: _beta(),
         Gate.TOPOLOGY_AWARE_SCHEDULING: _beta(),
-        Gate.LOCAL_QUEUE_METRICS: _beta(),
+        Gate.LOCAL_QUEUE_METRICS: _beta(adjustable=True),
         Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.ADMISSION_FAIR_SHARING: _beta(),
+        Gate.ADMISSION_FAIR_SHARING: _beta(adjustable=True),
         Gate.TAS_FAILED_NODE_REPLACEMENT: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _beta(),
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _alpha(
@@ -183,14 +190,14 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.TLS_OPTIONS: GateSpec(stage=Stage.GA, default=True),
         Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: _beta(),
         Gate.TAS_REPLACE_NODE_ON_NODE_TAINTS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
-        Gate.ASSIGN_QUEUE_LABELS_FOR_PODS: _beta(),
+        Gate.ASSIGN_QUEUE_LABELS_FOR_PODS: _beta(adjustable=True),
         Gate.TAS_MULTI_LAYER_TOPOLOGY: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
-        Gate.SCHEDULING_EQUIVALENCE_HASHING: _beta(),
+        Gate.SCHEDULING_EQUIVALENCE_HASHING: _beta(adjustable=True),
         Gate.CUSTOM_METRIC_LABELS: _alpha(),
         Gate.SPARK_APPLICATION_INTEGRATION: _alpha(),
-        Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION: _alpha(),
+        Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION: _alpha(adjustable=True),
         Gate.PRIORITY_BOOST: _alpha(adjustable=True),
-        Gate.ADMISSION_GATED_BY: _beta(),
+        Gate.ADMISSION_GATED_BY: _beta(adjustable=True),
         Gate.SHORT_WORKLOAD_NAMES: _alpha(adjustable=True),
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _alpha(),
         Gate.REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS: _alpha(adjustable=True),
@@ -198,15 +205,15 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _beta(),
         Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _beta(),
         Gate.CONCURRENT_ADMISSION: _alpha(),
-        Gate.QUOTA_CHECK_STRATEGY: _beta(),
+        Gate.QUOTA_CHECK_STRATEGY: _beta(adjustable=True),
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: _beta(),
         Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(
             Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
         ),
         Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: _alpha(),
-        Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS: _beta(),
+        Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS: _alike(),
         Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING: _beta(adjustable=True),
-        Gate.METRICS_FOR_COHORTS: _beta(),
+        Gate.METRICS_FOR_COHORTS: _beta(adjustable=True),
         Gate.CLEANUP_PROVISIONING_REQUESTS_ON_EVICTION: _beta(adjustable=True),
         Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.UNADMITTED_WORKLOADS_OBSERVABILITY: _beta(),
@@ -217,20 +224,22 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
             Gate.UNADMITTED_WORKLOADS_OBSERVABILITY, default=False
         ),
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _beta(),
-        Gate.TAS_CACHE_NODE_MATCH_RESULTS: _beta(),
-        Gate.TAS_CACHING_REMAINING_RESOURCES: _beta(),
-        Gate.TAS_CACHE_TOPOLOGY_TREE: _beta(),
+        Gate.TAS_CACHE_NODE_MATCH_RESULTS: _alike(),
+        Gate.TAS_CACHING_REMAINING_RESOURCES: _alike(),
+        Gate.TAS_CACHE_TOPOLOGY_TREE: _alike(),
         Gate.SCHEDULER_LIBRARY_INTEGRATION: _alpha(),
-        Gate.VECTORIZED_RESOURCE_REQUESTS: _beta(),
+        Gate.VECTORIZED_RESOURCE_REQUESTS: _alike(),
         Gate.WORKLOAD_VALIDATE_RESOURCES_ARE_NON_NEGATIVE: _beta(adjustable=True),
         Gate.TAS_VALIDATE_WORKLOAD_SLICE_SIZE: _beta(adjustable=True),
         Gate.WORKLOAD_VALIDATION_FOR_POD_SET_METADATA: _beta(adjustable=True),
-        Gate.PRIORITIZE_PREEMPTOR_WORKLOADS: _alpha(),
+        Gate.PRIORITIZE_PREEMPTOR_WORKLOADS: _alpha(adjustable=True),
         Gate.LWS_IMMUTABLE_GROUP_SIZE: _beta(),
-        Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: _beta(Gate.FLAVOR_FUNGIBILITY),
+        Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS: _beta(
+            Gate.FLAVOR_FUNGIBILITY, adjustable=True
+        ),
         Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: _beta(),
         Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: _beta(),
-        Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: _beta(),
+        Gate.RECOMPUTE_ASSIGNMENT_UPON_PREEMPTION_TARGETS_OVERLAP: _beta(adjustable=True),
         Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _beta(),
         Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _beta(),
     }
@@ -275,7 +284,7 @@ def _find_problem(name: str, value: bool, settings: Mapping[str, bool]) -> str |
     default = str(spec.default).lower()
     if spec.stage is Stage.GA:
         return f"is locked to {default}; remove the setting"
-    if not spec.adjustable:
+    if not (spec.adjustable or spec.alike):
         return f"only the default, {default}, is implemented yet; remove the setting"
     missing = [r for r in spec.requires if not settings.get(r, GATES[r].default)]
     if value and missing:

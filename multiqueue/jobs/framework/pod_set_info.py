@@ -39,9 +39,17 @@ class StartConflictError(Exception):
 
 
 def build_infos(
-    workload: Workload, find_flavor: Callable[[str], ResourceFlavor | None]
+    workload: Workload,
+    find_flavor: Callable[[str], ResourceFlavor | None],
+    *,
+    name_queues: bool = True,
 ) -> tuple[PodSetInfo, ...]:
     """Return what the admission of this Workload adds, one entry per pod set.
+
+    Args:
+        workload: what is admitted.
+        find_flavor: its flavors, by name.
+        name_queues: gate AssignQueueLabelsForPods: pods have labels that name their queues.
 
     Raises:
         FlavorNotFoundError: an assigned flavor does not exist.
@@ -53,7 +61,9 @@ def build_infos(
     if isinstance(updates, str):
         raise StartConflictError(updates)
     assignments = {assignment.name: assignment for assignment in admission.pod_set_assignments}
-    queue_labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue)
+    queue_labels: Mapping[str, str] = {}
+    if name_queues:
+        queue_labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue)
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)

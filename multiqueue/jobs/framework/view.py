@@ -33,6 +33,7 @@ class JobOptions:
     delete_deactivated_after: timedelta | None = None
     wait_for_pods: bool = False
     reclaim_pods: bool = True
+    name_queues: bool = True
 
     @classmethod
     def from_config(cls, config: Configuration) -> JobOptions:
@@ -46,6 +47,7 @@ class JobOptions:
             delete_deactivated_after=retention.after_deactivated_by_kueue if retention else None,
             wait_for_pods=config.wait_for_pods_ready is not None,
             reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
+            name_queues=config.gates.enabled(Gate.ASSIGN_QUEUE_LABELS_FOR_PODS),
         )
 
 

@@ -12,7 +12,7 @@ from multiqueue.api.config import (
     load_configuration,
     parse_duration,
 )
-from multiqueue.api.config.gates import GATES
+from multiqueue.api.config.gates import GATES, find_gate_errors
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n"
@@ -168,6 +168,12 @@ def test_nulls_are_absent() -> None:
 )
 def test_says_path_value_and_the_way_out(text: str, says: str) -> None:
     assert says in errors_of(text)
+
+
+@pytest.mark.parametrize("gate", [gate for gate, spec in GATES.items() if spec.alike])
+def test_a_gate_without_a_difference_may_have_either_setting(gate: Gate) -> None:
+    for setting in (True, False):
+        assert list(find_gate_errors({gate: setting})) == []
 
 
 def test_lists_every_problem_at_once() -> None:

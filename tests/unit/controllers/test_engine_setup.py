@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from multiqueue.api.config import Configuration, FairSharing
+from multiqueue.api.config.gates import find_gate_errors
+from multiqueue.api.config.types import AdmissionFairSharing, Resources
 from multiqueue.controllers.engine_setup import engine_options
 from multiqueue.engine import options
-from multiqueue.engine.options import FairStrategy
+from multiqueue.engine.options import FairStrategy, TurnRules
 
 
 def test_queues_share_only_with_the_section() -> None:
@@ -40,3 +46,37 @@ def test_each_gate_of_topologies_decides_one_thing() -> None:
     assert engine_options(config).topology == options.TopologyScheduling(
         mixed_profile=False, balanced_placement=True, overlapping_flavors=False, fail_fast=False
     )
+
+
+@pytest.mark.parametrize(
+    ("gates", "want"),
+    [
+        ({"FlavorFungibility": False}, {"fungibility": False, "keep_scan_progress": False}),
+        ({"FlavorFungibilityPreserveScanProgress": False}, {"keep_scan_progress": False}),
+        ({"PrioritySortingWithinCohort": False}, {"turns": TurnRules(by_priority=False)}),
+        ({"PrioritizePreemptorWorkloads": True}, {"turns": TurnRules(preemptors_first=True)}),
+        ({"SchedulingEquivalenceHashing": False}, {"park_equals": False}),
+        ({"RecomputeAssignmentUponPreemptionTargetsOverlap": False}, {"recompute_overlap": False}),
+        ({"MultiKueueOrchestratedPreemption": True}, {"preemption_gates": True}),
+    ],
+)
+def test_each_gate_decides_one_thing(gates: dict[str, bool], want: dict[str, Any]) -> None:
+    assert list(find_gate_errors(gates)) == []
+    assert engine_options(Configuration(feature_gates=gates)) == options.EngineOptions(**want)
+    assert engine_options(Configuration()) == options.EngineOptions()
+
+
+def test_undeclared_resources_are_ignored_only_with_the_gate() -> None:
+    section = Resources(quota_check_strategy="IgnoreUndeclared")
+    off = {"QuotaCheckStrategy": False}
+
+    assert engine_options(Configuration(resources=section)).ignore_undeclared
+    assert not engine_options(Configuration(resources=section, feature_gates=off)).ignore_undeclared
+
+
+def test_past_usage_counts_only_with_the_gate() -> None:
+    section, off = AdmissionFairSharing(), {"AdmissionFairSharing": False}
+
+    assert engine_options(Configuration(admission_fair_sharing=section)).admission_fair_sharing
+    config = Configuration(admission_fair_sharing=section, feature_gates=off)
+    assert engine_options(config).admission_fair_sharing is None

@@ -175,6 +175,19 @@ def test_an_admitted_job_is_started() -> None:
     assert note_of(plan) == ("Started", "Admitted by clusterQueue cq")
 
 
+@pytest.mark.parametrize("on", [True, False])
+def test_pods_name_their_queues_where_the_gate_is_on(*, on: bool) -> None:
+    config = Configuration(feature_gates={"AssignQueueLabelsForPods": on})
+    job = stored_job()
+    plan = decide(make_view(job, admitted(own_workload(job)), config=config))
+
+    assert isinstance(plan, WriteJob)
+    labels = plan.patch.patch["spec"]["template"]["metadata"]["labels"]
+    assert (names.CLUSTER_QUEUE_NAME in labels) is on
+    assert (names.LOCAL_QUEUE_NAME in labels) is on
+    assert labels[names.PODSET] == "main"
+
+
 def test_quota_alone_starts_nothing() -> None:
     job = stored_job()
     assert decide(make_view(job, reserved(own_workload(job)))) == Wait()

@@ -1,4 +1,4 @@
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -96,6 +96,47 @@ def test_priority_may_be_boosted_where_the_gate_is_on(annotation: str, want: int
 def test_reclaimable_pods_need_no_quota() -> None:
     assert built(reclaimablePods=[{"name": "main", "count": 2}]).pod_sets[0].count == 1
     assert built(reclaimablePods=[{"name": "main", "count": 9}]).pod_sets[0].count == 0
+
+
+def test_an_admission_gate_is_nothing_without_its_feature_gate() -> None:
+    meta = {"annotations": {"kueue.x-k8s.io/admission-gated-by": "example.com/g"}}
+    off = build_options(Configuration(feature_gates={"AdmissionGatedBy": False}))
+
+    assert build.build_workload(workload(meta=meta)).gated_by == "example.com/g"
+    assert build.build_workload(workload(meta=meta), off).gated_by == ""
+
+
+def test_preemption_gates_are_closed_until_the_status_says_open() -> None:
+    spec = {"preemptionGates": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
+    states = [{"name": "a", "position": "Open"}, {"name": "b", "position": "Closed"}]
+
+    got = build.build_workload(workload(spec, preemptionGates=states))
+
+    assert got.closed_gates == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("on", "reason", "want"),
+    [
+        (False, "InCohortReclaimWhileBorrowing", timedelta(hours=1, milliseconds=1)),
+        (False, "InClusterQueue", timedelta(0)),
+        (True, "InCohortReclaimWhileBorrowing", timedelta(0)),
+    ],
+)
+def test_who_lost_borrowed_quota_queues_anew_where_no_priority_counts(
+    *, on: bool, reason: str, want: timedelta
+) -> None:
+    preempted = {
+        "type": "Preempted",
+        "status": "True",
+        "reason": reason,
+        "lastTransitionTime": "2026-01-01T01:00:00Z",
+    }
+    config = Configuration(feature_gates={"PrioritySortingWithinCohort": on})
+
+    got = build.build_workload(workload(conditions=[preempted]), build_options(config))
+
+    assert got.queue_order_at - got.created_at == want
 
 
 def test_reclaimable_pods_are_nothing_without_their_gate() -> None:

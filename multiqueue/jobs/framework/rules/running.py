@@ -52,7 +52,7 @@ def start(view: JobView) -> JobPlan | None:
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
     try:
-        infos = build_infos(workload, view.find_flavor)
+        infos = build_infos(workload, view.find_flavor, name_queues=view.options.name_queues)
         patch = view.integration.start_patch(view.job, infos)
     except FlavorNotFoundError as error:
         return Wait(
