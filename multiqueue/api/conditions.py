@@ -50,6 +50,12 @@ class Reason(StrEnum):
     WAITING_FOR_PODS_READY = "WaitingForPodsReady"
     ON_HOLD = "OnHold"
     ADMISSION_GATED = "AdmissionGated"
+    # QuotaReserved without the gate UnadmittedWorkloadsObservability
+    PENDING = "Pending"
+    INADMISSIBLE = "Inadmissible"
+    WAITING = "Waiting"
+    # BlockedOnPreemptionGates
+    PREEMPTION_GATED = "PreemptionGated"
     # Admitted
     ADMITTED = "Admitted"
     NO_RESERVATION = "NoReservation"

@@ -318,9 +318,20 @@ def preempt(
 
 
 def complete_eviction(
-    status: WorkloadStatus, *, now: datetime, generation: int = 0
+    status: WorkloadStatus,
+    *,
+    now: datetime,
+    generation: int = 0,
+    reason: str = Reason.PENDING_EVALUATION,
 ) -> WorkloadStatus:
-    """End an eviction once nothing of the job runs: set Requeued, release the quota (E-104)."""
+    """End an eviction once nothing of the job runs: set Requeued, release the quota (E-104).
+
+    Args:
+        status: The status to change.
+        now: The time.
+        generation: Generation of the Workload.
+        reason: Of QuotaReserved=False; see `api.unadmitted`.
+    """
     evicted = find_condition(status.conditions, WorkloadCondition.EVICTED)
     if evicted is None or evicted.status != "True" or not has_quota(status):
         return status
@@ -334,7 +345,7 @@ def complete_eviction(
     )
     return release_quota(
         status,
-        reason=Reason.PENDING_EVALUATION,
+        reason=reason,
         message=evicted.message,
         now=now,
         generation=generation,

@@ -216,12 +216,12 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.METRICS_FOR_COHORTS: _beta(adjustable=True),
         Gate.CLEANUP_PROVISIONING_REQUESTS_ON_EVICTION: _beta(adjustable=True),
         Gate.TAS_HANDLE_OVERLAPPING_FLAVORS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.UNADMITTED_WORKLOADS_OBSERVABILITY: _beta(),
+        Gate.UNADMITTED_WORKLOADS_OBSERVABILITY: _beta(adjustable=True),
         Gate.TAS_RECOMPUTE_ASSIGNMENT_WITHIN_SCHEDULING_CYCLE: _beta(
             Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
         ),
         Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS: _beta(
-            Gate.UNADMITTED_WORKLOADS_OBSERVABILITY, default=False
+            Gate.UNADMITTED_WORKLOADS_OBSERVABILITY, default=False, adjustable=True
         ),
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _beta(),
         Gate.TAS_CACHE_NODE_MATCH_RESULTS: _alike(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from multiqueue.controllers.workload import lifecycle, pending, reserved
+from multiqueue.controllers.workload import gates, lifecycle, pending, reserved
 from multiqueue.controllers.workload.plan import Done, WorkloadPlan
 from multiqueue.controllers.workload.view import WorkloadView
 
@@ -22,6 +22,7 @@ RULES: tuple[Rule, ...] = (
     lifecycle.evict_inactive,
     lifecycle.end_backoff,
     lifecycle.follow_class,
+    gates.sync_gates,
     reserved.restart_broken,
     # Evictions by checks come after the list is right: a check that was removed evicts nobody.
     reserved.sync_admission,

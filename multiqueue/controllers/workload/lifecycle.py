@@ -109,7 +109,7 @@ def _deactivated(view: WorkloadView) -> WorkloadStatus:
         return status
     return set_pending(
         status,
-        reason=Reason.DEACTIVATED,
+        reason=view.options.word(Reason.DEACTIVATED),
         message=DEACTIVATED_MESSAGE,
         now=view.now,
         generation=view.generation,

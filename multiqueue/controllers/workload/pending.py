@@ -12,9 +12,16 @@ from typing import NamedTuple
 import msgspec
 
 from multiqueue.api.conditions import MAX_MESSAGE, Reason, WorkloadCondition
+from multiqueue.api.unadmitted import tell_unadmitted
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import applicable_checks, sync_checks
-from multiqueue.api.workload_state import find, has_quota, is_on_hold, set_pending
+from multiqueue.api.workload_state import (
+    find,
+    has_quota,
+    is_on_hold,
+    set_pending,
+    with_condition,
+)
 from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
 from multiqueue.controllers.workload.view import WorkloadView
 
@@ -22,9 +29,17 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?")
 SILENT_SECONDS = 2.0
 """A Workload that is not looked at for so long is told so; creation times are whole seconds."""
 _BLOCKERS = frozenset(
-    {Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.ADMISSION_GATED, Reason.DEACTIVATED}
+    {
+        Reason.SUSPENDED,
+        Reason.MISCONFIGURED,
+        Reason.ADMISSION_GATED,
+        Reason.DEACTIVATED,
+        Reason.INADMISSIBLE,
+    }
 )
 """Reasons that nobody but this rule takes away again."""
+GATED = "Workload requires preemption, but it's gated"
+"""Message of BlockedOnPreemptionGates."""
 
 
 class PendingReason(NamedTuple):
@@ -81,6 +96,18 @@ def pending_status(view: WorkloadView) -> WorkloadStatus:
             now=view.now,
             generation=view.generation,
         )
+    if view.explanation is not None and view.explanation.is_gated:
+        status = with_condition(
+            status,
+            WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES,
+            value=True,
+            reason=Reason.PREEMPTION_GATED,
+            message=GATED,
+            now=view.now,
+            generation=view.generation,
+        )
+    if view.options.explicit_status:
+        status = tell_unadmitted(status, now=view.now, generation=view.generation)
     evaluated = find(status, WorkloadCondition.QUOTA_RESERVED) is not None
     if view.cluster_queue is not None and evaluated:
         checks = applicable_checks(view.cluster_queue.spec, None)
@@ -95,13 +122,15 @@ def find_reason(view: WorkloadView) -> PendingReason | None:
     explained = view.explanation
     if explained is None:
         return None
+    wanted = PendingReason(view.options.word(explained.reason), explained.message)
     if explained.reason is not Reason.PENDING_EVALUATION:
-        return PendingReason(explained.reason, explained.message)
+        return wanted
     # Not looked at yet: that is news where something else is written that is over, or where it
     # takes long, as behind a head that blocks its queue.
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
-    is_news = silence_left(view) <= 0 if present is None else present.reason in _BLOCKERS
-    return PendingReason(explained.reason, explained.message) if is_news else None
+    is_late = silence_left(view) <= 0 or view.options.explicit_status
+    is_news = is_late if present is None else present.reason in _BLOCKERS
+    return wanted if is_news else None
 
 
 def silence_left(view: WorkloadView) -> float:

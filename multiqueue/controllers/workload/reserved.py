@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.unadmitted import tell_unadmitted
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import (
     applicable_checks,
@@ -73,7 +74,10 @@ def _synced(view: WorkloadView) -> WorkloadStatus:
         status = sync_checks(status, names, view.now)
     if is_evicted(status):
         return status
-    return sync_admitted(status, now=view.now, generation=view.generation)
+    status = sync_admitted(status, now=view.now, generation=view.generation)
+    if not view.options.explicit_status:
+        return status
+    return tell_unadmitted(status, now=view.now, generation=view.generation)
 
 
 def reject(view: WorkloadView) -> WorkloadPlan | None:
@@ -247,7 +251,11 @@ def _give_back(view: WorkloadView, reason: Reason, message: str) -> WorkloadPlan
         if _is_untouchable(newest) or is_admitted(status):
             return status
         return release_quota(
-            status, reason=reason, message=message, now=newest.now, generation=newest.generation
+            status,
+            reason=newest.options.word(reason),
+            message=message,
+            now=newest.now,
+            generation=newest.generation,
         )
 
     return ChangeStatus(change=change)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.unadmitted import coarse_reason
 from multiqueue.api.v1beta2 import (
     ClusterQueue,
     LocalQueue,
@@ -19,21 +21,40 @@ from multiqueue.engine.explain import Explanation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadOptions:
-    """What the Configuration says about Workloads; nobody waits for pods without ``readiness``."""
+    """What the Configuration says about Workloads; nobody waits for pods without ``readiness``.
+
+    Attributes:
+        delete_finished_after: Retention of what is finished.
+        finish_orphans: Gate FinishOrphanedWorkloads.
+        readiness: When pods are waited for, and how long.
+        preemption_gates: Gate MultiKueueOrchestratedPreemption.
+        coarse_reasons: Without gate UnadmittedWorkloadsObservability.
+        explicit_status: Gate UnadmittedWorkloadsExplicitStatus.
+    """
 
     delete_finished_after: timedelta | None = None
     finish_orphans: bool = True
     readiness: ReadinessRules | None = None
+    preemption_gates: bool = False
+    coarse_reasons: bool = False
+    explicit_status: bool = False
 
     @classmethod
     def from_config(cls, config: Configuration) -> WorkloadOptions:
         """Pick what the rules need."""
-        retention = config.object_retention_policies.workloads
+        retention, enabled = config.object_retention_policies.workloads, config.gates.enabled
         return cls(
             delete_finished_after=retention.after_finished if retention else None,
-            finish_orphans=config.gates.enabled(Gate.FINISH_ORPHANED_WORKLOADS),
+            finish_orphans=enabled(Gate.FINISH_ORPHANED_WORKLOADS),
             readiness=_readiness(config),
+            preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
+            coarse_reasons=not enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY),
+            explicit_status=enabled(Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS),
         )
+
+    def word(self, reason: Reason) -> Reason:
+        """Return the reason as QuotaReserved=False has it."""
+        return coarse_reason(reason) if self.coarse_reasons else reason
 
 
 def _readiness(config: Configuration) -> ReadinessRules | None:

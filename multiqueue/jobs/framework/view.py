@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.unadmitted import coarse_reason
 from multiqueue.api.v1beta2 import PodSet, ResourceFlavor, Workload
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.jobs.framework.compose import (
@@ -34,6 +36,7 @@ class JobOptions:
     wait_for_pods: bool = False
     reclaim_pods: bool = True
     name_queues: bool = True
+    pending_reason: Reason = Reason.PENDING_EVALUATION
 
     @classmethod
     def from_config(cls, config: Configuration) -> JobOptions:
@@ -48,6 +51,9 @@ class JobOptions:
             wait_for_pods=config.wait_for_pods_ready is not None,
             reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
             name_queues=config.gates.enabled(Gate.ASSIGN_QUEUE_LABELS_FOR_PODS),
+            pending_reason=Reason.PENDING_EVALUATION
+            if config.gates.enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY)
+            else coarse_reason(Reason.PENDING_EVALUATION),
         )
 
 

@@ -188,6 +188,16 @@ def test_pods_name_their_queues_where_the_gate_is_on(*, on: bool) -> None:
     assert labels[names.PODSET] == "main"
 
 
+@pytest.mark.parametrize(("on", "want"), [(True, "PendingEvaluation"), (False, "Pending")])
+def test_a_stopped_job_waits_for_a_reason_that_its_gate_decides(*, on: bool, want: str) -> None:
+    config = Configuration(feature_gates={"UnadmittedWorkloadsObservability": on})
+    job = stored_job()
+    plan = decide(make_view(job, evicted(admitted(own_workload(job))), config=config))
+
+    (condition,) = [c for c in status_after(plan).status.conditions if c.type == "QuotaReserved"]
+    assert (condition.status, condition.reason) == ("False", want)
+
+
 def test_quota_alone_starts_nothing() -> None:
     job = stored_job()
     assert decide(make_view(job, reserved(own_workload(job)))) == Wait()

@@ -41,7 +41,12 @@ def complete(view: JobView) -> JobPlan | None:
         return Wait()
 
     def change(newest: Workload) -> WorkloadStatus:
-        return complete_eviction(newest.status, now=view.now, generation=newest.metadata.generation)
+        return complete_eviction(
+            newest.status,
+            now=view.now,
+            generation=newest.metadata.generation,
+            reason=view.options.pending_reason,
+        )
 
     return ChangeStatus(workload=workload, change=change)
 

@@ -1,0 +1,33 @@
+"""Rule for preemption gates: the status has the position of every gate of the spec (E-174)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from multiqueue.api.v1beta2 import PreemptionGateState, WorkloadStatus
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_state import CLOSED
+from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
+from multiqueue.controllers.workload.view import WorkloadView
+
+
+def sync_gates(view: WorkloadView) -> WorkloadPlan | None:
+    """A gate that is new is closed; one that the spec has no more is forgotten."""
+    if not view.options.preemption_gates or _synced(view) == view.workload.status:
+        return None
+    return ChangeStatus(change=_synced)
+
+
+def _synced(view: WorkloadView) -> WorkloadStatus:
+    spec, status = view.workload.spec, view.workload.status
+    known = {state.name: state for state in status.preemption_gates}
+    states = tuple(
+        known.get(gate.name)
+        or PreemptionGateState(
+            name=gate.name, position=CLOSED, last_transition_time=format_time(view.now)
+        )
+        for gate in spec.preemption_gates
+    )
+    if states == status.preemption_gates:
+        return status
+    return msgspec.structs.replace(status, preemption_gates=states)
