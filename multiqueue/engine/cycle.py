@@ -114,8 +114,16 @@ def nominate(
             workload=entry.workload,
             start=start,
             verdict=without_rivals(verdict, entry, tree),
+            again={},
         )
-    return Head(entry=entry, queue=queue, pending=pending, verdict=memo.verdict, is_new=is_new)
+    return Head(
+        entry=entry,
+        queue=queue,
+        pending=pending,
+        verdict=memo.verdict,
+        is_new=is_new,
+        again=memo.again,
+    )
 
 
 def _is_news(entry: Entry, decision: HeadDecision) -> bool:

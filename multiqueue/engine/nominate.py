@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -27,7 +27,7 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.delay import delayed_flavors, is_remote
 from multiqueue.engine.tas.phase import TopologyPhase
 from multiqueue.engine.value import Value
-from multiqueue.engine.world import World
+from multiqueue.engine.world import Head, World
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
@@ -61,6 +61,21 @@ def judge(
         phase=_phase(world, workload, queue),
     )
     return _choose(attempts, resume)
+
+
+def look_again(
+    world: World, head: Head, first: Nominated, preempted: Mapping[str, Entry], state: Hashable
+) -> Nominated:
+    """Look for other targets, or remember them where the cycle was the same so far.
+
+    A head that waits for others to leave is looked at in every cycle until they have.
+    """
+    again = head.again.get(state)
+    if again is None:
+        head.again.clear()
+        again = judge_again(world, head.entry.workload, head.queue, first, preempted)
+        head.again[state] = again
+    return again
 
 
 def judge_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TypeAlias
 
 from multiqueue.api.conditions import Reason
@@ -36,6 +37,8 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
 
     Two heads get the same verdict from the same state, so a head that stays a head is judged again
     only when its tree changed; targets that left, or that are to leave now, are such a change.
+
+    Shape: ``again`` has the last second look at the head, by what it was judged beside (E-70).
     """
 
     tree: Tree
@@ -43,3 +46,4 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     workload: Workload
     start: ResumePoint | None
     verdict: Verdict
+    again: dict[Hashable, Nominated]

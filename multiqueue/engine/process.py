@@ -12,7 +12,7 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.fairness.drs import ShareLoss
 from multiqueue.engine.flavors.assignment import Assignment, Mode
-from multiqueue.engine.nominate import judge_again
+from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
 from multiqueue.engine.plan import (
     Admit,
@@ -51,7 +51,7 @@ def reconsider(world: World, course: Course, head: Head) -> Head:
     elif not (_recomputes(world) and _lost_its_nodes(course, head.queue, verdict)):
         return head
     course.reservations.make()
-    again = judge_again(world, head.entry.workload, head.queue, verdict, preempted)
+    again = look_again(world, head, verdict, preempted, course.state())
     return replace(head, verdict=without_rivals(again, head.entry, course.tree))
 
 

@@ -5,7 +5,7 @@ By a head that is blocked, or whose room others are about to leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
@@ -62,6 +62,10 @@ class Reservations:
             owner = f"/{len(self._places)}"
             self._forest.charge(owner, placed)
             self._places[owner] = self._forest.usage.of(owner)
+
+    def kept(self) -> Hashable:
+        """Return a value that is equal where the same was made."""
+        return (tuple(self._made), tuple(self._places.values()))
 
     @contextmanager
     def lifted(self) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from multiqueue.engine.agenda import Agenda
@@ -12,7 +12,7 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.ledger import Ledger
-from multiqueue.engine.nomination import Verdict
+from multiqueue.engine.nomination import Nominated, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import Target
@@ -49,6 +49,7 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
     """A workload in its cycle.
 
     Shape: ``is_new`` means that it was judged in this cycle, not remembered from an equal state.
+    ``again`` is that of its memo.
     """
 
     entry: Entry
@@ -56,6 +57,7 @@ class Head(Value, frozen=True, kw_only=True, gc=False):
     pending: PendingQueue
     verdict: Verdict
     is_new: bool
+    again: dict[Hashable, Nominated] = {}  # noqa: RUF012 - a struct copies it
 
     @property
     def is_preemptor(self) -> bool:
@@ -80,6 +82,10 @@ class Course:
         self.tree = tree
         self.reservations = Reservations(tree.forest)
         self.preempted: dict[str, Entry] = {}
+
+    def state(self) -> Hashable:
+        """Return a value that is equal where the heads before did the same to an equal tree."""
+        return (self.tree.version, tuple(self.preempted), self.reservations.kept())
 
     def preempt(self, targets: tuple[Target, ...]) -> None:
         """Let nobody else in this cycle count on the room of these workloads (E-78)."""
