@@ -180,6 +180,7 @@ class Engine(TopologyMirror):
         entry = self._intake.entries.get(key)
         if entry is not None:
             self._world.second_pass.retry(entry, now)
+            self._intake.notify_freed(now)
 
     def set_aside(self, key: str, now: datetime) -> None:
         """Take back an assumed admission that its very object forbids, until that changes."""

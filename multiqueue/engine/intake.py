@@ -126,6 +126,7 @@ class Intake:
         if entry is None or not entry.preempted:
             return
         entry.preempted = False
+        self._begin_epoch(entry.charged)  # it is told again as often as it takes
         tree = self._cache.tree_by_queue.get(entry.charged)
         if tree is not None:
             self._agenda.poke_at(tree.key, now + PREEMPTION_PAUSE)
@@ -174,6 +175,7 @@ class Intake:
                 self._notify(entry.charged, now)
         else:
             self._ledger.replace_holder(entry, workload)
+            self.notify_freed(now)
         entry.preempted = expects_eviction
         if old.priority != workload.priority:
             self._notify(entry.charged, now)
@@ -271,6 +273,10 @@ class Intake:
         if tree is not None:
             self._agenda.notify(tree.key, now)
             self._agenda.poke(tree.key)
+        self.notify_freed(now)
+
+    def notify_freed(self, now: datetime) -> None:
+        """Pods left nodes: wake what is parked in every tree that may place pods there."""
         for key in self._ledger.take_freed():  # nodes are shared by trees
             self._agenda.notify(key, now)
             self._agenda.poke(key)

@@ -190,7 +190,7 @@ class Ledger:
 
     def take_freed(self) -> list[str]:
         """Return the keys of the trees that may place pods on nodes with more room now."""
-        freed = sorted(self.freed)
+        freed = sorted(self.freed & self._cache.trees.keys())
         self.freed.clear()
         return freed
 

@@ -36,7 +36,9 @@ def remember_victims(head: Head, tree: Tree, *, is_waiting: bool) -> None:
     """Note who leaves for a head; or, where it waits for them no longer, who left in vain."""
     entry, verdict = head.entry, head.verdict
     if is_waiting and isinstance(verdict, Nominated):
-        targets = {target.entry for target in verdict.targets} - entry.displaced
+        # One that is displaced and leaves not was admitted before this one, and is taken again.
+        known = {other for other in entry.displaced if other.is_leaving}
+        targets = {target.entry for target in verdict.targets} - known
         if targets:
             entry.displaced |= targets
             counts = _counts(entry, tree)

@@ -132,16 +132,25 @@ class Cache:
 
     def set_node(self, name: str, node: Node | None) -> set[str]:
         """Add, change or (None) remove a node; return the trees that can place pods on it."""
-        return self.touch_users(self.forest.set_node(name, node))
+        return self._touch(self._users_of(self.forest.set_node(name, node)))
 
     def set_pod(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> set[str]:
         """Note what a pod that no topology placed takes; return the trees that can place there."""
-        return self.touch_users(self.forest.set_pod(key, node, requests))
+        return self._touch(self._users_of(self.forest.set_pod(key, node, requests)))
 
     def touch_users(self, flavors: Iterable[str]) -> set[str]:
-        """Have verdicts be made anew in the trees that use these flavors; return their keys."""
+        """Have verdicts be made anew in the trees that use these flavors; return their keys.
+
+        For pods that workloads of a tree put there or take away: no change from outside.
+        """
+        keys = self._users_of(flavors)
+        for key in keys:
+            self.trees[key].version += 1
+        return keys
+
+    def _users_of(self, flavors: Iterable[str]) -> set[str]:
         queues = {queue for flavor in flavors for queue in self._queues_by_flavor.get(flavor, ())}
-        return self._touch({self.tree_by_queue[name].key for name in queues})
+        return {self.tree_by_queue[name].key for name in queues}
 
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> set[str]:
         """Add, change or (None) remove a namespace; only trees of newly matching queues return."""

@@ -213,6 +213,8 @@ class UsageLedger:
         """Follow a change of a LocalQueue's weight."""
         if local_queue in self._records:
             self._changed(local_queue)
+        else:
+            self._reorder(local_queue)
 
     def forget_local_queue(self, local_queue: str) -> None:
         """Forget the history of a LocalQueue that is deleted."""
@@ -253,12 +255,15 @@ class UsageLedger:
         return {resource for group in groups for resource in group.covered_resources}
 
     def _changed(self, local_queue: str) -> None:
-        """Weigh a LocalQueue anew and put it where it belongs among its neighbours."""
+        """Weigh a LocalQueue anew, and move it among its neighbours."""
         record = self._records[local_queue]
         before = record.value
         record.weigh(self._options.resource_weights, self._weight_of(local_queue))
-        if record.value == before:
-            return
+        if record.value != before:
+            self._reorder(local_queue)
+
+    def _reorder(self, local_queue: str) -> None:
+        """Put a LocalQueue where its usage puts it now."""
         known = self._ledger.local_queues.get(local_queue)
         pending = self._pending.get(known.cluster_queue) if known is not None else None
         tree = self._cache.tree_by_queue.get(pending.name) if pending is not None else None

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.nomination import Rejected
+from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
 from multiqueue.engine.order import after_their_preemptors
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.rivalry import LIMIT
 from multiqueue.engine.world import Head
+from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import (
+    AdmissionMode,
     ClusterQueue,
     Preemption,
     PreemptionPolicy,
     QueueingStrategy,
 )
+from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
 from tests.engine_world import (
     NAMESPACE,
@@ -149,6 +153,15 @@ def test_a_preemption_that_failed_is_decided_on_again_a_second_later() -> None:
     world.engine.preemption_failed("team/low", world.now)
     assert world.engine.next_cycle_at(world.now) == world.now + seconds(1)
     assert victims(world.cycle(after=1)) == [("high", "low", True)]
+
+
+def test_a_preemption_is_decided_on_again_however_often_it_fails() -> None:
+    world = full_world()
+    world.submit(job("high", cpu=4, priority=1, at=1))
+    world.cycle()
+    for _ in range(LIMIT + 2):
+        world.engine.preemption_failed("team/low", world.now)
+        assert victims(world.cycle(after=1)) == [("high", "low", True)]
 
 
 @pytest.mark.parametrize("key", ["team/high", "team/unknown"])
@@ -400,6 +413,25 @@ def test_workloads_do_not_drive_each_other_out_for_ever() -> None:
     assert seen.count(("small", "big", True)) == LIMIT
     assert seen.count(("older", "small", True)) == 1  # in vain
     assert settle(world) == []
+
+
+def test_who_comes_back_before_its_preemptor_is_not_taken_for_ever() -> None:
+    """ "low" is of the LocalQueue that used less, so its turn comes before that of "high"."""
+    sharing = AdmissionFairSharing(half_life=timedelta(hours=1))
+    world = World(
+        make_queue("cq", preemption=WITHIN, admission_mode=AdmissionMode.USAGE_BASED),
+        options=EngineOptions(admission_fair_sharing=sharing),
+        local_queues={"spender": "cq", "saver": "cq"},
+    )
+    assert world.engine.usage is not None
+    used = ConsumedResources(by_resource={"cpu": Quantity.of(1000)}, updated_at=T0)
+    world.engine.usage.seed(f"{NAMESPACE}/spender", used, world.now)
+    world.submit(job("low", queue="saver", cpu=6))
+    running(world, run(world))
+    world.submit(job("high", queue="spender", cpu=10, priority=1))
+
+    assert settle(world) == [("high", "low", True)] * LIMIT
+    assert world.engine._cache.queues["cq"].reserving == 1
 
 
 def test_something_from_outside_lets_them_try_again() -> None:

@@ -1,5 +1,6 @@
 """LocalQueues take turns by past usage (E-14, E-20, E-122 to E-128)."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -318,3 +319,13 @@ def test_a_cluster_queue_can_change_how_it_orders() -> None:
     world.engine.upsert_cluster_queue(spec)
 
     assert world.admitted(after=1) == ["a"]
+
+
+def test_a_local_queue_that_never_used_anything_follows_its_weight() -> None:
+    world = sharing_world(cpu=4)
+    weightless = LocalQueue(key=A, cluster_queue="cq", weight=Quantity.of(0))
+    world.engine.upsert_local_queue(weightless)
+    world.submit(cpu_job("old", queue="a"), cpu_job("new", queue="b", at=T0 + HOUR))
+    world.engine.upsert_local_queue(replace(weightless, weight=Quantity.of(1)))
+
+    assert world.admitted() == ["old"]

@@ -219,22 +219,46 @@ def test_a_head_that_waits_for_others_to_leave_keeps_its_nodes_in_the_cycle() ->
     assert places(plan) == {}
 
 
-def test_pods_move_with_what_the_status_says() -> None:
-    world = make_world({"b0-r0-h0": 4, "b0-r1-h0": 4})
-    world.submit(gang("a", 4))
-    plan = world.cycle()
-    world.write_back(plan)
-    decision = plan.decisions[0]
-    assert isinstance(decision, Admit)
-    held = world.workloads[f"{NAMESPACE}/a"]
+def move(world: World, name: str, node: str) -> None:
+    """Let all pods of a workload be on another node."""
+    held = world.workloads[f"{NAMESPACE}/{name}"]
     assert held.reservation is not None
     pods = held.reservation.admission.pod_sets[0]
     assert pods.topology is not None
-    moved = replace(pods.topology.domains[0], values=("b0-r1-h0",))
+    moved = replace(pods.topology.domains[0], values=(node,))
     admission = replace(
-        decision.admission,
+        held.reservation.admission,
         pod_sets=(replace(pods, topology=TopologyAssignment(pods.topology.levels, (moved,))),),
     )
     world.submit(replace(held, reservation=replace(held.reservation, admission=admission)))
+
+
+def test_pods_move_with_what_the_status_says() -> None:
+    world = make_world({"b0-r0-h0": 4, "b0-r1-h0": 4})
+    world.submit(gang("a", 4))
+    world.write_back(world.cycle())
+    move(world, "a", "b0-r1-h0")
     world.submit(gang("b", 4))
     assert places(world.cycle(after=2)) == {"b": {"b0-r0-h0": 4}}
+
+
+def test_pods_that_move_wake_who_waits_for_their_nodes_in_any_tree() -> None:
+    world = make_world({"b0-r0-h0": 4, "b0-r1-h0": 2}, tas_queue("one"), tas_queue("two"))
+    world.submit(gang("a", 3, queue="one"))
+    world.write_back(world.cycle())
+    world.submit(gang("b", 4, queue="two"))
+    assert places(world.cycle(after=2)) == {}
+    move(world, "a", "b0-r1-h0")
+    assert places(world.cycle(after=2)) == {"b": {"b0-r0-h0": 4}}
+
+
+def test_pods_of_its_own_workloads_are_no_news_from_outside_a_tree() -> None:
+    """What they take or leave does not let those preempt each other again that did in vain."""
+    world = make_world({"b0-r0-h0": 4})
+    world.submit(gang("a", 3))
+    tree = world.engine._cache.tree_by_queue["cq"]
+    version, epoch = tree.version, tree.epoch
+    world.write_back(world.cycle())
+    assert (tree.version > version, tree.epoch) == (True, epoch)
+    world.engine.set_pod_usage("kube-system/p", "b0-r0-h0", {"cpu": 1000})
+    assert tree.epoch > epoch

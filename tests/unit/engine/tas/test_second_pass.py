@@ -63,6 +63,18 @@ def test_the_new_node_is_taken_at_once_and_the_old_one_free() -> None:
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h1": 4}
 
 
+def test_a_tree_that_is_gone_is_not_told_of_free_nodes() -> None:
+    world = make_world(NODES, tas_queue("one", cohort="co"), tas_queue("two"))
+    world.submit(gang("a", 3, queue="one"), gang("b", 1, queue="two"))
+    world.write_back(world.cycle())
+    fail(world, world.workloads[f"{NAMESPACE}/a"], "b0-r1-h0")
+    (decision,) = world.cycle(after=1).decisions
+    assert isinstance(decision, Place)
+    world.engine.upsert_cluster_queue(tas_queue("one"))
+    world.finish("b")
+    assert world.cycle(after=5).failures == ()
+
+
 def test_a_write_that_failed_is_decided_again() -> None:
     world = make_world(NODES)
     fail(world, run(world, "a", 3), "b0-r1-h0")
