@@ -60,7 +60,7 @@ class Engine(TopologyMirror):
         self._cache = Cache(build_forest(options.topology))
         self._pending: dict[str, PendingQueue] = {}
         self._ledger = Ledger(self._cache)
-        self._agenda = Agenda(options.wake_batch)
+        self._agenda = Agenda(options.wake_batch, options.busy_wake_batch)
         self._intake = Intake(
             self._cache,
             self._pending,

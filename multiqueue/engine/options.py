@@ -92,7 +92,9 @@ class EngineOptions:
 
     Args:
         wake_batch: how long after the first notification parked workloads are looked at again;
-            one second as E-27 has it, which lets a burst of finished jobs wake a queue once.
+            one second as E-27 has it, which lets changes that belong together arrive.
+        busy_wake_batch: the same in a tree that was woken less than a `wake_batch` ago. In
+            upstream's benchmark full seconds leave 44 % of the quota unused while work waits.
         decision_budget: heads judged per `Engine.run_cycle`, so that one call stays below the
             20 ms in which the event loop wants control back. At about 40 us a decision, 400 fit.
         partial_admission: whether pod sets with a minimum count may be admitted smaller (E-60).
@@ -117,6 +119,7 @@ class EngineOptions:
     """
 
     wake_batch: timedelta = timedelta(seconds=1)
+    busy_wake_batch: timedelta = timedelta(milliseconds=20)
     decision_budget: int = 400
     partial_admission: bool = True
     ignore_undeclared: bool = False

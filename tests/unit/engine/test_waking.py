@@ -4,6 +4,7 @@ import pytest
 
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.plan import Admit
 from multiqueue.engine.reading import BYPASSED
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
@@ -380,3 +381,25 @@ def test_a_workload_parked_alone_is_looked_at_again_when_its_eviction_changed() 
     evicted = condition("Evicted", status=True)
     world.submit(make_workload("w", problems=("malformed",), evicted=evicted))
     assert len(world.cycle().decisions) == 1
+
+
+def test_a_busy_tree_is_woken_again_soon() -> None:
+    world = World(make_queue("cq", flavor_quotas("f", cpu=1)))
+    world.submit(*(make_workload(f"wl-{i}", at=T0 + seconds(i)) for i in range(4)))
+    world.write_back(world.cycle())
+
+    world.finish("wl-0")
+    assert world.admitted(after=0.9) == []
+    plan = world.cycle(after=0.1)
+    world.write_back(plan)
+    assert [d.workload for d in plan.decisions if isinstance(d, Admit)] == [f"{NAMESPACE}/wl-1"]
+
+    world.finish("wl-1")
+    plan = world.cycle(after=0.02)
+    world.write_back(plan)
+    assert [d.workload for d in plan.decisions if isinstance(d, Admit)] == [f"{NAMESPACE}/wl-2"]
+
+    world.cycle(after=5)
+    world.finish("wl-2")
+    assert world.admitted(after=0.9) == [], "a quiet tree waits for what belongs together"
+    assert world.admitted(after=0.1) == ["wl-3"]

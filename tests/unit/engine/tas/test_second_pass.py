@@ -45,9 +45,8 @@ def test_pods_of_a_failed_node_get_another_a_second_later() -> None:
     world = make_world(NODES)
     workload = run(world, "a", 3)
     fail(world, workload, "b0-r1-h0")
-    assert world.cycle().decisions == ()
-    assert world.engine.next_cycle_at(world.now) == world.now + seconds(1)
-    (decision,) = world.cycle(after=1).decisions
+    assert world.cycle(after=0.9).decisions == ()
+    (decision,) = world.cycle(after=0.1).decisions
     assert isinstance(decision, Place)
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h0": 3}
     assert world.cycle(after=60).decisions == ()
@@ -105,8 +104,8 @@ def test_without_fail_fast_it_is_tried_again_ever_more_rarely() -> None:
     world.cycle()
     waits = []
     for wait in (1, 2, 4, 8, 16, 30, 30):
-        assert world.engine.next_cycle_at(world.now) == world.now + seconds(wait)
-        (decision,) = world.cycle(after=wait).decisions
+        assert world.cycle(after=wait - 0.5).decisions == ()
+        (decision,) = world.cycle(after=0.5).decisions
         waits.append(decision)
     assert all(isinstance(decision, PlaceFailed) for decision in waits)
     assert "no topology domains" in waits[0].message  # type: ignore[union-attr]
