@@ -8,6 +8,7 @@ long.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 import structlog
@@ -31,7 +32,15 @@ log = structlog.get_logger("multiqueue.scheduler")
 
 
 class SchedulerLoop:
-    """The one place that calls `Engine.run_cycle`."""
+    """The one place that calls `Engine.run_cycle`.
+
+    Args:
+        context: Informers, clock and metrics.
+        engine: What decides.
+        applier: Writes admissions.
+        evictions: Writes evictions.
+        until_fed: Waits for what the engine has to know beside the informers of the context.
+    """
 
     name = "scheduler"
 
@@ -41,11 +50,14 @@ class SchedulerLoop:
         engine: Engine,
         applier: PlanApplier,
         evictions: EvictionWriter,
+        *,
+        until_fed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._context = context
         self._engine = engine
         self._applier = applier
         self._evictions = evictions
+        self._until_fed = until_fed
         self._woken = asyncio.Event()
         self._pause = FIRST_PAUSE
         self._causes: dict[str, str] = {}
@@ -69,6 +81,8 @@ class SchedulerLoop:
             informers.limit_ranges,
             informers.runtime_classes,
         )
+        if self._until_fed is not None:
+            await self._until_fed()
         while True:
             await self._applier.has_room()
             self._woken.clear()

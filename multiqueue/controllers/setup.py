@@ -14,6 +14,7 @@ from multiqueue.controllers.local_queue_controller import LocalQueueController
 from multiqueue.controllers.provisioning.setup import build_provisioning
 from multiqueue.controllers.scheduler_loop import SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
+from multiqueue.controllers.topology.setup import build_topology
 from multiqueue.controllers.transitions import TransitionRecorder
 from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
@@ -66,7 +67,8 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         on_change()
 
     evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)
-    loop = SchedulerLoop(context, engine, applier, evictions)
+    topology = build_topology(context, engine, on_change=on_change)
+    loop = SchedulerLoop(context, engine, applier, evictions, until_fed=topology.until_fed)
     feed.attach()
     return [
         applier,
@@ -80,6 +82,7 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         TransitionRecorder(context),
         *build_in_use_controllers(context),
         *build_provisioning(context),
+        *topology.runnables,
         *_failure_recovery(context),
         *(JobReconciler(context, integration) for integration in context.integrations.integrations),
     ]

@@ -15,7 +15,9 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import (
+    NODES,
     POD_TEMPLATES,
+    PODS,
     PROVISIONING_REQUEST_CONFIGS,
     PROVISIONING_REQUESTS,
 )
@@ -51,6 +53,8 @@ def test_the_manager_may_watch_everything_that_it_watches() -> None:
     watched = [informer.resource for informer in informers]
     # Informers of its own, where the cluster has such a check.
     watched += [PROVISIONING_REQUEST_CONFIGS, PROVISIONING_REQUESTS, POD_TEMPLATES]
+    # And where it has a Topology.
+    watched += [NODES, PODS]
     wanted = {
         (resource.group, resource.plural, verb)
         for resource in watched
@@ -61,7 +65,20 @@ def test_the_manager_may_watch_everything_that_it_watches() -> None:
 
 def test_secrets_and_leases_are_for_its_own_namespace_only() -> None:
     granted = {resource for _, resource, _ in grants(find("rbac/role.yaml", "ClusterRole"))}
-    assert not granted & {"secrets", "leases", "pods", "nodes", "*"}
+    assert not granted & {"secrets", "leases", "*"}
+
+
+def test_nodes_are_only_read_and_pods_neither_made_nor_deleted() -> None:
+    granted = set(grants(find("rbac/role.yaml", "ClusterRole")))
+    verbs = {
+        resource: {verb for _, granted_resource, verb in granted if granted_resource == resource}
+        for resource in ("nodes", "pods", "pods/status")
+    }
+    assert verbs == {
+        "nodes": {"get", "list", "watch"},
+        "pods": {"get", "list", "patch", "watch"},
+        "pods/status": {"get", "patch"},
+    }
 
 
 @pytest.mark.parametrize("name", ["rbac/role.yaml", "rbac/worker/role.yaml"])
