@@ -56,9 +56,11 @@ def fair_sharing(config: Configuration) -> FairSharing | None:
     )
 
 
-def topology_scheduling(config: Configuration) -> TopologyScheduling:
-    """Return how pods are placed (E-129 to E-152)."""
+def topology_scheduling(config: Configuration) -> TopologyScheduling | None:
+    """Return how pods are placed (E-129 to E-152); None where the gate is off."""
     enabled = config.gates.enabled
+    if not enabled(Gate.TOPOLOGY_AWARE_SCHEDULING):
+        return None
     return TopologyScheduling(
         mixed_profile=enabled(Gate.TAS_PROFILE_MIXED),
         balanced_placement=enabled(Gate.TAS_BALANCED_PLACEMENT),

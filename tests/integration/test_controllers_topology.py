@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
 from multiqueue.kube import resources
@@ -26,12 +28,12 @@ WANTED = {names.PODSET_REQUIRED_TOPOLOGY: RACK, RUN_SECONDS: "forever"}
 
 
 @asynccontextmanager
-async def topology_cluster() -> AsyncIterator[QueueCluster]:
+async def topology_cluster(config: Configuration = CONFIG) -> AsyncIterator[QueueCluster]:
     """Two racks of two nodes with 16 CPUs each, and a queue over them."""
     clock = LoopClock()
     async with (
         queue_cluster(clock=clock) as cluster,
-        cluster.manager(CONFIG, clock=clock),
+        cluster.manager(config, clock=clock),
         simulation(cluster.client, *POOLS, clock=clock),
     ):
         levels = [{"nodeLabel": RACK}, {"nodeLabel": HOSTNAME}]
@@ -89,6 +91,7 @@ def hosts(workload: Workload | None) -> list[str]:
 async def test_a_gang_runs_in_one_rack_in_the_order_of_its_ranks() -> None:
     async with topology_cluster() as cluster:
         await submit(cluster, gang("train", pods=4, cpu="8"))
+        assert "informer pods" in {task.get_name() for task in asyncio.all_tasks()}
         pods = await running_pods(cluster, 4)
         nodes = [pod["spec"]["nodeName"] for pod in pods]
         assert nodes == hosts(cluster.workload_of("train"))
@@ -98,6 +101,17 @@ async def test_a_gang_runs_in_one_rack_in_the_order_of_its_ranks() -> None:
         for pod in pods:
             assert pod["spec"]["nodeSelector"][HOSTNAME] == pod["spec"]["nodeName"]
             assert not pod["spec"].get("schedulingGates")
+
+
+@virtual_time
+async def test_without_the_gate_nobody_looks_at_nodes() -> None:
+    gates = {"TopologyAwareScheduling": False}
+    config = build_configuration({"namespace": CONFIG.namespace, "featureGates": gates})
+    async with topology_cluster(config) as cluster:
+        await submit(cluster, make_job("train", queue="lq"))
+        await cluster.changes.until(lambda: cluster.workload_of("train"), "a Workload")
+        names_of_tasks = {task.get_name() for task in asyncio.all_tasks()}
+        assert not {"informer pods", "informer nodes"} & names_of_tasks
 
 
 @virtual_time

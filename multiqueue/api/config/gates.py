@@ -147,7 +147,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: _beta(adjustable=True),
         Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING: _beta(adjustable=True),
         Gate.MULTIKUEUE: _beta(),
-        Gate.TOPOLOGY_AWARE_SCHEDULING: _beta(),
+        Gate.TOPOLOGY_AWARE_SCHEDULING: _beta(adjustable=True),
         Gate.LOCAL_QUEUE_METRICS: _beta(adjustable=True),
         Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.ADMISSION_FAIR_SHARING: _beta(adjustable=True),
@@ -160,7 +160,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
             Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT, adjustable=True
         ),
         Gate.TAS_REPLACE_NODE_ON_POD_TERMINATION: _beta(
-            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT
+            Gate.TOPOLOGY_AWARE_SCHEDULING, Gate.TAS_FAILED_NODE_REPLACEMENT, adjustable=True
         ),
         Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _beta(),
         Gate.TAS_REPLACE_NODE_DUE_TO_NOT_READY_OVER_FIXED_TIME: GateSpec(
@@ -170,6 +170,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
                 Gate.TOPOLOGY_AWARE_SCHEDULING,
                 Gate.TAS_FAILED_NODE_REPLACEMENT,
             ),
+            adjustable=True,
         ),
         Gate.MANAGED_JOBS_NAMESPACE_SELECTOR_ALWAYS_RESPECTED: GateSpec(
             stage=Stage.GA, default=True
@@ -189,7 +190,9 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.FAILURE_RECOVERY_POLICY: _alpha(adjustable=True),
         Gate.TLS_OPTIONS: GateSpec(stage=Stage.GA, default=True),
         Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: _beta(),
-        Gate.TAS_REPLACE_NODE_ON_NODE_TAINTS: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
+        Gate.TAS_REPLACE_NODE_ON_NODE_TAINTS: _beta(
+            Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
+        ),
         Gate.ASSIGN_QUEUE_LABELS_FOR_PODS: _beta(adjustable=True),
         Gate.TAS_MULTI_LAYER_TOPOLOGY: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING),
         Gate.SCHEDULING_EQUIVALENCE_HASHING: _beta(adjustable=True),

@@ -23,12 +23,13 @@ ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
+TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
-    for folder in (SAMPLES, WORKER_SAMPLES, PROVISIONING_SAMPLES, PUBLISHED):
+    for folder in (SAMPLES, WORKER_SAMPLES, PROVISIONING_SAMPLES, TOPOLOGY_SAMPLES, PUBLISHED):
         paths = sorted(folder.rglob("*.yaml"))
         assert paths, f"no manifest in {folder}"
         for path in paths:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.api.config import Configuration, FairSharing
+from multiqueue.api.config import Configuration, FairSharing, build_configuration
 from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.types import AdmissionFairSharing, Resources
 from multiqueue.controllers.engine_setup import engine_options
@@ -80,3 +80,8 @@ def test_past_usage_counts_only_with_the_gate() -> None:
     assert engine_options(Configuration(admission_fair_sharing=section)).admission_fair_sharing
     config = Configuration(admission_fair_sharing=section, feature_gates=off)
     assert engine_options(config).admission_fair_sharing is None
+
+
+def test_nothing_is_placed_without_the_gate() -> None:
+    config = build_configuration({"featureGates": {"TopologyAwareScheduling": False}})
+    assert engine_options(config).topology is None
