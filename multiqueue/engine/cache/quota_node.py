@@ -22,8 +22,9 @@ class QuotaNode:
 
     Shape: all lists are indexed by slot. ``borrowing_limit`` and ``lending_limit`` are None where
     unset. ``potential`` is the most that could ever be used here (E-35). The first ``declared``
-    slots come from specs, the others only from usage. ``lendable`` is a memo of
-    `fairness.drs`: it holds until the tree is built anew. ``weight`` is that of fair sharing.
+    slots come from specs, the others only from usage. ``weight`` is that of fair sharing.
+    ``lendable`` and ``ratio`` are memos of `fairness.drs`: the one holds until the tree is built
+    anew, the other until the usage changes.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class QuotaNode:
         "nominal",
         "parent",
         "potential",
+        "ratio",
         "resources",
         "slot_by_flavor_resource",
         "subtree_quota",
@@ -52,6 +54,7 @@ class QuotaNode:
         self.weight = 1.0
         self.declared = 0
         self.lendable: dict[str, Amount] | None = None
+        self.ratio: float | None = None
         self.resources: list[str] = []
         self.slot_by_flavor_resource: dict[FlavorResource, int] = {}
         self.up: list[int] = []
@@ -140,6 +143,7 @@ class QuotaNode:
         while node is not None:
             local_free = node.local_quota[slot] - node.usage[slot]
             node.usage[slot] += amount
+            node.ratio = None
             if local_free > 0:
                 amount -= local_free
             if amount <= 0:
@@ -153,6 +157,7 @@ class QuotaNode:
         while node is not None:
             borrowed = node.usage[slot] - node.local_quota[slot]
             node.usage[slot] -= amount
+            node.ratio = None
             amount = min(amount, borrowed)
             if amount <= 0:
                 return

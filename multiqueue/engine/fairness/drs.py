@@ -68,32 +68,17 @@ def share_of(node: QuotaNode, extra: Mapping[int, Amount] = NO_USAGE) -> Share:
     Usage beyond the quota is summed over the flavors of a resource. What no spec of the subtree
     names does not count. All divisions are float64, in the order of the reference.
     """
-    if node.parent is None:
+    ratio = _ratio(node, extra) if extra else _ratio_now(node)
+    if ratio < 0:
         return NO_SHARE
-    borrowed: dict[str, Amount] = {}
-    for slot in range(node.declared):
-        over = node.usage[slot] + extra.get(slot, 0) - node.subtree_quota[slot]
-        if over > 0:
-            resource = node.resources[slot]
-            borrowed[resource] = borrowed.get(resource, 0) + over
-    if not borrowed:
-        return NO_SHARE
-    lendable = _lendable(node.parent)
-    ratio = 0.0
-    for resource, amount in borrowed.items():
-        most = lendable.get(resource, 0)
-        if most > 0:
-            ratio = max(ratio, float(amount) * 1000.0 / float(most))
     if node.weight == 0:
-        return Share(is_endless=True, value=ratio)
-    return Share(is_endless=False, value=ratio / node.weight)
+        return Share(True, ratio)
+    return Share(False, ratio / node.weight)
 
 
 def is_borrowing(node: QuotaNode) -> bool:
     """Whether anything is used beyond the quota; the share is zero where nobody can lend it."""
-    return node.parent is not None and any(
-        node.usage[slot] > node.subtree_quota[slot] for slot in range(node.declared)
-    )
+    return _ratio_now(node) >= 0
 
 
 def is_borrowing_any_of(node: QuotaNode, requested: Mapping[int, Amount]) -> bool:
@@ -114,6 +99,38 @@ def passed_up(node: QuotaNode, requested: Mapping[int, Amount]) -> dict[int, Amo
         unused = node.local_quota[slot] - node.usage[slot]
         passed[node.up[slot]] = max(0, amount - unused) if unused > 0 else amount
     return passed
+
+
+def _ratio_now(node: QuotaNode) -> float:
+    """Return the ratio at the usage of the moment, which is asked for many times."""
+    ratio = node.ratio
+    if ratio is None:
+        ratio = node.ratio = _ratio(node, NO_USAGE)
+    return ratio
+
+
+def _ratio(node: QuotaNode, extra: Mapping[int, Amount]) -> float:
+    """Return what is borrowed in thousandths of what could be lent; -1 where nothing is."""
+    if node.parent is None:
+        return -1.0
+    borrowed: dict[str, Amount] = {}
+    usage, quota = node.usage, node.subtree_quota
+    for slot in range(node.declared):
+        over = usage[slot] - quota[slot]
+        if slot in extra:
+            over += extra[slot]
+        if over > 0:
+            resource = node.resources[slot]
+            borrowed[resource] = borrowed.get(resource, 0) + over
+    if not borrowed:
+        return -1.0
+    lendable = _lendable(node.parent)
+    ratio = 0.0
+    for resource, amount in borrowed.items():
+        most = lendable.get(resource, 0)
+        if most > 0:
+            ratio = max(ratio, float(amount) * 1000.0 / float(most))
+    return ratio
 
 
 def _lendable(node: QuotaNode) -> Mapping[str, Amount]:

@@ -24,7 +24,7 @@ from multiqueue.engine.preemption.candidates import (
 )
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.fair_ranking import Ranking
-from multiqueue.engine.preemption.room import can_make_room, fill_back, fits
+from multiqueue.engine.preemption.room import can_make_room, fill_back, fits_in_use
 from multiqueue.engine.preemption.simulation import Simulation
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.lib.amount import Amount
@@ -158,7 +158,7 @@ class _Search:
             if strategy is FairStrategy.LESS_THAN_INITIAL_SHARE:
                 is_fair = share < before
             else:
-                is_fair = share <= self._share_without(other, candidate)
+                is_fair = share <= self._share_without(queue, other, candidate)
             if is_fair:
                 return self._take(candidate, Reason.IN_COHORT_FAIR_SHARING)
             retry.append(candidate)
@@ -179,18 +179,17 @@ class _Search:
         """Take a workload out, and say whether the request fits now."""
         self._simulation.remove(candidate.entry)
         self.targets.append(Target(candidate.entry, reason))
-        node = self._request.queue.node
-        for slot, amount in self._request.usage.items():
-            node.remove_usage(slot, amount)
-        try:
-            return fits(self._request, may_borrow=True)
-        finally:
-            for slot, amount in self._request.usage.items():
-                node.add_usage(slot, amount)
+        return fits_in_use(self._request)
 
-    def _share_without(self, node: QuotaNode, candidate: Candidate) -> Share:
+    def _share_without(
+        self, queue: CachedQueue, compared: QuotaNode, candidate: Candidate
+    ) -> Share:
+        node = queue.node
+        if compared is node:
+            usage = candidate.entry.usage.items()
+            return share_of(node, {node.slot(pair): -amount for pair, amount in usage})
         self._simulation.remove(candidate.entry)
-        share = share_of(node)
+        share = share_of(compared)
         self._simulation.put_back(candidate.entry)
         return share
 

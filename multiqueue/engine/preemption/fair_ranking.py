@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+from typing import TypeAlias
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.fairness.drs import Share, is_borrowing, share_of
 from multiqueue.engine.preemption.candidates import Candidate, Order
 from multiqueue.engine.preemption.target import PreemptionRequest
+
+Standing: TypeAlias = tuple[bool, float, bool, bool, Order]
+"""(share, descending; first candidate is not evicted; is the preemptor's; its order)."""
 
 
 class Ranking:
@@ -18,7 +23,8 @@ class Ranking:
     Goes down from the root to the child with the largest share of the moment; of a queue and a
     cohort with the same share, into the cohort. A queue may come many times in a row. What borrows
     nothing drops out for good, and so does what has no candidates left: between two queues, take
-    candidates from the first or drop it.
+    candidates from the first or drop it. That changes where the first one stands, and the cohorts
+    above it: a share does not depend on those of its siblings.
 
     Args:
         request: whose queue may be taken from without borrowing, with all above it.
@@ -34,17 +40,22 @@ class Ranking:
         self._candidates = {name: deque(found) for name, found in candidates.items()}
         self._own_path = set(_upwards(request.queue.node))
         self._dropped: set[QuotaNode] = set()
-        self._queues: dict[QuotaNode, list[CachedQueue]] = {}
+        self._queues: dict[QuotaNode, list[tuple[Standing, CachedQueue]]] = {}
         self._cohorts: dict[QuotaNode, list[QuotaNode]] = {}
         self._root: QuotaNode | None = None
         for name in self._candidates:
             self._place(request.tree.queues[name])
+        for queues in self._queues.values():
+            heapify(queues)
 
     def _place(self, queue: CachedQueue) -> None:
         """Note where a queue is: only what has candidates is looked at."""
         child, cohort = queue.node, queue.node.parent
         if cohort is not None:
-            self._queues.setdefault(cohort, []).append(queue)
+            standing = self._standing(queue)
+            queues = self._queues.setdefault(cohort, [])
+            if standing is not None:
+                queues.append((standing, queue))
             child, cohort = cohort, cohort.parent
         while cohort is not None and child not in self._cohorts.get(cohort, ()):
             self._cohorts.setdefault(cohort, []).append(child)
@@ -62,6 +73,7 @@ class Ranking:
             queue = self._select(root)
             if queue is not None:
                 yield queue
+                self._rank_again(queue)
 
     def take(self, queue: CachedQueue) -> Candidate:
         """Take the first candidate that is left in a queue that has one."""
@@ -73,40 +85,38 @@ class Ranking:
 
     def drop(self, queue: CachedQueue) -> None:
         """Never come back to a queue."""
-        self._dropped.add(queue.node)
+        self._candidates[queue.name].clear()
 
     def _select(self, cohort: QuotaNode) -> CachedQueue | None:
         """Find the next queue below a cohort; None where something dropped out instead."""
-        queue, child = self._largest_queue(cohort), self._largest_cohort(cohort)
-        if child is not None and (queue is None or child[0] >= queue[0]):
+        queues, child = self._queues.get(cohort), self._largest_cohort(cohort)
+        queue = queues[0][1] if queues else None
+        if child is not None and (queue is None or child[0] >= share_of(queue.node)):
             return self._select(child[1])
         if queue is None:
             self._dropped.add(cohort)
-            return None
-        return queue[1]
+        return queue
 
-    def _largest_queue(self, cohort: QuotaNode) -> tuple[Share, CachedQueue] | None:
-        """Of equal shares, the one whose first candidate is before the other's (E-90)."""
-        largest: tuple[Share, CachedQueue] | None = None
-        earliest: tuple[bool, bool, Order] | None = None
-        for queue in self._queues.get(cohort, ()):
-            if queue.node in self._dropped:
-                continue
-            is_own = queue is self._request.queue
-            candidates = self._candidates[queue.name]
-            if not candidates or not (is_own or is_borrowing(queue.node)):
-                self._dropped.add(queue.node)
-                continue
-            order, share = candidates[0].order, share_of(queue.node)
-            first = (order[0], is_own, order)
-            if (
-                largest is None
-                or earliest is None
-                or share > largest[0]
-                or (share == largest[0] and first < earliest)
-            ):
-                largest, earliest = (share, queue), first
-        return largest
+    def _rank_again(self, queue: CachedQueue) -> None:
+        """Move the queue that came last, which is the first of its cohort."""
+        assert queue.node.parent is not None, "only queues in cohorts are ranked"
+        queues, standing = self._queues[queue.node.parent], self._standing(queue)
+        if standing is None:
+            heappop(queues)
+        else:
+            heapreplace(queues, (standing, queue))
+
+    def _standing(self, queue: CachedQueue) -> Standing | None:
+        """Of equal shares, the one whose first candidate is before the other's (E-90) is first.
+
+        None where nothing may be taken from the queue.
+        """
+        is_own = queue is self._request.queue
+        candidates = self._candidates[queue.name]
+        if not candidates or not (is_own or is_borrowing(queue.node)):
+            return None
+        share, order = share_of(queue.node), candidates[0].order
+        return (not share.is_endless, -share.value, order[0], is_own, order)
 
     def _largest_cohort(self, cohort: QuotaNode) -> tuple[Share, QuotaNode] | None:
         """Deviates: of equal shares, the first by name; upstream leaves that to chance."""

@@ -38,6 +38,18 @@ def fits(request: PreemptionRequest, *, may_borrow: bool) -> bool:
     return request.is_placeable is None or request.is_placeable()
 
 
+def fits_in_use(request: PreemptionRequest) -> bool:
+    """Whether everything asked for was free before it was counted as used; it may borrow.
+
+    What is used is missing from what is available, in full: nothing is available that was not.
+    """
+    node = request.queue.node
+    for slot, amount in request.usage.items():
+        if amount and node.available(slot) < 0:
+            return False
+    return request.is_placeable is None or request.is_placeable()
+
+
 def can_make_room(
     request: PreemptionRequest,
     needed: frozenset[FlavorResource],
