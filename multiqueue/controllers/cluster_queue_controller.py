@@ -7,7 +7,7 @@ from collections.abc import Callable
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
-from multiqueue.controllers.queue_status import cluster_queue_patch
+from multiqueue.controllers.queue_status import cluster_queue_patch, waiting_by_status
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.jobs.context import ManagerContext
@@ -62,7 +62,7 @@ class ClusterQueueController:
         if queue is None:
             self._active.pop(name, None)
             self._echo.pop(name, None)
-            self._context.metrics.forget("cluster_queue", name)
+            self._context.metrics.forget(cluster_queue=name)
             return DONE
         state = self._engine.cluster_queue_state(name)
         if state is None:
@@ -103,10 +103,7 @@ class ClusterQueueController:
         current = "terminating" if terminating else "active" if state.active else "pending"
         for status in STATUSES:
             metrics.cluster_queue_status.child(name, status).set(status == current)
-        waiting = {"active": state.pending, "inadmissible": 0}
-        if not state.active:
-            waiting = {"active": 0, "inadmissible": state.pending}
-        for status, count in waiting.items():
+        for status, count in waiting_by_status(state).items():
             metrics.pending_workloads.child(name, status).set(count)
         metrics.reserving_active_workloads.child(name).set(state.reserving)
         metrics.admitted_active_workloads.child(name).set(state.admitted)

@@ -43,7 +43,7 @@ class CohortController:
         """Write and measure the share of one Cohort, if that changed."""
         state = self._engine.cohort_state(name)
         if state is None or state.weighted_share is None:
-            self._context.metrics.cohort_weighted_share.forget("cohort", name)
+            self._context.metrics.cohort_weighted_share.forget(cohort=name)
             return DONE
         if self._context.config.gates.enabled(Gate.METRICS_FOR_COHORTS):
             gauge = self._context.metrics.cohort_weighted_share

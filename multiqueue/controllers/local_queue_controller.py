@@ -12,17 +12,19 @@ from typing import Any
 
 from multiqueue.api.config import Gate
 from multiqueue.api.names import split_key
-from multiqueue.api.serde import decode
+from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1beta2 import LocalQueue
-from multiqueue.controllers.queue_status import local_queue_patch
+from multiqueue.controllers.queue_status import local_queue_patch, waiting_by_status
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.state import LocalQueueState
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import LOCAL_QUEUES
+from multiqueue.lib.selectors import label_selector_from
 
 CONCURRENCY = 4
 
@@ -45,6 +47,11 @@ class LocalQueueController:
         self._engine = engine
         self._on_sampled = on_sampled
         self._echo: dict[str, str] = {}
+        config = context.config
+        metrics = config.metrics.local_queue_metrics
+        self._has_metrics = metrics.enable and config.gates.enabled(Gate.LOCAL_QUEUE_METRICS)
+        selector = metrics.local_queue_selector
+        self._measured = label_selector_from(encode(selector) if selector is not None else {})
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
@@ -71,10 +78,14 @@ class LocalQueueController:
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
+            namespace, name = split_key(key)
+            self._context.metrics.forget(name=name, namespace=namespace)
             return DONE
         state, usage = self._engine.local_queue_state(key), self._engine.usage
         if state is None:
             return DONE
+        if self._is_measured(queue):
+            self._measure(queue, state)
         now = self._context.clock.now()
         is_due = usage is not None and usage.next_sample_at(key, now) <= now
         consumed = usage.announce(key, now) if usage is not None and is_due else None
@@ -111,11 +122,19 @@ class LocalQueueController:
         key = queue.metadata.key
         usage.sample(key, now)
         self._on_sampled()
-        metrics = self._context.config.metrics.local_queue_metrics
-        if self._context.config.gates.enabled(Gate.LOCAL_QUEUE_METRICS) and metrics.enable:
+        if self._is_measured(queue):
             namespace, name = split_key(key)
             gauge = self._context.metrics.local_queue_admission_fair_sharing_usage
             gauge.child(name, namespace, queue.spec.cluster_queue).set(usage.usage_of(key))
+
+    def _is_measured(self, queue: LocalQueue) -> bool:
+        """Whether this LocalQueue has metrics of its own."""
+        return self._has_metrics and self._measured.matches(queue.metadata.labels)
+
+    def _measure(self, queue: LocalQueue, state: LocalQueueState) -> None:
+        gauge = self._context.metrics.local_queue_pending_workloads
+        for status, count in waiting_by_status(state).items():
+            gauge.child(queue.metadata.name, queue.metadata.namespace, status).set(count)
 
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old

@@ -84,6 +84,11 @@ def _with_consumed(
     )
 
 
+def waiting_by_status(state: ClusterQueueState | LocalQueueState) -> dict[str, int]:
+    """Return how many wait, by whether they may be tried now; for metrics."""
+    return {"active": state.pending - state.inadmissible, "inadmissible": state.inadmissible}
+
+
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:
     """Return usage as wire quantities, in the order of the spec."""
     return tuple(

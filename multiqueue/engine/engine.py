@@ -299,6 +299,7 @@ class Engine(TopologyMirror):
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""
         self._ledger.changed_cluster_queues |= self._cache.restated
+        self._ledger.changed_local_queues |= reading.take_restated(self._world)
         self._intake.touch_local_queues(self._cache.restated)
         self._cache.restated.clear()
         return reading.with_cohorts(self._world, self._ledger.take_changed())

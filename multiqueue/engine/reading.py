@@ -51,6 +51,7 @@ def cluster_queue_state(world: World, name: str) -> ClusterQueueState | None:
         reason=queue.activity.reason or QueueReason.READY,
         message=queue.activity.message,
         pending=len(pending.members),
+        inadmissible=len(pending.members) - (pending.active if queue.is_active else 0),
         reserving=queue.reserving,
         admitted=queue.admitted,
         reservation=_usage(queue, {fr: node.usage[slot] for fr, slot in slots.items()}),
@@ -69,6 +70,16 @@ def cohort_state(world: World, name: str) -> CohortState | None:
         return None
     share = None if world.options.fair_sharing is None else share_of(node)
     return CohortState(name=name, weighted_share=share)
+
+
+def take_restated(world: World) -> set[str]:
+    """Return the LocalQueues of which other workloads may be tried now; forget them."""
+    found: set[str] = set()
+    for name in world.ledger.changed_cluster_queues & world.pending.keys():
+        pending = world.pending[name]
+        found |= pending.restated
+        pending.restated.clear()
+    return found
 
 
 def with_cohorts(world: World, changed: Changed) -> Changed:
@@ -91,6 +102,10 @@ def local_queue_state(world: World, key: str) -> LocalQueueState | None:
     if record is None or record.spec is None:
         return None
     queue = world.cache.queues.get(record.cluster_queue)
+    pending = world.pending.get(record.cluster_queue)
+    active = 0
+    if pending is not None and queue is not None and queue.is_active:
+        active = pending.active_of.get(key, 0)
     reason, message = QueueReason.READY, "Can submit new workloads to localQueue"
     if record.spec.stop_policy is not StopPolicy.NONE:
         reason, message = QueueReason.STOPPED, "LocalQueue is stopped"
@@ -106,6 +121,7 @@ def local_queue_state(world: World, key: str) -> LocalQueueState | None:
         reason=reason,
         message=message,
         pending=record.waiting,
+        inadmissible=record.waiting - active,
         reserving=record.reserving,
         admitted=record.admitted,
         reservation=_usage(queue, record.reserved_usage) if queue is not None else {},

@@ -48,6 +48,7 @@ def give_back(
         world.agenda.hold(entry)
     if entry.is_parked:
         agenda.parked.add(head.queue.name)
+        world.ledger.changed_cluster_queues.add(head.queue.name)
 
 
 def waits_for_victims(decision: Requeue | Skip | Preempt) -> bool:

@@ -26,7 +26,9 @@ Usage = Mapping[str, Mapping[str, UsedQuota]]
 class ClusterQueueState:
     """Observed state of a ClusterQueue.
 
-    Shape: ``reservation`` counts workloads that hold quota, ``usage`` only admitted ones.
+    Shape: ``reservation`` counts workloads that hold quota, ``usage`` only admitted ones. Of the
+    ``pending`` those are ``inadmissible`` that wait for a wake or a backoff; all where the queue is
+    not active (E-194).
     ``nominal``, ``free`` and ``borrowable`` are by flavor and resource: quota of the queue itself,
     its unused part, and what the cohort could lend on top right now. ``weighted_share`` is None
     without fair sharing.
@@ -37,6 +39,7 @@ class ClusterQueueState:
     reason: QueueReason
     message: str
     pending: int = 0
+    inadmissible: int = 0
     reserving: int = 0
     admitted: int = 0
     reservation: Usage = field(default_factory=dict)
@@ -57,13 +60,14 @@ class CohortState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalQueueState:
-    """Observed state of a LocalQueue."""
+    """Observed state of a LocalQueue; ``inadmissible`` as with a ClusterQueue."""
 
     key: str
     active: bool
     reason: QueueReason
     message: str
     pending: int = 0
+    inadmissible: int = 0
     reserving: int = 0
     admitted: int = 0
     reservation: Usage = field(default_factory=dict)

@@ -19,6 +19,7 @@ def deliver_due(world: World, now: datetime) -> None:
     unblock(world)
     for entry in agenda.take_due_backoffs(now):
         world.pending[entry.queue].release(entry)
+        world.ledger.changed_cluster_queues.add(entry.queue)
         agenda.poke(world.cache.tree_by_queue[entry.queue].key, (entry.queue,))
     for key in agenda.take_due_wakes(now):
         wake_tree(world, world.cache.trees[key])
@@ -47,6 +48,7 @@ def wake_tree(world: World, tree: Tree) -> None:
         if queue is None or pending is None:
             continue
         pending.wake(partial(_matches, queue, namespaces))
+        world.ledger.changed_cluster_queues.add(name)
     world.agenda.poke(tree.key, woken)
 
 

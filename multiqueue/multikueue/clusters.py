@@ -99,7 +99,7 @@ class ClusterReconciler:
         if cluster is None or cluster.metadata.deletion_timestamp:
             timeout = self._context.config.multi_kueue.worker_lost_timeout
             if self._fleet.retire(name, give_up_after=timeout):
-                metrics.forget("cluster", name)
+                metrics.forget(cluster=name)
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)

@@ -10,7 +10,7 @@ A class that declares its metrics in its body, one per line, is the table of met
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar, overload
 
@@ -42,12 +42,12 @@ class Family(Generic[M]):
             self._children[values] = child
         return child
 
-    def forget(self, label: str, value: str) -> None:
-        """Drop all children with this value of a label: what they told of is gone."""
-        if label not in self.labels:
+    def forget(self, **wanted: str) -> None:
+        """Drop all children with these values of labels: what they told of is gone."""
+        if not wanted.keys() <= set(self.labels):
             return
-        position = self.labels.index(label)
-        for values in [v for v in self._children if position < len(v) and v[position] == value]:
+        positions = {self.labels.index(label): value for label, value in wanted.items()}
+        for values in [v for v in self._children if _has(v, positions)]:
             del self._children[values]
             self.metric.remove(*((*values, self._table.role) if self._has_role else values))
 
@@ -105,10 +105,10 @@ class MetricTable:
         for family in self.families.values():
             family.change_role()
 
-    def forget(self, label: str, value: str) -> None:
-        """Drop every series with this label value, such as that of a deleted ClusterQueue."""
+    def forget(self, **wanted: str) -> None:
+        """Drop every series with these label values, such as those of a deleted ClusterQueue."""
         for family in self.families.values():
-            family.forget(label, value)
+            family.forget(**wanted)
 
 
 def counter(name: str, help: str, *labels: str) -> Declared[Counter]:  # noqa: A002
@@ -137,4 +137,10 @@ def histogram(
         help,
         labels,
         lambda registry: Histogram(name, help, labels, buckets=buckets, registry=registry),
+    )
+
+
+def _has(values: Sequence[str], wanted: Mapping[int, str]) -> bool:
+    return all(
+        position < len(values) and values[position] == value for position, value in wanted.items()
     )

@@ -116,6 +116,14 @@ class Metrics(MetricTable):
         ROLE,
         buckets=_exponential(14),
     )
+    local_queue_pending_workloads = gauge(
+        "kueue_local_queue_pending_workloads",
+        "Workloads of a LocalQueue that wait, by status: active or inadmissible.",
+        "name",
+        "namespace",
+        "status",
+        ROLE,
+    )
     local_queue_admission_fair_sharing_usage = gauge(
         "kueue_local_queue_admission_fair_sharing_usage",
         "Past usage of a LocalQueue by its weight, older use counting less.",

@@ -9,12 +9,12 @@ of a cycle; knows nothing of quotas.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.queues.entry import Entry, Place, Rank, is_backoff_over
-from multiqueue.engine.queues.equivalence import EquivalenceClass
+from multiqueue.engine.queues.equivalence import EquivalenceClass, count
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy
@@ -28,6 +28,8 @@ class PendingQueue:
 
     Shape: ``members`` are all workloads that wait here, by key. ``cycle`` counts the heads looked
     at; `ResumeState` refers to it. ``sticky`` is the one for which others were last told to leave.
+    ``active`` of the members are in the heap, ``active_of`` by LocalQueue; the others wait for a
+    wake or a backoff. ``restated`` are the LocalQueues of which that changed, until it is cleared.
     """
 
     __slots__ = (
@@ -35,9 +37,12 @@ class PendingQueue:
         "_classes_by_shape",
         "_parked_alone",
         "_parked_classes",
+        "active",
+        "active_of",
         "cycle",
         "members",
         "name",
+        "restated",
         "sticky",
         "strategy",
     )
@@ -48,6 +53,9 @@ class PendingQueue:
         self.cycle = 0
         self.sticky: Entry | None = None
         self.members: dict[str, Entry] = {}
+        self.active = 0
+        self.active_of: dict[str, int] = {}
+        self.restated: set[str] = set()
         self._classes_by_shape: dict[Shape, dict[str, EquivalenceClass]] = {}
         self._classes: KeyedHeap[EquivalenceClass] | Lanes = KeyedHeap()
         self._parked_classes: dict[EquivalenceClass, None] = {}
@@ -105,7 +113,7 @@ class PendingQueue:
         assert equals is not None, "a head is in a class"
         for peer in self._classes_by_shape[equals.shape].values():
             peer.verdict = verdict
-            peer.parked.absorb(peer.active)
+            self._count(peer.park(), -1)
             self._classes.remove(peer)
             self._parked_classes[peer] = None
 
@@ -116,7 +124,8 @@ class PendingQueue:
     def _activate(self, entry: Entry, equals: EquivalenceClass) -> None:
         entry.place = Place.QUEUED
         entry.equals = equals
-        equals.active.push(entry, entry.rank)
+        equals.activate(entry)
+        self._count({entry.workload.queue: 1}, 1)
         self._rank_class(equals)
 
     def _hold(self, entry: Entry) -> None:
@@ -126,7 +135,7 @@ class PendingQueue:
     def _park_with_equals(self, entry: Entry, equals: EquivalenceClass) -> None:
         entry.place = Place.QUEUED
         entry.equals = equals
-        equals.parked.push(entry, entry.rank)
+        equals.hold(entry)
 
     # ---------------------------------------------------------------- leaving
 
@@ -170,11 +179,7 @@ class PendingQueue:
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
         if entry.place is Place.PARKED:
-            namespace = entry.workload.namespace
-            neighbours = self._parked_alone[namespace]
-            del neighbours[entry.key]
-            if not neighbours:
-                del self._parked_alone[namespace]
+            self._unpark(entry)
         self._leave_class(entry)
         if self.sticky is entry:
             self.sticky = None
@@ -187,7 +192,8 @@ class PendingQueue:
         if equals is None:
             return
         entry.equals = None
-        _ = equals.active.remove(entry) or equals.parked.remove(entry)
+        if equals.remove(entry):
+            self._count({entry.workload.queue: 1}, -1)
         self._rank_class(equals)
         if not equals and equals.verdict is None:
             self._drop_class(equals)
@@ -198,7 +204,7 @@ class PendingQueue:
         """Make every parked workload active that could have a chance now (E-27)."""
         for equals in self._parked_classes:
             equals.verdict = None
-            equals.active.absorb(equals.parked)
+            self._count(equals.wake(), 1)
             self._rank_class(equals)
             if not equals:
                 self._drop_class(equals)
@@ -210,6 +216,26 @@ class PendingQueue:
     def release(self, entry: Entry) -> None:
         """Make a held workload active: its backoff is over."""
         self._activate(entry, self._class_of(entry, entry.workload.shape))
+
+    def look_again(self, entry: Entry) -> None:
+        """Make one parked workload active; its equals stay parked."""
+        if entry.place is Place.PARKED:
+            self._unpark(entry)
+        self._leave_class(entry)
+        self.release(entry)
+
+    def _unpark(self, entry: Entry) -> None:
+        namespace = entry.workload.namespace
+        neighbours = self._parked_alone[namespace]
+        del neighbours[entry.key]
+        if not neighbours:
+            del self._parked_alone[namespace]
+
+    def _count(self, moved: Mapping[str, int], sign: int) -> None:
+        for local_queue, number in moved.items():
+            self.active += sign * number
+            count(self.active_of, local_queue, sign * number)
+            self.restated.add(local_queue)
 
     # ---------------------------------------------------------------- classes
 
@@ -224,6 +250,7 @@ class PendingQueue:
         self._classes = KeyedHeap() if usage_of is None else Lanes(usage_of)
         self._classes_by_shape = {}
         self._parked_classes = {}
+        self._count(dict(self.active_of), -1)
         for entry, shape in queued:
             self._activate(entry, self._class_of(entry, shape))
 

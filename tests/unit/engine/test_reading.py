@@ -1,5 +1,9 @@
 """What the engine tells about queues and waiting workloads."""
 
+import random
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from multiqueue.api.conditions import QueueReason, Reason
@@ -17,8 +21,11 @@ from multiqueue.engine.explain import (
     TopologyMismatch,
     UntoleratedTaint,
 )
+from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.state import Changed, LocalQueueState, PendingWorkload, UsedQuota
-from multiqueue.model.cluster_queue import LocalQueue, StopPolicy
+from multiqueue.model.cluster_queue import LocalQueue, QueueingStrategy, StopPolicy
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Workload
 from tests.engine_world import (
     NAMESPACE,
     T0,
@@ -28,6 +35,7 @@ from tests.engine_world import (
     make_workload,
     pod_set,
     seconds,
+    with_changes,
 )
 
 
@@ -181,6 +189,114 @@ def test_the_most_hopeless_resource_group_gives_the_reason() -> None:
 def test_a_flavor_that_does_not_match_says_why(refusal: Refusal, words: str) -> None:
     assert str(refusal) == words
     assert refusal.reason is Reason.NO_MATCHING_FLAVOR
+
+
+def counts(world: World, queue: str = "cq", local_queue: str = "lq") -> tuple[int, ...]:
+    """Pending and inadmissible of a ClusterQueue, then of a LocalQueue before it."""
+    one = world.engine.cluster_queue_state(queue)
+    other = world.engine.local_queue_state(f"{NAMESPACE}/{local_queue}")
+    assert one is not None
+    assert other is not None
+    return (one.pending, one.inadmissible, other.pending, other.inadmissible)
+
+
+def crowded(**fields: Any) -> World:
+    """A full queue, before which are two LocalQueues."""
+    world = World(make_queue(**fields), local_queues={"lq": "cq", "other": "cq"})
+    world.submit(make_workload("holder", pod_sets=[pod_set(cpu=9)]))
+    world.write_back(world.cycle())
+    return world
+
+
+def big(name: str, *, at: int, **fields: Any) -> Workload:
+    return make_workload(name, at=T0 + seconds(at), pod_sets=[pod_set(cpu=5)], **fields)
+
+
+def test_those_that_wait_for_a_wake_are_inadmissible() -> None:
+    world = crowded()
+    world.submit(big("a", at=1), big("b", at=2, queue="other"), big("c", at=3))
+    assert counts(world) == (3, 0, 2, 0)
+    world.cycle()
+    assert counts(world) == (3, 3, 2, 2)
+    world.submit(big("late", at=4))
+    assert counts(world) == (4, 4, 3, 3), "an equal failed just now"
+    world.delete("b")
+    assert counts(world, local_queue="other") == (3, 3, 0, 0)
+
+    world.finish("holder")
+    world.engine.next_cycle_at(world.now)
+    world.cycle(after=2)
+
+    assert counts(world) == (1, 1, 1, 1)
+
+
+def test_those_that_back_off_are_inadmissible() -> None:
+    world = crowded()
+    small = make_workload("small", at=T0 + seconds(1))
+    world.submit(with_changes(small, requeue_at=T0 + seconds(5)))
+    assert counts(world) == (1, 1, 1, 1)
+
+    assert world.admitted(after=5) == ["small"]
+    assert counts(world) == (0, 0, 0, 0)
+
+
+def test_a_queue_that_is_not_active_has_only_inadmissible_ones() -> None:
+    world = crowded(strategy=QueueingStrategy.STRICT_FIFO)
+    world.submit(big("a", at=1), big("b", at=2))
+    world.cycle()
+    assert counts(world) == (2, 0, 2, 0)
+
+    world.engine.delete_resource_flavor("default")
+    assert counts(world) == (2, 2, 2, 2)
+    world.engine.upsert_resource_flavor(ResourceFlavor(name="default"))
+    assert counts(world) == (2, 0, 2, 0)
+
+
+@pytest.mark.parametrize("park_equals", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_counts_are_those_of_the_places(*, seed: int, park_equals: bool) -> None:
+    chance = random.Random(seed)
+    world = World(
+        make_queue(),
+        local_queues={"lq": "cq", "other": "cq"},
+        options=EngineOptions(park_equals=park_equals),
+    )
+    for step in range(200):
+        name, queue = f"w{chance.randrange(30)}", chance.choice(["lq", "other"])
+        requests = [pod_set(cpu=chance.choice([3, 5, 11]))]
+        what = chance.randrange(4)
+        if what == 0:
+            world.delete(name)
+        elif what == 1:
+            world.write_back(world.cycle(after=chance.choice([0, 0.3, 2])))
+        elif what == 2 and f"{NAMESPACE}/{name}" in world.workloads:
+            world.finish(name)
+        else:
+            at = T0 + seconds(step)
+            world.submit(make_workload(name, queue=queue, uid=f"{step}", at=at, pod_sets=requests))
+        pending = world.engine._pending["cq"]
+        walked = Counter(e.workload.queue for e in pending.members.values() if not e.is_parked)
+        assert (pending.active, pending.active_of) == (walked.total(), dict(walked))
+
+
+def test_queues_whose_workloads_park_or_wake_are_named() -> None:
+    world = crowded()
+    world.submit(big("a", at=1), big("b", at=2, queue="other"))
+    world.engine.changed_since_last_call()
+    both = (f"{NAMESPACE}/lq", f"{NAMESPACE}/other")
+
+    world.cycle()
+    assert world.engine.changed_since_last_call() == Changed(
+        cluster_queues=("cq",), local_queues=both
+    )
+    assert world.engine.changed_since_last_call() == Changed()
+
+    world.engine.upsert_cluster_queue(make_queue("cq", flavor_quotas("default", cpu=12)))
+    world.engine.changed_since_last_call()
+    world.cycle(after=2)
+    assert world.engine.changed_since_last_call() == Changed(
+        cluster_queues=("cq",), local_queues=both
+    )
 
 
 def test_changed_queues_are_named_once() -> None:

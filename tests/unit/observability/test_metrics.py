@@ -53,6 +53,7 @@ def test_names_labels_and_buckets_are_kueues() -> None:
         "kueue_ready_wait_time_seconds": (cq, "priority_class", role),
         "kueue_admitted_until_ready_wait_time_seconds": (cq, "priority_class", role),
         "kueue_pod_scheduling_gate_removal_seconds": ("name", cq, "is_group", role),
+        "kueue_local_queue_pending_workloads": ("name", "namespace", "status", role),
         "kueue_local_queue_admission_fair_sharing_usage": ("name", "namespace", cq, role),
         "kueue_finished_workloads_total": (cq, "priority_class", role),
         "kueue_reserving_active_workloads": (cq, role),
@@ -119,7 +120,7 @@ def test_a_deleted_queue_leaves_no_series() -> None:
     for queue in ("a", "b"):
         metrics.pending_workloads.child(queue, "active").set(1)
         metrics.cluster_queue_nominal_quota.child("", queue, "f", "cpu").set(1)
-    metrics.forget("cluster_queue", "a")
+    metrics.forget(cluster_queue="a")
     left = "\n".join(series(metrics, "kueue_"))
     assert 'cluster_queue="a"' not in left
     assert left.count('cluster_queue="b"') == 2
@@ -170,3 +171,12 @@ def test_creation_times_are_not_exported() -> None:
     metrics = Metrics()
     metrics.admitted_workloads_total.child("a", "").inc()
     assert "_created" not in generate_latest(metrics.registry).decode()
+
+
+def test_a_deleted_local_queue_takes_only_its_own_series_along() -> None:
+    metrics = Metrics()
+    for namespace in ("team-a", "team-b"):
+        metrics.local_queue_pending_workloads.child("lq", namespace, "active").set(1)
+    metrics.forget(name="lq", namespace="team-a")
+    (left,) = series(metrics, "kueue_local_queue_pending_workloads{")
+    assert 'namespace="team-b"' in left
