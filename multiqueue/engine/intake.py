@@ -12,6 +12,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.ledger import Ledger, LocalQueueRecord
+from multiqueue.engine.newcomers import Newcomers
 from multiqueue.engine.queues.entry import (
     Entry,
     Place,
@@ -57,6 +58,7 @@ class Intake:
         self._ledger = ledger
         self._agenda = agenda
         self._keeps_scan = keeps_scan
+        self._newcomers = Newcomers()
         self._local_queues: dict[str, set[str]] = {}  # by ClusterQueue
         self._now = _NEVER
 
@@ -76,6 +78,8 @@ class Intake:
             entry = self.entries[workload.key] = Entry(workload)
             self._ledger.local_queue(workload.queue).entries[workload.key] = entry
             self._place(entry, now)
+            if entry.queue:
+                self._newcomers.add(self._cache.tree_by_queue[entry.queue].key, entry, now)
             self._begin_epoch(entry.queue or entry.charged)
         elif entry.place is Place.HOLDING:
             self._update_holder(entry, workload, now)
@@ -273,6 +277,9 @@ class Intake:
         if tree is not None:
             self._agenda.notify(tree.key, now)
             self._agenda.poke(tree.key)
+            for entry in self._newcomers.take(tree.key, now):
+                self._pending[entry.queue].look_again(entry)
+                self._agenda.poke(tree.key, (entry.queue,))
         self.notify_freed(now)
 
     def notify_freed(self, now: datetime) -> None:

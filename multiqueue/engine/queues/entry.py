@@ -111,6 +111,11 @@ class Entry:
         is_told = self.preempted or is_evicted(self.workload)
         return self.place is Place.HOLDING and is_told
 
+    @property
+    def awaits_wake(self) -> bool:
+        """Whether it is parked for what others hold, not for a backoff of its own."""
+        return self.is_parked and self.place is not Place.HELD
+
     def replace(self, workload: Workload) -> None:
         """Take over a newer object."""
         self.workload = workload

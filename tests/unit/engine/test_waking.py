@@ -50,6 +50,7 @@ def test_equal_workloads_are_judged_once() -> None:
 def test_a_finished_workload_wakes_the_parked_ones_a_second_later() -> None:
     world = full_world()
     world.cycle()
+    world.cycle(after=1)
     world.finish("running")
 
     assert world.admitted() == []
@@ -387,6 +388,7 @@ def test_a_busy_tree_is_woken_again_soon() -> None:
     world = World(make_queue("cq", flavor_quotas("f", cpu=1)))
     world.submit(*(make_workload(f"wl-{i}", at=T0 + seconds(i)) for i in range(4)))
     world.write_back(world.cycle())
+    world.cycle(after=1)
 
     world.finish("wl-0")
     assert world.admitted(after=0.9) == []
@@ -403,3 +405,40 @@ def test_a_busy_tree_is_woken_again_soon() -> None:
     world.finish("wl-2")
     assert world.admitted(after=0.9) == [], "a quiet tree waits for what belongs together"
     assert world.admitted(after=0.1) == ["wl-3"]
+
+
+def test_a_newcomer_sees_what_becomes_free_in_the_same_moment() -> None:
+    world = full_world(waiting=2)
+    world.cycle(after=1)
+    world.submit(make_workload("new", at=T0 + seconds(9)))
+    assert world.admitted() == []
+
+    world.now += seconds(0.05)
+    world.finish("running")
+
+    assert world.admitted() == ["new"]
+    assert world.admitted(after=1) == ["w0"]
+
+
+def test_who_came_earlier_waits_for_the_wake_with_the_others() -> None:
+    world = full_world(waiting=2)
+    world.cycle(after=1)
+    world.submit(make_workload("new", at=T0 + seconds(9)))
+    assert world.admitted() == []
+
+    world.now += seconds(0.2)
+    world.finish("running")
+
+    assert world.admitted() == []
+    assert world.admitted(after=1) == ["w0", "w1"]
+
+
+def test_a_newcomer_that_backs_off_is_not_looked_at_again() -> None:
+    world = full_world(waiting=0)
+    world.submit(make_workload("new", requeue_at=T0 + seconds(60)))
+    world.cycle()
+
+    world.finish("running")
+
+    assert world.admitted(after=2) == []
+    assert world.admitted(after=60) == ["new"]
