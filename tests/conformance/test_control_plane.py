@@ -7,21 +7,17 @@ against the recordings.
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.processes import running, wait_for_text
+
 HERE = Path(__file__).parent
 DATA = HERE / "data"
-STARTUP_SECONDS = 60
 PROFILES = {
     "classical": (
         "quota",
@@ -68,39 +64,6 @@ webhook:
 internalCertManagement:
   enable: false
 """
-
-
-@contextlib.contextmanager
-def running(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `multiqueue` with these arguments; ends it, and only it, on leaving."""
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "multiqueue", *arguments],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(5)
-
-
-def wait_for_text(process: subprocess.Popen[bytes], log: Path, pattern: str) -> re.Match[str]:
-    """Wait until the process has printed the pattern."""
-    for _ in range(STARTUP_SECONDS * 20):
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found:
-            return found
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.05)
-            break
-    pytest.fail(f"no {pattern!r} in the output of {process.args}:\n{log.read_text()[-4000:]}")
 
 
 @pytest.mark.conformance
