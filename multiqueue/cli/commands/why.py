@@ -97,8 +97,11 @@ def _show(explanation: Explanation, now: datetime) -> None:
         echo(f"  Why:    {view.why}")
     if explanation.cause:
         echo(f"  Cause:  {explanation.cause}")
+    if explanation.preempted:
+        echo(f"  Left:   {explanation.preempted}")
     if explanation.next:
         echo(f"  Next:   {explanation.next}")
+    _show_rivals(explanation, now)
     if explanation.numbers:
         echo()
         print_table(
@@ -132,6 +135,18 @@ def _show(explanation: Explanation, now: datetime) -> None:
                 for c in explanation.conditions
             ],
         )
+
+
+def _show_rivals(explanation: Explanation, now: datetime) -> None:
+    from multiqueue.cli.views.checks import show_since
+
+    if explanation.rivals:
+        echo()
+        rows = [
+            [r.workload, r.job, r.cluster_queue, r.priority, show_since(r.since, now), r.state]
+            for r in explanation.rivals
+        ]
+        print_table(["WAITS FOR", "JOB", "CLUSTERQUEUE", "PRIORITY", "SINCE", "STATE"], rows)
 
 
 def _show_checks(explanation: Explanation, now: datetime) -> None:

@@ -65,11 +65,19 @@ def list_checks(mirror: Mirror, workload: Workload) -> tuple[CheckRow, ...]:
             state=check.state,
             since=check.last_transition_time,
             retries=check.retry_count or 0,
-            message=check.message,
+            message=check.message or _awaited(mirror, check.name, check.state),
             inactive=explain_check(mirror, check.name),
         )
         for check in workload.status.admission_checks
     )
+
+
+def _awaited(mirror: Mirror, name: str, state: str) -> str:
+    """Return who has to answer a check about which nobody has said anything."""
+    check = mirror.checks.get(name)
+    if check is None or state != CheckState.PENDING:
+        return ""
+    return f"waits for its controller, {check.spec.controller_name}"
 
 
 def explain_check(mirror: Mirror, name: str) -> str:

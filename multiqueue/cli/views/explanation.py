@@ -19,6 +19,7 @@ from multiqueue.cli.views.checks import (
     next_step,
 )
 from multiqueue.cli.views.inactive import explain_local_queue
+from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
 from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
@@ -61,15 +62,19 @@ class Explanation:
     Attributes:
         cause: What is behind ``view.why``, where its queue admits nothing.
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
+        preempted: For whom it had to leave; empty where it had not.
+        rivals: Whom it preempted and waits for, or whose pods it waits for.
     """
 
     view: WorkloadView
     cause: str
     next: str
+    preempted: str
     cluster_queue: str
     cohort: str
     position: int | None
     waiting: int
+    rivals: tuple[RivalRow, ...]
     numbers: tuple[FlavorNumbers, ...]
     checks: tuple[CheckRow, ...]
     requests: tuple[RequestRow, ...]
@@ -82,10 +87,12 @@ class Explanation:
             **self.view.to_dict(),
             "cause": self.cause or None,
             "next": self.next or None,
+            "preempted": self.preempted or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
             "waiting": self.waiting,
+            "rivals": [asdict(row) for row in self.rivals],
             "flavors": [asdict(row) for row in self.numbers],
             "checks": [asdict(row) for row in self.checks],
             "provisioningRequests": [asdict(row) for row in self.requests],
@@ -118,10 +125,12 @@ def explain(
         view=view,
         cause=_cause(mirror, workload, view, queue),
         next=waits_for,
+        preempted=explain_preemption(mirror, workload),
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
         waiting=len(mirror.pending(queue)) if spec else 0,
+        rivals=list_rivals(mirror, workload),
         numbers=_numbers(mirror, view, queue) if counts else (),
         checks=list_checks(mirror, workload),
         requests=list_requests(requests),

@@ -1,0 +1,132 @@
+"""Whom a Workload waits for, and for whom it had to leave, by name. Pure.
+
+The conditions name others by uid only, as upstream has it; here the uid is looked up.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multiqueue.api import workload_state
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import Condition, Workload
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.cli.views.ages import format_age
+from multiqueue.cli.views.workloads import view_workload
+
+if TYPE_CHECKING:
+    from multiqueue.cli.mirror import Mirror
+
+_PREEMPTOR = re.compile(
+    r"workload \(UID: (?P<uid>[^,)]+), JobUID: [^)]*\) due to (?P<why>[^;]+)"
+    r"(?:; preemptor path: (?P<path>[^;\s]+))?"
+)
+"""The message of Preempted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalRow:
+    """Another Workload that this one waits for.
+
+    Attributes:
+        cluster_queue: Whose quota it holds, or held.
+        since: When it began to leave, or got its quota; as on the wire.
+        state: What has to happen with it.
+    """
+
+    workload: str
+    job: str
+    cluster_queue: str
+    priority: int
+    since: str
+    state: str
+
+
+def list_rivals(mirror: Mirror, workload: Workload) -> tuple[RivalRow, ...]:
+    """Return those that a waiting Workload preempted, or whose pods it waits for."""
+    if workload_state.has_quota(workload.status) or workload_state.is_finished(workload.status):
+        return ()
+    reserved = workload_state.find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    if reserved is not None and reserved.reason in {Reason.WAITING_FOR_PODS_READY, Reason.WAITING}:
+        return tuple(_unready(mirror))
+    return tuple(_victims(mirror, workload.metadata.uid))
+
+
+def explain_preemption(mirror: Mirror, workload: Workload) -> str:
+    """Return for whom a Workload had to leave, when, and what follows; empty where it had not."""
+    preempted = _preempted(workload)
+    if preempted is None:
+        return ""
+    found = _PREEMPTOR.search(preempted.message)
+    if found is None:
+        return preempted.message
+    age = format_age(parse_time(preempted.last_transition_time), mirror.now)
+    other = _name(mirror, found["uid"], found["path"] or "")
+    told = f"preempted {age} ago for {other}, because of {found['why']}"
+    if workload_state.has_quota(workload.status):
+        return f"{told}; it queues again, at its old place, when its pods have ended"
+    return f"{told}; it queues again, at its old place"
+
+
+def _victims(mirror: Mirror, uid: str) -> Iterable[RivalRow]:
+    for other in _sorted(mirror):
+        preempted = _preempted(other)
+        found = _PREEMPTOR.search(preempted.message) if preempted is not None else None
+        if preempted is None or found is None or found["uid"] != uid:
+            continue
+        holds = workload_state.has_quota(other.status)
+        state = "preempted, its pods still stop" if holds else "preempted, has left"
+        yield _row(mirror, other, since=preempted.last_transition_time, state=state)
+
+
+def _unready(mirror: Mirror) -> Iterable[RivalRow]:
+    for other in _sorted(mirror):
+        status = other.status
+        reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
+        ready = workload_state.find(status, WorkloadCondition.PODS_READY)
+        is_ready = ready is not None and ready.status == "True"
+        if reserved is None or reserved.status != "True" or is_ready or status.cluster_name:
+            continue
+        if workload_state.is_admitted(status):
+            state = f"pods not ready: {ready.message}" if ready is not None else "pods not ready"
+        else:
+            state = f"not admitted yet: {view_workload(other).why}".removesuffix(": ")
+        yield _row(mirror, other, since=reserved.last_transition_time, state=state)
+
+
+def _row(mirror: Mirror, other: Workload, *, since: str, state: str) -> RivalRow:
+    view = view_workload(other)
+    return RivalRow(
+        workload=view.key,
+        job=view.job,
+        cluster_queue=mirror.cluster_queue_of(other),
+        priority=view.priority,
+        since=since,
+        state=state,
+    )
+
+
+def _sorted(mirror: Mirror) -> list[Workload]:
+    """All unfinished Workloads, by key."""
+    return [
+        mirror.workloads[key]
+        for key in sorted(mirror.workloads)
+        if not workload_state.is_finished(mirror.workloads[key].status)
+    ]
+
+
+def _preempted(workload: Workload) -> Condition | None:
+    condition = workload_state.find(workload.status, WorkloadCondition.PREEMPTED)
+    return condition if condition is not None and condition.status == "True" else None
+
+
+def _name(mirror: Mirror, uid: str, path: str) -> str:
+    of = f"of ClusterQueue {path.rpartition('/')[2]}" if path else "of an unknown ClusterQueue"
+    for other in mirror.workloads.values():
+        if other.metadata.uid == uid:
+            view = view_workload(other)
+            return f"{view.key} ({view.job}, priority {view.priority}) {of}"
+    return f"a workload {of} that is gone or hidden from you (UID {uid})"
