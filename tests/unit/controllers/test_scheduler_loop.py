@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from structlog.testing import capture_logs
 
-from multiqueue.controllers.scheduler_loop import SchedulerLoop
+from multiqueue.controllers.scheduler_loop import SPARE_TURNS, SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
@@ -96,7 +96,32 @@ async def test_it_rests_until_something_changes() -> None:
         assert engine.ran_at == [0]
         loop.wake()
         await asyncio.sleep(1)
-        assert engine.ran_at == [0, 60]
+        assert engine.ran_at == [0, 60, 60], "for the event, and before it rests again"
+
+
+@virtual_time
+async def test_each_of_a_few_events_is_decided_on_before_the_next_is_heard_of() -> None:
+    engine = FakeEngine(next_at=lambda now: None)
+    async with running(engine, FakeApplier()) as loop:
+        await asyncio.sleep(60)
+        for count in range(1, 4):
+            loop.wake()
+            assert len(engine.ran_at) == 1 + count
+        for _ in range(1_000):
+            loop.wake()
+        assert len(engine.ran_at) == 1 + SPARE_TURNS, "a burst is decided on together"
+
+
+@virtual_time
+async def test_an_event_whose_cycle_fails_is_decided_on_later_and_harms_nobody() -> None:
+    engine = FakeEngine(next_at=lambda now: None)
+    applier = FakeApplier()
+    async with running(engine, applier) as loop:
+        await asyncio.sleep(60)
+        engine.results = [RuntimeError("a bug"), REFUSED]
+        loop.wake()
+        await asyncio.sleep(1)
+    assert REFUSED in applier.applied
 
 
 @virtual_time
