@@ -73,6 +73,17 @@ class Mirror:
             self._places[cluster_queue] = {item.workload: item for item in waiting}
         return self._places[cluster_queue]
 
+    def past_usage(self, cluster_queue: str) -> list[tuple[str, float]]:
+        """Return the LocalQueues in which somebody waits, by their past usage, the least first.
+
+        Empty where past usage does not decide whose turn it is.
+        """
+        usage = self.engine.usage
+        if usage is None or not usage.counts_in(cluster_queue):
+            return []
+        waiting = dict.fromkeys(item.local_queue for item in self.pending(cluster_queue).values())
+        return sorted(((key, usage.usage_of(key)) for key in waiting), key=lambda row: row[1])
+
     def place_of(self, key: str) -> PendingWorkload | None:
         """Return the place of a waiting Workload; None where it does not wait or cannot be seen."""
         workload = self.workloads.get(key)
@@ -109,10 +120,13 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
 ) -> Mirror:
     """Feed an engine with objects."""
     from multiqueue.engine.engine import Engine
-    from multiqueue.engine.options import EngineOptions
+    from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
     from multiqueue.model import build
+    from multiqueue.model.past_usage import build_consumed_resources
 
-    engine = Engine(EngineOptions())
+    # Past usage is as the status has it: nothing decays here, and resources weigh the same.
+    engine = Engine(EngineOptions(admission_fair_sharing=AdmissionFairSharing()))
+    assert engine.usage is not None, "past usage counts"
     for namespace in namespaces:
         metadata = namespace["metadata"]
         engine.upsert_namespace(metadata["name"], metadata.get("labels") or {})
@@ -128,6 +142,7 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
         engine.upsert_cluster_queue(build.build_cluster_queue(queue))
     for local_queue in local_queues:
         engine.upsert_local_queue(build.build_local_queue(local_queue))
+        engine.usage.seed(local_queue.metadata.key, build_consumed_resources(local_queue), now)
     for workload in workloads:
         engine.upsert_workload(build.build_workload(workload), now)
     return Mirror(

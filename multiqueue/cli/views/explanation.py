@@ -27,6 +27,8 @@ from multiqueue.model.resources import format_amount
 if TYPE_CHECKING:
     from multiqueue.cli.mirror import Mirror
 
+MAX_TURNS = 8
+"""LocalQueues named in a sentence about whose turn it is."""
 _NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED})
 
 
@@ -63,6 +65,7 @@ class Explanation:
         cause: What is behind ``view.why``, where its queue admits nothing.
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
         preempted: For whom it had to leave; empty where it had not.
+        order: Whose turn it is where LocalQueues take turns; empty where they do not.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
     """
 
@@ -70,6 +73,7 @@ class Explanation:
     cause: str
     next: str
     preempted: str
+    order: str
     cluster_queue: str
     cohort: str
     position: int | None
@@ -88,6 +92,7 @@ class Explanation:
             "cause": self.cause or None,
             "next": self.next or None,
             "preempted": self.preempted or None,
+            "order": self.order or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
@@ -126,6 +131,7 @@ def explain(
         cause=_cause(mirror, workload, view, queue),
         next=waits_for,
         preempted=explain_preemption(mirror, workload),
+        order=_order(mirror, queue) if place else "",
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
@@ -157,6 +163,16 @@ def _cause(mirror: Mirror, workload: Workload, view: WorkloadView, queue: str) -
         return ""
     told = "" if cause in view.why else cause.rstrip(".")
     return "; ".join(filter(None, (told, explain_checks_of_queue(mirror, queue))))
+
+
+def _order(mirror: Mirror, queue: str) -> str:
+    """Say how the past usage of LocalQueues orders a ClusterQueue, with the numbers."""
+    rows = mirror.past_usage(queue)
+    if not rows:
+        return ""
+    shown = ", ".join(f"{key} {used:.4g}" for key, used in rows[:MAX_TURNS])
+    more = f" and {len(rows) - MAX_TURNS} more" if len(rows) > MAX_TURNS else ""
+    return f"LocalQueues take turns by past usage, the least first: {shown}{more}"
 
 
 def _numbers(mirror: Mirror, view: WorkloadView, queue: str) -> tuple[FlavorNumbers, ...]:

@@ -1,16 +1,22 @@
-"""Whom a Workload waits for, and for whom it had to leave."""
+"""Whom a Workload waits for, for whom it had to leave, and whose turn is before."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.cli.mirror import Mirror, build_mirror
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
-from tests.unit.cli.builders import WHEN, condition, make_mirror, make_workload
+from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
 
+MODE = "UsageBasedAdmissionFairSharing"
+NAMES = ("busy", "idle", "some")
 HOLDS = {"queue": "cq", "flavor": "a100"}
 QUOTA = condition("QuotaReserved")
 WAITS = condition("QuotaReserved", "False", "WaitingForPreemptedWorkloads", "2 more needed")
@@ -124,3 +130,52 @@ def test_a_check_that_nobody_answered_names_who_should() -> None:
     (check,) = explain(make_mirror(workload, checks=True), workload).checks
 
     assert check.message == "waits for its controller, kueue.x-k8s.io/multikueue"
+
+
+def usage_mirror(**used: str) -> Mirror:
+    """One Workload waits in each LocalQueue, that of the greatest past usage since longest."""
+    spec = {"namespaceSelector": {}, "admissionScope": {"admissionMode": MODE}}
+    return build_mirror(
+        now=T0,
+        namespaces=[{"metadata": {"name": "team"}}],
+        cluster_queues=[decode(api.ClusterQueue, {"metadata": {"name": "cq"}, "spec": spec})],
+        local_queues=[make_local_queue(name, cpu) for name, cpu in used.items()],
+        workloads=[
+            in_queue(make_workload(f"of-{name}", created=f"2026-01-01T11:0{i}:00Z"), name)
+            for i, name in enumerate(used)
+        ],
+    )
+
+
+def make_local_queue(name: str, cpu: str) -> api.LocalQueue:
+    consumed = {"consumedResources": {"cpu": cpu}, "lastUpdate": WHEN}
+    return decode(
+        api.LocalQueue,
+        {
+            "metadata": {"name": name, "namespace": "team"},
+            "spec": {"clusterQueue": "cq"},
+            "status": {"fairSharing": {"admissionFairSharingStatus": consumed}},
+        },
+    )
+
+
+def in_queue(workload: Workload, name: str) -> Workload:
+    spec = msgspec.structs.replace(workload.spec, queue_name=name)
+    return msgspec.structs.replace(workload, spec=spec)
+
+
+def test_where_past_usage_decides_the_position_and_the_numbers_say_so() -> None:
+    mirror = usage_mirror(busy="12500m", idle="0", some="3")
+    explained = {name: explain(mirror, mirror.workloads[f"team/of-{name}"]) for name in NAMES}
+
+    assert {name: e.position for name, e in explained.items()} == {"busy": 3, "idle": 1, "some": 2}
+    assert explained["busy"].order == (
+        "LocalQueues take turns by past usage, the least first: "
+        "team/idle 0, team/some 3, team/busy 12.5"
+    )
+
+
+def test_where_past_usage_does_not_decide_nothing_is_said_of_it() -> None:
+    workload = make_workload("w")
+
+    assert explain(make_mirror(workload), workload).order == ""
