@@ -100,6 +100,7 @@ class Engine(TopologyMirror):
         """Add or change a ClusterQueue."""
         touched = self._cache.upsert_cluster_queue(cluster_queue)
         self._intake.upsert_cluster_queue(cluster_queue)
+        self._world.second_pass.follow_cluster_queue(cluster_queue.name)
         if self.usage is not None:
             self.usage.follow_cluster_queue(cluster_queue.name)
         self._wake(touched)

@@ -179,7 +179,7 @@ class Intake:
                 self._notify(entry.charged, now)
         else:
             self._ledger.replace_holder(entry, workload)
-            self.notify_freed(now)
+        self.notify_freed(now)
         entry.preempted = expects_eviction
         if old.priority != workload.priority:
             self._notify(entry.charged, now)
@@ -279,7 +279,7 @@ class Intake:
             self._agenda.poke(tree.key)
             for entry in self._newcomers.take(tree.key, now):
                 self._pending[entry.queue].look_again(entry)
-                self._agenda.poke(tree.key, (entry.queue,))
+                self._poke(entry)  # its queue may be in another tree by now
         self.notify_freed(now)
 
     def notify_freed(self, now: datetime) -> None:

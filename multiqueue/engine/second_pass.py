@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from multiqueue.model.workload import Admission, PodSetAssignment, Workload
 
 FIRST_WAIT = timedelta(seconds=1)
 LONGEST_WAIT = timedelta(seconds=30)
+NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Turn(NamedTuple):
@@ -57,14 +58,21 @@ class SecondPass:
         self._options = options
         self._turns: dict[str, Turn] = {}
         self._entries: dict[str, Entry] = {}
+        self._now = NEVER
 
     def observe(self, key: str, entry: Entry | None, now: datetime) -> None:
         """Take note of the newest object of a workload; None where it is gone or finished."""
+        self._now = now
         if entry is None or self._options is None or not self._qualifies(entry):
             self.drop(key)
         elif key not in self._turns and key not in self._ledger.placing:
             self._entries[key] = entry
             self._turns[key] = Turn(now + FIRST_WAIT, 0)
+
+    def follow_cluster_queue(self, name: str) -> None:
+        """Take note of a ClusterQueue that workloads may hold quota of already."""
+        for key, entry in sorted(self._ledger.holders.get(name, {}).items()):
+            self.observe(key, entry, self._now)
 
     def drop(self, key: str) -> None:
         """Forget a workload."""
@@ -81,7 +89,9 @@ class SecondPass:
 
     def next_at(self) -> datetime | None:
         """Return when the next workload is looked at."""
-        return min((turn.at for turn in self._turns.values()), default=None)
+        queues = self._cache.queues
+        known = (turn for key, turn in self._turns.items() if self._entries[key].charged in queues)
+        return min((turn.at for turn in known), default=None)
 
     def trees_due(self, now: datetime) -> list[str]:
         """Return the keys of the trees of which a workload is to be looked at."""

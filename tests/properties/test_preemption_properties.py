@@ -9,10 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.options import EngineOptions, FairSharing, FairStrategy
 from multiqueue.engine.preemption.hierarchy import Candidates
 from multiqueue.engine.preemption.room import can_make_room, fits
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
+from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, StopPolicy
 from tests.engine_world import T0, flavor_quotas, group, make_queue, quota, seconds
 from tests.preemption_world import (
@@ -56,14 +58,16 @@ class Case:
     cpu: int
     gpu: int
     contested: Sequence[str]
+    sharing: FairSharing | None
 
     def world(self, holders: Sequence[Holder] | None = None) -> Holdings:
         cohorts = [
-            Cohort(name="left", parent="root"),
+            Cohort(name="left", parent="root", weight=Quantity.of(2)),
             Cohort(name="right", parent="root"),
             Cohort(name="deep", parent="right"),
         ]
-        world = Holdings(*self.queues, cohorts=cohorts)
+        options = EngineOptions(fair_sharing=self.sharing)
+        world = Holdings(*self.queues, cohorts=cohorts, options=options)
         for holder in self.holders if holders is None else holders:
             optional = {} if holder.gpu is None else {"gpu": holder.gpu}
             world.hold(
@@ -91,6 +95,14 @@ class Case:
         )
 
 
+both = tuple(FairStrategy)
+sharings = st.none() | st.builds(
+    FairSharing,
+    strategies=st.sampled_from([both, both[:1], both[1:]]),
+    preempt_within_nominal=st.booleans(),
+)
+
+
 @st.composite
 def queue_specs(draw: st.DrawFn, name: str, *, cohort: st.SearchStrategy[str]) -> ClusterQueue:
     def limited(resource: str) -> object:
@@ -103,6 +115,7 @@ def queue_specs(draw: st.DrawFn, name: str, *, cohort: st.SearchStrategy[str]) -
         name,
         group(*flavors),
         cohort=in_cohort,
+        weight=Quantity.of(draw(st.sampled_from([0, 1, 1, 3]))),
         stop_policy=StopPolicy.HOLD if stops else StopPolicy.NONE,
         preemption=make_preemption(
             own=draw(st.sampled_from([LOWER, LOWER_OR_NEWER, LOWER_OR_NEWER, NEVER])),
@@ -139,6 +152,7 @@ def cases(draw: st.DrawFn) -> Case:
         cpu=draw(st.integers(1, 6)),
         gpu=draw(st.integers(1, 3)),
         contested=draw(st.sampled_from([["cpu"], ["gpu"], ["cpu", "gpu"]])),
+        sharing=draw(sharings),
     )
 
 
@@ -154,7 +168,7 @@ def test_a_search_leaves_the_usage_as_it_was(case: Case) -> None:
 
 
 @given(cases())
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=200)
 def test_the_targets_make_room_and_sparing_any_of_them_does_not(case: Case) -> None:
     world = case.world()
     request = case.request(world)
@@ -165,8 +179,8 @@ def test_the_targets_make_room_and_sparing_any_of_them_does_not(case: Case) -> N
 
     with without(request.tree, entries) as simulation:
         assert fits(request, may_borrow=True)
-        # A search that may not borrow stops at the quota of the queue itself.
-        may_borrow = not fits(request, may_borrow=False)
+        # A search that may not borrow stops at the quota of the queue itself; a fair one may.
+        may_borrow = case.sharing is not None or not fits(request, may_borrow=False)
         for entry in entries:
             simulation.put_back(entry)
             assert not fits(request, may_borrow=may_borrow), entry.key

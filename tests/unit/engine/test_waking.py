@@ -420,6 +420,20 @@ def test_a_newcomer_sees_what_becomes_free_in_the_same_moment() -> None:
     assert world.admitted(after=1) == ["w0"]
 
 
+def test_a_newcomer_whose_queue_moved_is_looked_at_in_its_new_tree() -> None:
+    world = World(make_queue("a", cohort="co"), make_queue("b", cohort="co"))
+    world.submit(make_workload("running", queue="b", pod_sets=[pod_set(cpu=20)]))
+    world.write_back(world.cycle())
+    world.submit(make_workload("new", queue="a", at=T0 + seconds(9)))
+    assert world.admitted() == []
+    world.engine.upsert_cluster_queue(make_queue("a"))
+    assert world.admitted() == []
+
+    world.finish("running")
+
+    assert world.admitted() == ["new"]
+
+
 def test_who_came_earlier_waits_for_the_wake_with_the_others() -> None:
     world = full_world(waiting=2)
     world.cycle(after=1)

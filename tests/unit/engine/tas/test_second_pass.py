@@ -13,9 +13,9 @@ from multiqueue.engine.plan import Admit, Evict, Place, PlaceFailed
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue
 from multiqueue.model.placement import Placement
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
-from tests.engine_world import NAMESPACE, World, check_rule, reserved, seconds
+from tests.engine_world import NAMESPACE, World, check_rule, reserved
 from tests.topology_world import make_node
-from tests.unit.engine.tas.test_engine_topology import gang, make_world, on_nodes, tas_queue
+from tests.unit.engine.tas.test_engine_topology import gang, make_world, move, on_nodes, tas_queue
 
 NODES = {"b0-r0-h0": 4, "b0-r0-h1": 4, "b0-r1-h0": 4}
 SLOW = EngineOptions(topology=TopologyScheduling(fail_fast=False))
@@ -176,6 +176,26 @@ def test_nodes_that_are_provisioned_are_taken_when_the_check_is_ready(state: Che
     assert pods_of(decision.admission).flavors == {"cpu": "tas"}
 
 
+def test_nodes_are_taken_also_where_the_queue_is_heard_of_last() -> None:
+    _, workload = provisioned()
+    world = make_world({"b0-r0-h0": 4}, tas_queue("other"))
+    world.add_check("prov")
+    world.submit(replace(workload, checks={"prov": CheckState.READY}))
+    assert world.engine.next_cycle_at(world.now) is None
+    world.engine.upsert_cluster_queue(checked_queue())
+    (decision,) = world.cycle(after=2).decisions
+    assert isinstance(decision, Place)
+    assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h0": 3}
+
+
+def test_nobody_is_looked_at_whose_queue_is_gone() -> None:
+    world, workload = provisioned()
+    world.submit(replace(workload, checks={"prov": CheckState.READY}))
+    world.engine.delete_cluster_queue("cq")
+    world.cycle(after=5)
+    assert world.engine.next_cycle_at(world.now) is None
+
+
 def test_what_the_check_adds_to_the_pods_decides_about_nodes() -> None:
     world, workload = provisioned()
     world.engine.upsert_node(make_node("b0-r0-h0"))
@@ -211,6 +231,24 @@ def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
     world.submit(reserved(workload, decision.admission))
     world.finish("a")
     assert world.engine._cache.forest.usage.of(f"{NAMESPACE}/a") == ()
+
+
+def test_pods_that_move_while_checks_become_ready_wake_who_waits_for_their_nodes() -> None:
+    queues = [tas_queue("one", checks=(check_rule("prov"),)), tas_queue("two")]
+    world = make_world({"b0-r0-h0": 4, "b0-r1-h0": 2}, *queues)
+    world.add_check("prov")
+    world.cycle(after=2)
+    world.submit(gang("a", 3, queue="one"))
+    world.write_back(world.cycle())
+    world.submit(gang("b", 4, queue="two"))
+    assert world.admitted(after=2) == []
+    held = world.workloads[f"{NAMESPACE}/a"].reservation
+    assert held is not None
+    world.workloads[f"{NAMESPACE}/a"] = replace(
+        world.workloads[f"{NAMESPACE}/a"], reservation=replace(held, admitted=True)
+    )
+    move(world, "a", "b0-r1-h0")
+    assert world.admitted(after=2) == ["b"]
 
 
 def test_the_topology_of_other_clusters_is_decided_there() -> None:

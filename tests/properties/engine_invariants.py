@@ -1,0 +1,207 @@
+"""What must hold of an engine after every event, whatever it is: looked at from the inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.fairness.usage import PastUsage, add
+from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.lanes import Lanes
+from multiqueue.engine.tas.charges import placed_pods
+from multiqueue.model.workload import Workload
+
+Pair = tuple[str, str]
+
+
+def assert_all(engine: Engine, known: Mapping[str, Workload]) -> None:
+    assert_sums_hold(engine)
+    assert_local_queues_hold(engine)
+    assert_nodes_hold(engine)
+    assert_nothing_is_lost(engine, known)
+    assert_everybody_is_looked_at(engine)
+    assert_past_usage_holds(engine)
+
+
+def total(entries: Iterable[Entry]) -> dict[Pair, int]:
+    """Return what workloads hold together, without zeros."""
+    found: dict[Pair, int] = {}
+    for entry in entries:
+        for pair, amount in entry.usage.items():
+            found[pair] = found.get(pair, 0) + amount
+    return {pair: amount for pair, amount in found.items() if amount}
+
+
+def nodes_of(tree: Tree) -> list[QuotaNode]:
+    return [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
+
+
+def assert_sums_hold(engine: Engine) -> None:
+    """Each queue uses what its workloads hold, each cohort what its children borrow (E-33)."""
+    holders_by_queue = engine._ledger.holders
+    for tree in engine._cache.trees.values():
+        nodes = nodes_of(tree)
+        for cohort in tree.cohorts.values():
+            children = [node for node in nodes if node.parent is cohort]
+            for slot in range(len(cohort.usage)):
+                assert cohort.usage[slot] == sum(borrowed(child, slot) for child in children)
+        for queue in tree.queues.values():
+            holders = holders_by_queue.get(queue.name, {}).values()
+            admitted = [entry for entry in holders if entry.admitted]
+            assert queue.usage() == total(holders)
+            assert queue.admitted_usage == total(admitted)
+            assert (queue.reserving, queue.admitted) == (len(holders), len(admitted))
+    everybody = [entry for holders in holders_by_queue.values() for entry in holders.values()]
+    assert engine._ledger.unready == sum(not entry.workload.pods_ready for entry in everybody)
+
+
+def borrowed(child: QuotaNode, slot: int) -> int:
+    return sum(
+        max(0, child.usage[own] - child.local_quota[own])
+        for own, above in enumerate(child.up)
+        if above == slot
+    )
+
+
+def assert_local_queues_hold(engine: Engine) -> None:
+    """Each LocalQueue counts its own workloads."""
+    by_queue: dict[str, dict[str, Entry]] = {}
+    for key, entry in engine._intake.entries.items():
+        by_queue.setdefault(entry.workload.queue, {})[key] = entry
+    records = engine._ledger.local_queues
+    assert by_queue.keys() <= records.keys()
+    for name, record in records.items():
+        entries = by_queue.get(name, {})
+        holders = [entry for entry in entries.values() if entry.place is Place.HOLDING]
+        admitted = [entry for entry in holders if entry.admitted]
+        assert record.entries == entries
+        assert record.waiting == sum(bool(entry.queue) for entry in entries.values())
+        assert (record.reserving, record.admitted) == (len(holders), len(admitted))
+        assert record.reserved_usage == total(holders)
+        assert record.admitted_usage == total(admitted)
+
+
+def assert_nodes_hold(engine: Engine) -> None:
+    """What is taken of nodes is what the pods of the holders take, and nothing else (E-130)."""
+    cache, ledger = engine._cache, engine._ledger
+    usage = cache.forest.usage
+    expected = {}
+    for holders in ledger.holders.values():
+        for key, entry in holders.items():
+            reservation = entry.workload.reservation
+            admission = ledger.placing.get(key, reservation and reservation.admission)
+            if admission is not None and not entry.assumed:
+                placed = placed_pods(entry.workload, admission, cache.flavors)
+                expected[key] = usage.charges_of(placed)
+            else:
+                expected[key] = usage.of(key)
+    assert {key: charges for key, charges in expected.items() if charges} == usage._charges
+    rooms: dict[object, dict[str, int]] = {}
+    for charges in expected.values():
+        for charge in charges:
+            room = rooms.setdefault((charge.pool, charge.key), {})
+            for resource, amount in charge.requests:
+                room[resource] = room.get(resource, 0) + amount * charge.pods
+    without_zeros = {
+        at: {name: amount for name, amount in room.items() if amount}
+        for at, room in usage._rooms.items()
+    }
+    assert {at: room for at, room in without_zeros.items() if room} == rooms
+
+
+def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> None:
+    """Every unfinished workload is in exactly one place, and the places know it."""
+    entries = engine._intake.entries
+    assert set(entries) == set(known)
+    for key, entry in entries.items():
+        waits_in = [name for name, p in engine._pending.items() if key in p.members]
+        holds = [name for name, h in engine._ledger.holders.items() if key in h]
+        if entry.place is Place.HOLDING:
+            assert (waits_in, holds) == ([], [entry.charged])
+            assert not entry.displaced
+        elif entry.place is Place.NOWHERE:
+            assert (waits_in, holds) == ([], [])
+        else:
+            assert (waits_in, holds) == ([entry.queue], [])
+        assert entry.place is Place.HOLDING or not (entry.preempted or entry.assumed)
+        assert (entry.equals is not None) == (entry.place is Place.QUEUED)
+        if entry.equals is not None:
+            assert (entry in entry.equals.active) != (entry in entry.equals.parked)
+    for pending in engine._pending.values():
+        assert pending.sticky is None or pending.sticky.key in pending.members
+
+
+def assert_everybody_is_looked_at(engine: Engine) -> None:
+    """Whoever is active is in the agenda of its tree, and so is whoever is parked (E-27)."""
+    for name, pending in engine._pending.items():
+        tree = engine._cache.tree_by_queue[name]
+        agenda = engine._agenda.tree(tree.key)
+        for entry in pending.members.values():
+            if entry.place is Place.HELD:
+                backoff = entry.workload.requeue_at is not None or entry in engine._agenda._backoffs
+                assert backoff
+            elif entry.is_parked:
+                assert name in agenda.parked
+            elif tree.queues[name].is_active:
+                assert name in agenda.heads
+        heads = [e for e in pending.members.values() if e.equals and e in e.equals.active]
+        assert (pending._classes.peek() is None) == (not heads)
+
+
+def assert_past_usage_holds(engine: Engine) -> None:
+    """Penalties are of unfinished workloads (E-125); values and the order follow (E-120)."""
+    if engine.usage is None:
+        return
+    for name, record in engine.usage._records.items():
+        pending: Mapping[str, int] = {}
+        for key, penalty in record.penalties.items():
+            pending = add(pending, penalty)
+            assert key in engine._intake.entries
+        assert _nonzero(record.pending) == _nonzero(pending)
+        anew = PastUsage()
+        anew.consumed, anew.pending = record.consumed, record.pending
+        anew.weigh(engine._options.admission_fair_sharing.resource_weights, _weight(engine, name))
+        assert record.value == anew.value
+    for pending_queue in engine._pending.values():
+        lanes = pending_queue._classes
+        assert isinstance(lanes, Lanes) == engine.usage.counts_in(pending_queue.name)
+        if isinstance(lanes, Lanes):
+            for name, lane in lanes._classes.items():
+                rank = lane.rank(lane.peek())
+                assert lanes._order.rank(name) == (engine.usage.usage_of(name), rank)
+
+
+def _weight(engine: Engine, name: str) -> float:
+    return engine.usage._weight_of(name)
+
+
+def _nonzero(nanos: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in nanos.items() if amount}
+
+
+# -------------------------------------------------------------------- what cycles must not do
+
+
+def overuse(engine: Engine) -> dict[object, int]:
+    """How much more than it may have each quota node and each leaf uses, by name and slot."""
+    found: dict[object, int] = {}
+    for tree in engine._cache.trees.values():
+        for node in nodes_of(tree):
+            for slot, usage in enumerate(node.usage):
+                over = usage - node.potential[slot]
+                limit = node.borrowing_limit[slot]
+                if node.parent is not None and limit is not None:
+                    over = max(over, usage - node.subtree_quota[slot] - limit)
+                if over > 0:
+                    found[node.name, slot] = over
+    forest = engine._cache.forest
+    for flavor in engine._cache.flavors:
+        grown = forest.tree(flavor)
+        for leaf, key in enumerate(grown.tree.keys if grown is not None else ()):
+            free, used = grown.tree.free[leaf], grown.tree.used[leaf]
+            for resource, amount in used.items():
+                if amount > free.get(resource, 0):
+                    found[flavor, key, resource] = amount - free.get(resource, 0)
+    return found
