@@ -97,6 +97,8 @@ def _show(explanation: Explanation, now: datetime) -> None:
         echo(f"  Why:    {view.why}")
     if explanation.cause:
         echo(f"  Cause:  {explanation.cause}")
+    if explanation.asks:
+        echo(f"  Asks:   {explanation.asks}")
     if explanation.order:
         echo(f"  Order:  {explanation.order}")
     if explanation.preempted:

@@ -20,6 +20,7 @@ from multiqueue.cli.views.checks import (
 )
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
+from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
@@ -66,6 +67,7 @@ class Explanation:
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
         preempted: For whom it had to leave; empty where it had not.
         order: Whose turn it is where LocalQueues take turns; empty where they do not.
+        asks: What it asks of a topology, while it waits; empty where it asks for none.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
     """
 
@@ -74,6 +76,7 @@ class Explanation:
     next: str
     preempted: str
     order: str
+    asks: str
     cluster_queue: str
     cohort: str
     position: int | None
@@ -93,6 +96,7 @@ class Explanation:
             "next": self.next or None,
             "preempted": self.preempted or None,
             "order": self.order or None,
+            "asks": self.asks or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
@@ -132,6 +136,7 @@ def explain(
         next=waits_for,
         preempted=explain_preemption(mirror, workload),
         order=_order(mirror, queue) if place else "",
+        asks=explain_topology(workload) if view.state in _NEEDS_NUMBERS else "",
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
