@@ -1,7 +1,8 @@
 """Status of LocalQueues, with the past usage that admission fair sharing goes by.
 
 At every sampling interval the usage up to now is written first and counted afterwards (E-122), so
-that a new manager begins with what the last one went by.
+that a new manager begins with what the last one went by. What is not active is not sampled: whoever
+is admitted first after a stop pays for all of it, as recordings of the reference have it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.config import Gate
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode, encode
@@ -26,6 +28,7 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import LOCAL_QUEUES
 from multiqueue.lib.selectors import label_selector_from
 
+AT_ONCE = Result(requeue_after=0)
 CONCURRENCY = 4
 
 
@@ -81,12 +84,17 @@ class LocalQueueController:
             namespace, name = split_key(key)
             self._context.metrics.forget(name=name, namespace=namespace)
             return DONE
-        state, usage = self._engine.local_queue_state(key), self._engine.usage
+        state = self._engine.local_queue_state(key)
         if state is None:
             return DONE
         if self._is_measured(queue):
             self._measure(queue, state)
         now = self._context.clock.now()
+        usage = self._engine.usage if state.active else None
+        if usage is not None and _was_stopped(queue):
+            # Who is admitted now has to settle before the first sample.
+            is_there = await self._write(key, local_queue_patch(queue, state, now))
+            return AT_ONCE if is_there else DONE
         is_due = usage is not None and usage.next_sample_at(key, now) <= now
         consumed = usage.announce(key, now) if usage is not None and is_due else None
         patch = local_queue_patch(queue, state, now, consumed)
@@ -143,3 +151,9 @@ class LocalQueueController:
         # Our own status is no reason to write another; what changed meanwhile waits for its batch.
         if new is None or self._echo.get(key) != version:
             self._reconciler.queue.add(key)
+
+
+def _was_stopped(queue: LocalQueue) -> bool:
+    """Whether the last status says that nothing was admitted."""
+    condition = find_condition(queue.status.conditions, ACTIVE)
+    return condition is not None and condition.status != "True"

@@ -366,11 +366,16 @@ class VirtualCluster:
     def _sample(self) -> None:
         """Sample past usage where that is due, as the LocalQueue controller does (E-122)."""
         usage = self.engine.usage
-        for local_queue, due_at in self.samples.items():
+        for local_queue, due_at in self._due_samples().items():
             if usage is not None and due_at <= self.now:
                 usage.announce(local_queue, self.now)
                 usage.sample(local_queue, self.now)
                 self.samples[local_queue] = self.now + usage.sampling_interval
+
+    def _due_samples(self) -> dict[str, datetime]:
+        """When to sample which LocalQueue; those that are not active are left alone."""
+        states = {name: self.engine.local_queue_state(name) for name in self.samples}
+        return {name: at for name, at in self.samples.items() if (s := states[name]) and s.active}
 
     def settle(self, *, at_least: timedelta, quiet: timedelta) -> None:
         """Let everything happen until nothing has changed for a while, as the driver waits."""
@@ -381,7 +386,7 @@ class VirtualCluster:
             while self.run_engine() or self.step_controllers() or self.make_workload():
                 pass
             end = max(begun + at_least, self.last_change + quiet)
-            timers = (self.engine.next_cycle_at(self.now), *self.samples.values())
+            timers = (self.engine.next_cycle_at(self.now), *self._due_samples().values())
             timer = min((moment for moment in timers if moment is not None), default=end)
             if timer >= end:
                 self.now = end

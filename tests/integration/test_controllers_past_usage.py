@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from multiqueue.api.conditions import ACTIVE, is_true
 from multiqueue.api.config import AdmissionFairSharing, Configuration
 from multiqueue.api.config.durations import Duration
 from multiqueue.kube import resources
@@ -9,7 +14,9 @@ from multiqueue.lib.quantity import parse_quantity
 from tests.integration.queue_steps import complete, running, submit
 from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
 from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.virtual_time import LoopClock, virtual_time
 
+CPU = 10**9  # nanos
 SHARING = Configuration(
     namespace=CONFIG.namespace,
     admission_fair_sharing=AdmissionFairSharing(
@@ -17,6 +24,14 @@ SHARING = Configuration(
         usage_sampling_interval=Duration(milliseconds=100),
     ),
 )
+
+
+def sharing_by(minutes: int) -> Configuration:
+    """Past usage with a half-life of an hour, sampled every so many minutes."""
+    sharing = AdmissionFairSharing(
+        usage_half_life_time=Duration(hours=1), usage_sampling_interval=Duration(minutes=minutes)
+    )
+    return Configuration(namespace=CONFIG.namespace, admission_fair_sharing=sharing)
 
 
 async def make_shared_queue(cluster: QueueCluster) -> None:
@@ -62,3 +77,41 @@ async def test_a_restart_does_not_forget_who_used_how_much() -> None:
             assert gauge.child("used", NAMESPACE, "cq").collect()
         # The history that was persisted is still most of what there is, a little decayed.
         assert before * 0.99 < consumed(cluster, "used") <= before * 1.01
+
+
+@virtual_time
+async def test_nothing_is_sampled_while_the_queue_is_stopped() -> None:
+    """Who is admitted first after the stop pays for all of it, as the recordings have it."""
+    clock = LoopClock()
+    async with (
+        queue_cluster(clock=clock) as cluster,
+        cluster.manager(sharing_by(minutes=1), clock=clock),
+    ):
+        await make_shared_queue(cluster)
+        await submit(cluster, make_job("first", queue="used", cpu="4"))
+        await until(cluster, lambda: consumed(cluster, "used") > 0, "past usage")
+        await stop(cluster, "HoldAndDrain")
+        await until(cluster, lambda: not is_active(cluster, "used"), "the stop")
+        before = consumed(cluster, "used")
+        await asyncio.sleep(3600)
+        assert consumed(cluster, "used") == before
+
+        await submit(cluster, make_job("second", queue="unused", cpu="4"))
+        await until(cluster, lambda: cluster.workload_of("second"), "a second job")
+        await stop(cluster, "None")
+        await until(cluster, lambda: consumed(cluster, "unused") > 0, "its usage")
+        assert running(cluster, "second")
+        assert consumed(cluster, "unused") > 2 * CPU  # half of what it uses, for a half-life
+
+
+async def until(cluster: QueueCluster, what: Callable[[], Any], description: str) -> None:
+    await cluster.changes.until(what, description, seconds=3600)
+
+
+async def stop(cluster: QueueCluster, policy: str) -> None:
+    await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": policy}})
+
+
+def is_active(cluster: QueueCluster, local_queue: str) -> bool:
+    queue = cluster.informers.local_queues.store.get(f"{NAMESPACE}/{local_queue}")
+    return queue is not None and is_true(queue.status.conditions, ACTIVE)
