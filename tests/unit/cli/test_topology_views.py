@@ -29,9 +29,10 @@ MISS = condition("QuotaReserved", "False", "TopologyPlacementFailed", "fits only
                 "pod_set_slice_size": 1,
                 "pod_set_group_name": "g",
             },
-            "2 pod(s) of main in one domain of level block, "
-            + "every 1 of them in one domain of level rack, "
-            + "together with the other pod sets of group g",
+            (
+                "2 pod(s) of main in one domain of level block, every 1 of them in one domain of "
+                "level rack, together with the other pod sets of group g"
+            ),
         ),
     ],
 )
