@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from multiqueue.api.config import Configuration, FairSharing, build_configuration
+from multiqueue.api.config.durations import Duration
 from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.types import AdmissionFairSharing, Resources
 from multiqueue.controllers.engine_setup import engine_options
@@ -75,9 +77,19 @@ def test_undeclared_resources_are_ignored_only_with_the_gate() -> None:
 
 
 def test_past_usage_counts_only_with_the_gate() -> None:
-    section, off = AdmissionFairSharing(), {"AdmissionFairSharing": False}
+    section = AdmissionFairSharing(
+        usage_half_life_time=Duration(hours=1),
+        usage_sampling_interval=Duration(minutes=2),
+        resource_weights={"cpu": 0.5},
+    )
+    off = {"AdmissionFairSharing": False}
 
-    assert engine_options(Configuration(admission_fair_sharing=section)).admission_fair_sharing
+    sharing = engine_options(Configuration(admission_fair_sharing=section)).admission_fair_sharing
+    assert sharing == options.AdmissionFairSharing(
+        half_life=timedelta(hours=1),
+        sampling_interval=timedelta(minutes=2),
+        resource_weights={"cpu": 0.5},
+    )
     config = Configuration(admission_fair_sharing=section, feature_gates=off)
     assert engine_options(config).admission_fair_sharing is None
 

@@ -6,9 +6,16 @@ from datetime import timedelta
 import pytest
 
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
-from multiqueue.engine.plan import Admit
+from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.lib.quantity import Quantity
-from multiqueue.model.cluster_queue import AdmissionMode, CheckRule, LocalQueue, QueueingStrategy
+from multiqueue.model.cluster_queue import (
+    AdmissionMode,
+    CheckRule,
+    LocalQueue,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+)
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.workload import Workload
 from tests.engine_world import (
@@ -329,3 +336,22 @@ def test_a_local_queue_that_never_used_anything_follows_its_weight() -> None:
     world.engine.upsert_local_queue(replace(weightless, weight=Quantity.of(1)))
 
     assert world.admitted() == ["old"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "victim"), [(AdmissionMode.USAGE_BASED, "more"), (AdmissionMode.NONE, "less")]
+)
+def test_who_used_more_is_preempted_before_who_matters_less(
+    mode: AdmissionMode, victim: str
+) -> None:
+    """Where past usage counts it decides between LocalQueues (E-90, E-127)."""
+    policy = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    world = sharing_world(cpu=8, admission_mode=mode, preemption=policy)
+    seed(world, A, 9)
+    world.submit(cpu_job("more", queue="a", priority=1), cpu_job("less", queue="b"))
+    for admit in [d for d in world.cycle().decisions if isinstance(d, Admit)]:
+        written(world, admit)
+    world.submit(cpu_job("comes", queue="b", priority=2))
+
+    (preempt,) = (d for d in world.cycle().decisions if isinstance(d, Preempt))
+    assert [v.workload for v in preempt.victims] == [f"{NAMESPACE}/{victim}"]
