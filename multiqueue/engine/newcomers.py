@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from multiqueue.engine.queues.entry import Entry
 
-GRACE = timedelta(milliseconds=100)
-"""Several requests to an API server; far less than the second for which wakes are batched."""
+GRACE = timedelta(milliseconds=500)
+"""Several requests to an API server under load; wakes are batched for a whole second."""
 
 
 class Newcomers:

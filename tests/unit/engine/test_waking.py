@@ -440,7 +440,7 @@ def test_who_came_earlier_waits_for_the_wake_with_the_others() -> None:
     world.submit(make_workload("new", at=T0 + seconds(9)))
     assert world.admitted() == []
 
-    world.now += seconds(0.2)
+    world.now += seconds(0.6)
     world.finish("running")
 
     assert world.admitted() == []
