@@ -127,28 +127,29 @@ def queue_specs(draw: st.DrawFn, name: str, *, cohort: st.SearchStrategy[str]) -
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(
+    draw: st.DrawFn, *, cohorts: Sequence[str] = COHORTS, flavors: str = "xxxy", fewest: int = 6
+) -> Case:
     names = [f"q{i}" for i in range(5)]
-    cohorts = st.sampled_from(COHORTS)
     holders = [
         Holder(
             name=f"w{i}",
             queue=draw(st.sampled_from(names)),
-            flavor=draw(st.sampled_from("xxxy")),
+            flavor=draw(st.sampled_from(flavors)),
             priority=draw(st.integers(0, 3)),
             age=draw(st.integers(0, 3)),
             is_evicted=draw(st.integers(0, 5)) == 0,
             cpu=draw(st.integers(0, 5)),
             gpu=draw(st.none() | st.integers(0, 3)),
         )
-        for i in range(draw(st.integers(6, 14)))
+        for i in range(draw(st.integers(fewest, 14)))
     ]
     return Case(
-        queues=[draw(queue_specs(name, cohort=cohorts)) for name in names],
+        queues=[draw(queue_specs(name, cohort=st.sampled_from(cohorts))) for name in names],
         holders=holders,
         priority=draw(st.integers(1, 4)),
         age=draw(st.integers(0, 3)),
-        flavor=draw(st.sampled_from("xxxy")),
+        flavor=draw(st.sampled_from(flavors)),
         cpu=draw(st.integers(1, 6)),
         gpu=draw(st.integers(1, 3)),
         contested=draw(st.sampled_from([["cpu"], ["gpu"], ["cpu", "gpu"]])),

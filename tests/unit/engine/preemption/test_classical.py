@@ -352,3 +352,17 @@ def test_an_error_leaves_the_usage_as_it_was() -> None:
         world.find(failing)
 
     assert world.usage() == before
+
+
+def test_own_workloads_leave_so_that_those_who_borrow_may_be_taken_too() -> None:
+    """Only an attempt without borrowing may take from the other queue, and it needs both."""
+    world = Holdings(
+        make_cpu_queue("a", 6, cohort="co", own=LOWER, reclaim=ANY),
+        make_cpu_queue("b", 4, cohort="co"),
+    )
+    world.hold("own", "a", cpu=3)
+    world.hold("kept", "b", priority=1, cpu=4)
+    world.hold("borrower", "b", cpu=3)
+
+    assert sorted(world.names(world.request("a", priority=5, cpu=5))) == ["borrower", "own"]
+    assert world.names(world.request("a", priority=5, cpu=7)) == []
