@@ -124,9 +124,11 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
     from multiqueue.model import build
     from multiqueue.model.past_usage import build_consumed_resources
 
-    # Past usage is as the status has it: nothing decays here, and resources weigh the same.
-    engine = Engine(EngineOptions(admission_fair_sharing=AdmissionFairSharing()))
-    assert engine.usage is not None, "past usage counts"
+    # Past usage is as the status has it: nothing decays here, and resources weigh the same. Where
+    # no status has any, the manager does not go by it.
+    past_usage = {queue.metadata.key: build_consumed_resources(queue) for queue in local_queues}
+    sharing = AdmissionFairSharing() if any(past_usage.values()) else None
+    engine = Engine(EngineOptions(admission_fair_sharing=sharing))
     for namespace in namespaces:
         metadata = namespace["metadata"]
         engine.upsert_namespace(metadata["name"], metadata.get("labels") or {})
@@ -142,7 +144,9 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
         engine.upsert_cluster_queue(build.build_cluster_queue(queue))
     for local_queue in local_queues:
         engine.upsert_local_queue(build.build_local_queue(local_queue))
-        engine.usage.seed(local_queue.metadata.key, build_consumed_resources(local_queue), now)
+        if engine.usage is not None:
+            key = local_queue.metadata.key
+            engine.usage.seed(key, past_usage[key], now)
     for workload in workloads:
         engine.upsert_workload(build.build_workload(workload), now)
     return Mirror(

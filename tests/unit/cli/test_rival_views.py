@@ -132,8 +132,11 @@ def test_a_check_that_nobody_answered_names_who_should() -> None:
     assert check.message == "waits for its controller, kueue.x-k8s.io/multikueue"
 
 
-def usage_mirror(**used: str) -> Mirror:
-    """One Workload waits in each LocalQueue, that of the greatest past usage since longest."""
+def usage_mirror(**used: str | None) -> Mirror:
+    """One Workload waits in each LocalQueue, that of the greatest past usage since longest.
+
+    A LocalQueue with None has no past usage in its status.
+    """
     spec = {"namespaceSelector": {}, "admissionScope": {"admissionMode": MODE}}
     return build_mirror(
         now=T0,
@@ -147,14 +150,15 @@ def usage_mirror(**used: str) -> Mirror:
     )
 
 
-def make_local_queue(name: str, cpu: str) -> api.LocalQueue:
+def make_local_queue(name: str, cpu: str | None) -> api.LocalQueue:
     consumed = {"consumedResources": {"cpu": cpu}, "lastUpdate": WHEN}
+    sharing = {"fairSharing": {"admissionFairSharingStatus": consumed}}
     return decode(
         api.LocalQueue,
         {
             "metadata": {"name": name, "namespace": "team"},
             "spec": {"clusterQueue": "cq"},
-            "status": {"fairSharing": {"admissionFairSharingStatus": consumed}},
+            "status": {} if cpu is None else sharing,
         },
     )
 
@@ -179,3 +183,10 @@ def test_where_past_usage_does_not_decide_nothing_is_said_of_it() -> None:
     workload = make_workload("w")
 
     assert explain(make_mirror(workload), workload).order == ""
+
+
+def test_past_usage_does_not_decide_for_a_manager_that_never_wrote_any() -> None:
+    mirror = usage_mirror(busy=None, idle=None)
+
+    assert mirror.past_usage("cq") == []
+    assert explain(mirror, mirror.workloads["team/of-busy"]).order == ""
