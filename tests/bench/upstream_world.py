@@ -1,9 +1,9 @@
-"""Upstream's scheduler benchmark as data, run on the engine in virtual time.
+"""Upstream's scheduler benchmark on the engine in virtual time.
 
-The figures are those of the generators of upstream's performance test; what is done with them is
-ours: workloads arrive, run for their time once admitted and finish. A preempted workload stops in
-two steps and begins anew later. Writes take no time but for the two steps of an eviction, so what
-is measured is what the decisions cost, not an API server.
+The generators are upstream's, what is done with them is ours: workloads arrive, run for their time
+once admitted and finish. A preempted workload stops in two steps and begins anew later. Writes take
+no time but for the two steps of an eviction, so what is measured is what the decisions cost, not an
+API server.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import heapq
 import itertools
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -22,8 +21,9 @@ from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.cluster_queue import LocalQueue, Preemption, PreemptionPolicy
-from multiqueue.model.resource_flavor import ResourceFlavor
-from multiqueue.model.workload import Workload
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.workload import PodSet, Workload
+from tests.bench.upstream_generators import BORROWING, NOMINAL, Generator, WorkloadSet
 from tests.engine_world import (
     NAMESPACE,
     T0,
@@ -37,64 +37,10 @@ from tests.engine_world import (
     seconds,
     with_changes,
 )
+from tests.topology_world import LEVELS
 
-NOMINAL, BORROWING = 20, 100
 EVICTION_STEP = 0.010
 """Seconds that each of the two steps of an eviction takes, as long as a slow write."""
-
-
-class WorkloadSet(NamedTuple):
-    """Equal workloads of one ClusterQueue. Units: milliseconds; cores."""
-
-    name: str
-    size: int
-    interval_ms: int
-    runtime_ms: int
-    priority: int
-    request: int
-
-
-class Generator(NamedTuple):
-    """A whole benchmark: so many cohorts of so many ClusterQueues, each with all sets."""
-
-    cohorts: int
-    queues: int
-    sets: tuple[WorkloadSet, ...]
-
-    @property
-    def capacity(self) -> int:
-        """Cores of one cohort; any of its ClusterQueues may use all."""
-        return NOMINAL * self.queues
-
-    @property
-    def total(self) -> int:
-        return self.cohorts * self.queues * sum(each.size for each in self.sets)
-
-    def arrivals(self) -> Iterator[tuple[float, WorkloadSet, int]]:
-        """Yield what each ClusterQueue gets: seconds, set, number in the set."""
-        for each in self.sets:
-            for i in range(each.size):
-                yield (i + 1) * each.interval_ms / 1000, each, i
-
-
-BASELINE = Generator(
-    5,
-    6,
-    (
-        WorkloadSet("small", 350, 100, 200, 50, 1),
-        WorkloadSet("medium", 100, 500, 500, 100, 5),
-        WorkloadSet("large", 50, 1200, 1000, 200, 20),
-    ),
-)
-LARGE_SCALE = Generator(
-    10,
-    100,
-    (
-        WorkloadSet("small", 35, 60, 150, 50, 1),
-        WorkloadSet("medium", 11, 300, 350, 100, 5),
-        WorkloadSet("large", 4, 700, 700, 200, 20),
-    ),
-)
 
 
 class Event(NamedTuple):
@@ -159,7 +105,7 @@ class Simulation:
         self._events: list[Event] = []
         self._numbers = itertools.count()
         self.engine.upsert_namespace(NAMESPACE, {})
-        self.engine.upsert_resource_flavor(ResourceFlavor(name="default"))
+        self._add_flavor()
         policy = Preemption(
             within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
             reclaim_within_cohort=PreemptionPolicy.ANY,
@@ -174,6 +120,15 @@ class Simulation:
                 self.engine.upsert_local_queue(local_queue)
                 self._plan_arrivals(cohort, name)
 
+    def _add_flavor(self) -> None:
+        flavor = ResourceFlavor(name="default")
+        if self.generator.nodes:
+            self.engine.upsert_topology(Topology(name="dc", levels=LEVELS))
+            flavor = replace(flavor, node_labels={"pool": "a"}, topology_name="dc")
+        self.engine.upsert_resource_flavor(flavor)
+        for node in self.generator.nodes:
+            self.engine.upsert_node(node)
+
     def _plan_arrivals(self, cohort: int, queue: str) -> None:
         for at, work, i in self.generator.arrivals():
             name = f"{queue}-{work.name}-{i}"
@@ -182,7 +137,7 @@ class Simulation:
                 queue=queue,
                 at=T0 + seconds(at),
                 priority=work.priority,
-                pod_sets=[pod_set(cpu=work.request)],
+                pod_sets=[make_pods(work)],
             )
             self.jobs[workload.key] = Job(workload, work, cohort)
             self._plan(at, "arrive", workload.key)
@@ -291,46 +246,6 @@ class Simulation:
         return used / (waiting * self.generator.capacity)
 
 
-def fluid_makespan(generator: Generator) -> float:
-    """Return when everything could be done at the earliest, if work were a fluid.
-
-    From each moment on, what arrives later has to be done after it.
-    """
-    arrivals = sorted(generator.arrivals())
-    bound, work = 0.0, 0.0
-    for at, each, _ in reversed(arrivals):
-        work += each.request * each.runtime_ms / 1000 * generator.queues
-        bound = max(bound, at + work / generator.capacity, at + each.runtime_ms / 1000)
-    return bound
-
-
-def fluid_waits(generator: Generator) -> dict[str, float]:
-    """Return the mean seconds to admission by set, if work were a fluid served by priority."""
-    waits = {}
-    rate = generator.capacity / generator.queues
-    for each in generator.sets:
-        above = [other for other in generator.sets if other.priority > each.priority]
-        backlog, clock, total = 0.0, 0.0, 0.0
-        arrivals = sorted(
-            (at, other is not each, other.request * other.runtime_ms / 1000)
-            for at, other, _ in generator.arrivals()
-            if other is each or other in above
-        )
-        higher = [(at, work) for at, is_above, work in arrivals if is_above]
-        for at, is_above, work in arrivals:
-            backlog = max(0.0, backlog - (at - clock) * rate)
-            clock = at
-            if not is_above:
-                total += _drained(at, backlog, higher, rate) - at
-            backlog += work
-        waits[each.name] = total / each.size
-    return waits
-
-
-def _drained(at: float, backlog: float, higher: list[tuple[float, float]], rate: float) -> float:
-    """When the backlog of a moment is done, with what is more important and comes meanwhile."""
-    end = at + backlog / rate
-    for comes, work in higher:
-        if at < comes < end:
-            end += work / rate
-    return end
+def make_pods(work: WorkloadSet) -> PodSet:
+    milli = work.request * 1000 // work.pods
+    return pod_set(count=work.pods, topology_request=work.topology, cpu=f"{milli}m")
