@@ -18,6 +18,7 @@ pytestmark = pytest.mark.bench
 QUEUES = 1_000
 PENDING = 50_000
 TRIES = 4
+FLATNESS = 1.2
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +27,15 @@ def _no_garbage_collector() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+
+
+def loaded(fleet: ContendedFleet, pending: int) -> ContendedFleet:
+    """Fill the queues, and have so many workloads wait."""
+    fleet.submit(12 * fleet.queues)
+    fleet.drain()
+    fleet.submit(max(0, pending - (fleet.made - len(fleet.running))))
+    fleet.drain()
+    return fleet
 
 
 @pytest.mark.parametrize(
@@ -38,11 +48,7 @@ def _no_garbage_collector() -> Iterator[None]:
 def test_decides_in_a_contended_steady_state(
     capsys: pytest.CaptureFixture[str], name: str, make: Callable[[int], ContendedFleet], goal: int
 ) -> None:
-    fleet = make(QUEUES)
-    fleet.submit(12 * QUEUES)
-    fleet.drain()
-    fleet.submit(max(0, PENDING - (fleet.made - len(fleet.running))))
-    fleet.drain()
+    fleet = loaded(make(QUEUES), PENDING)
     cost, preempted = float("inf"), 0
     for _ in range(TRIES):
         fleet.reset()
@@ -56,3 +62,19 @@ def test_decides_in_a_contended_steady_state(
         )
     assert preempted
     assert 1 / cost >= goal
+
+
+def test_does_not_cost_more_however_much_is_pending(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only the depth of the queues differs; with fewer pending not all shapes would wait."""
+    costs = dict.fromkeys((10_000, 100_000), float("inf"))
+    fleets = {pending: loaded(ContendedFleet(20), pending) for pending in costs}
+    for _ in range(TRIES):
+        for pending, fleet in fleets.items():
+            fleet.reset()
+            fleet.churn(rounds=12, finished=6)
+            costs[pending] = min(costs[pending], fleet.per_decision)
+
+    shown = ", ".join(f"{cost * 1e6:.1f} us at {pending:,}" for pending, cost in costs.items())
+    with capsys.disabled():
+        sys.stdout.write(f"\ncost per decision with preemption: {shown} pending\n")
+    assert costs[100_000] <= FLATNESS * costs[10_000]
