@@ -94,7 +94,7 @@ class PlanApplier:
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
-        self._writing: set[str] = set()
+        self._writing: dict[str, Admission] = {}  # the newest of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
         self._room.set()
@@ -135,15 +135,13 @@ class PlanApplier:
         if workload is None:
             self._forget(key)
             return
-        self._writing.add(key)
-        self._waiting.put_nowait(
-            Admission(
-                decision=decision,
-                uid=workload.metadata.uid,
-                generation=workload.metadata.generation,
-                resource_version=workload.metadata.resource_version,
-            )
+        admission = self._writing[key] = Admission(
+            decision=decision,
+            uid=workload.metadata.uid,
+            generation=workload.metadata.generation,
+            resource_version=workload.metadata.resource_version,
         )
+        self._waiting.put_nowait(admission)
         if self._waiting.qsize() >= MAX_WAITING:
             self._room.clear()
 
@@ -164,16 +162,21 @@ class PlanApplier:
             # Decided on this very state: deciding again would end here again.
             forbidden = self._version(key) == admission.resource_version
         finally:
-            # Also when cancelled: the engine must not keep usage that nobody wrote.
-            self._writing.discard(key)
-            if written:
-                self._failures.pop(key, None)
-                self._engine.confirm(key)
-            elif forbidden:
-                self._engine.set_aside(key, self._context.clock.now())
-                self._on_forgotten()
-            else:
-                self._forget(key)
+            # Also when cancelled: the engine must not keep usage that nobody wrote. One that was
+            # decided on anew meanwhile is charged for the newer admission, which has its own end.
+            if self._writing.get(key) is admission:
+                del self._writing[key]
+                self._end(key, written=written, forbidden=forbidden)
+
+    def _end(self, key: str, *, written: bool, forbidden: bool) -> None:
+        if written:
+            self._failures.pop(key, None)
+            self._engine.confirm(key)
+        elif forbidden:
+            self._engine.set_aside(key, self._context.clock.now())
+            self._on_forgotten()
+        else:
+            self._forget(key)
 
     async def _try(self, admission: Admission) -> bool:
         """Write an admission; returns whether it is written."""

@@ -35,6 +35,10 @@ class FakeServer:
         self.outcomes: list[Exception | Callable[[], Exception]] = []
         self.read_errors: list[KubeError] = []
         self.on_change: Callable[[Workload], None] = lambda _: None
+        self.on_write: Callable[[], object] = lambda: None
+        self.hold = asyncio.Event()
+        self.hold.set()
+        self._lock = asyncio.Lock()
         self.store = self
 
     def put(self, workload: Workload) -> None:
@@ -50,7 +54,13 @@ class FakeServer:
         self.handler = handler
 
     async def update_status(self, key: str, change: Any) -> None:
+        async with self._lock:  # one write at a time per Workload
+            await self.hold.wait()
+            self._write(change)
+
+    def _write(self, change: Any) -> None:
         assert self.workload is not None
+        self.on_write()
         self.writes.append(asyncio.get_running_loop().time() - 1000.0)
         status = change(self.workload)
         if self.outcomes:
@@ -159,6 +169,27 @@ async def test_failures_are_forgotten_with_their_workload() -> None:
         await asyncio.sleep(1)
         first, second = shell.server.writes
         assert second - first == pytest.approx(0.05)
+
+
+@virtual_time
+async def test_a_write_that_is_outdated_does_not_take_back_a_newer_admission() -> None:
+    async with running() as shell:
+        shell.server.hold = asyncio.Event()
+        workload = make_workload()
+        shell.server.put(workload)
+        await asyncio.sleep(0.01)
+        shell.engine.delete_workload(KEY, shell.clock.now())
+        metadata = msgspec.structs.replace(workload.metadata, uid="another", generation=5)
+        shell.server.put(msgspec.structs.replace(workload, metadata=metadata))
+        await asyncio.sleep(0.01)
+        assert shell.reserving == 1
+        reserving: list[int] = []
+        shell.server.on_write = lambda: reserving.append(shell.reserving)
+        shell.server.hold.set()
+        await asyncio.sleep(60)
+        assert reserving == [1, 1], "what is being written is charged"
+        assert shell.reserving == 1
+        assert not shell.applier.is_writing(KEY)
 
 
 @virtual_time
