@@ -189,12 +189,13 @@ class Engine(TopologyMirror):
         self._intake.set_aside(key, now)
 
     def preemption_failed(self, key: str, now: datetime) -> None:
-        """Note that the preemption of a workload could not be written.
+        """Note that the preemption or eviction of a workload could not be written.
 
         Whoever needs its room decides again, one second later; until this is called, or the
         eviction is seen, nobody is told to preempt it twice (E-80).
         """
         self._intake.preemption_failed(key, now)
+        self._world.second_pass.observe(key, self._intake.entries.get(key), now)
 
     def _acquit(self, key: str, *, only_assumed: bool = False) -> None:
         """Forget the entry penalty of a workload that will not be admitted on it (E-125)."""

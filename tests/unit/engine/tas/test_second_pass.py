@@ -98,6 +98,16 @@ def test_without_another_node_it_is_evicted() -> None:
     )
 
 
+def test_an_eviction_that_could_not_be_written_is_decided_again() -> None:
+    world = make_world({"b0-r0-h0": 4})
+    fail(world, run(world, "a", 3), "b0-r0-h0")
+    world.cycle(after=1)
+    assert world.cycle(after=5).decisions == ()
+    world.engine.preemption_failed(f"{NAMESPACE}/a", world.now)
+    (decision,) = world.cycle(after=1).decisions
+    assert isinstance(decision, Evict)
+
+
 def test_without_fail_fast_it_is_tried_again_ever_more_rarely() -> None:
     world = make_world({"b0-r0-h0": 4}, options=SLOW)
     fail(world, run(world, "a", 3), "b0-r0-h0")
