@@ -94,6 +94,7 @@ class Intake:
         entry = self.entries.pop(key, None)
         if entry is None:
             return
+        entry.forget_others()
         self._begin_epoch(entry.queue or entry.charged)
         if entry.place is Place.HOLDING:
             self._release(entry, now)

@@ -121,6 +121,11 @@ class Entry:
         self.workload = workload
         self.rank = rank_of(workload)
 
+    def forget_others(self) -> None:
+        """Let go of other workloads: one of them may remember this one, and so on without end."""
+        self.memo = self.victims = None
+        self.displaced = frozenset()
+
 
 def rank_of(workload: Workload) -> Rank:
     """Return the place of the workload among those of its ClusterQueue."""

@@ -362,6 +362,19 @@ def test_whom_a_head_displaced_is_known_while_it_waits() -> None:
     assert entries["team/high"].displaced == frozenset()
 
 
+def test_one_that_is_gone_keeps_nobody_in_memory() -> None:
+    """Else each keeps whom it preempted, who keeps whom that one had preempted, without end."""
+    world = full_world()
+    world.submit(job("high", cpu=4, priority=1, at=1))
+    world.cycle()
+    release(world, "low")
+    assert world.admitted() == ["high"]
+    high = world.engine._intake.entries["team/high"]
+    assert high.victims is not None
+    world.delete("high")
+    assert (high.victims, high.memo, high.displaced) == (None, None, frozenset())
+
+
 # ------------------------------------------------------------------ no end by timing
 
 
