@@ -14,8 +14,9 @@ from collections.abc import Callable
 
 RATE = 50.0
 """Admissions and words per second together before words begin to wait."""
-FLOOR = 10.0
-"""Words per second that no number of admissions takes away."""
+FLOOR = 5.0
+"""Words per second that no number of admissions takes away: from RATE admissions per second on they
+add a tenth to the writes at most."""
 BURST = 200.0
 """Words that go out at once after a quiet time: what a person submits is explained immediately."""
 DEBT = 50.0
