@@ -7,7 +7,7 @@ from collections.abc import Callable
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
-from multiqueue.controllers.queue_status import cluster_queue_patch, waiting_by_status
+from multiqueue.controllers.queue_status import cluster_queue_patch, natural, waiting_by_status
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.jobs.context import ManagerContext
@@ -15,8 +15,6 @@ from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import CLUSTER_QUEUES
-from multiqueue.lib.amount import Amount
-from multiqueue.model.resources import CPU
 
 STATUSES = ("pending", "active", "terminating")
 CONCURRENCY = 4
@@ -123,11 +121,11 @@ class ClusterQueueController:
         ):
             for flavor, resources in usage.items():
                 for resource, used in resources.items():
-                    family.child(cohort, name, flavor, resource).set(_natural(resource, used.total))
+                    family.child(cohort, name, flavor, resource).set(natural(resource, used.total))
         for flavor, quotas in state.nominal.items():
             for resource, nominal in quotas.items():
                 metrics.cluster_queue_nominal_quota.child(cohort, name, flavor, resource).set(
-                    _natural(resource, nominal)
+                    natural(resource, nominal)
                 )
 
     def _on_event(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
@@ -137,8 +135,3 @@ class ClusterQueueController:
         # Our own status is no reason to write another; what changed meanwhile waits for its batch.
         if new is None or self._echo.get(name) != version:
             self._reconciler.queue.add(name)
-
-
-def _natural(resource: str, amount: Amount) -> float:
-    """Cores and bytes, as metrics have them."""
-    return amount / 1000 if resource == CPU else amount

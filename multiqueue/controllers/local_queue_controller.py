@@ -12,21 +12,19 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
-from multiqueue.api.config import Gate
 from multiqueue.api.names import split_key
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import LocalQueue
-from multiqueue.controllers.queue_status import local_queue_patch, waiting_by_status
+from multiqueue.controllers.local_queue_meter import LocalQueueMeter
+from multiqueue.controllers.queue_status import local_queue_patch
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
-from multiqueue.engine.state import LocalQueueState
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
 from multiqueue.jobs.informers import BY_CLUSTER_QUEUE
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import LOCAL_QUEUES
-from multiqueue.lib.selectors import label_selector_from
 
 AT_ONCE = Result(requeue_after=0)
 CONCURRENCY = 4
@@ -50,11 +48,7 @@ class LocalQueueController:
         self._engine = engine
         self._on_sampled = on_sampled
         self._echo: dict[str, str] = {}
-        config = context.config
-        metrics = config.metrics.local_queue_metrics
-        self._has_metrics = metrics.enable and config.gates.enabled(Gate.LOCAL_QUEUE_METRICS)
-        selector = metrics.local_queue_selector
-        self._measured = label_selector_from(encode(selector) if selector is not None else {})
+        self._meter = LocalQueueMeter(context)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, concurrency=CONCURRENCY
         )
@@ -81,14 +75,12 @@ class LocalQueueController:
         queue = self._context.informers.local_queues.store.get(key)
         if queue is None:
             self._echo.pop(key, None)
-            namespace, name = split_key(key)
-            self._context.metrics.forget(name=name, namespace=namespace)
+            self._meter.forget(key)
             return DONE
         state = self._engine.local_queue_state(key)
         if state is None:
             return DONE
-        if self._is_measured(queue):
-            self._measure(queue, state)
+        self._meter.measure(queue, state)
         now = self._context.clock.now()
         usage = self._engine.usage if state.active else None
         if usage is not None and _was_stopped(queue):
@@ -130,24 +122,14 @@ class LocalQueueController:
         key = queue.metadata.key
         usage.sample(key, now)
         self._on_sampled()
-        if self._is_measured(queue):
-            namespace, name = split_key(key)
-            gauge = self._context.metrics.local_queue_admission_fair_sharing_usage
-            gauge.child(name, namespace, queue.spec.cluster_queue).set(usage.usage_of(key))
-
-    def _is_measured(self, queue: LocalQueue) -> bool:
-        """Whether this LocalQueue has metrics of its own."""
-        return self._has_metrics and self._measured.matches(queue.metadata.labels)
-
-    def _measure(self, queue: LocalQueue, state: LocalQueueState) -> None:
-        gauge = self._context.metrics.local_queue_pending_workloads
-        for status, count in waiting_by_status(state).items():
-            gauge.child(queue.metadata.name, queue.metadata.namespace, status).set(count)
+        self._meter.measure_past_usage(queue, usage.usage_of(key))
 
     def _on_event(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new or old
         assert queue is not None
         key, version = queue.metadata.key, queue.metadata.resource_version
+        if self._meter.covers(old) and not self._meter.covers(queue):
+            self._meter.forget(key)
         # Our own status is no reason to write another; what changed meanwhile waits for its batch.
         if new is None or self._echo.get(key) != version:
             self._reconciler.queue.add(key)

@@ -24,8 +24,9 @@ from multiqueue.api.v1beta2 import (
 )
 from multiqueue.engine.state import ClusterQueueState, CohortState, LocalQueueState, Usage
 from multiqueue.jobs.workload_wire import diff
+from multiqueue.lib.amount import Amount
 from multiqueue.model.past_usage import ConsumedResources
-from multiqueue.model.resources import format_amount
+from multiqueue.model.resources import CPU, format_amount
 
 StatusT = TypeVar("StatusT", ClusterQueueStatus, LocalQueueStatus)
 
@@ -87,6 +88,11 @@ def _with_consumed(
 def waiting_by_status(state: ClusterQueueState | LocalQueueState) -> dict[str, int]:
     """Return how many wait, by whether they may be tried now; for metrics."""
     return {"active": state.pending - state.inadmissible, "inadmissible": state.inadmissible}
+
+
+def natural(resource: str, amount: Amount) -> float:
+    """Return cores and bytes, as metrics have them."""
+    return amount / 1000 if resource == CPU else amount
 
 
 def flavor_usage(usage: Usage) -> tuple[FlavorUsage, ...]:

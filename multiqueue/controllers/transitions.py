@@ -15,6 +15,7 @@ from enum import Enum
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
+from multiqueue.controllers.local_queue_meter import LocalQueueMeter
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 
@@ -114,6 +115,7 @@ class TransitionRecorder:
 
     def __init__(self, context: ManagerContext) -> None:
         self._context = context
+        self._meter = LocalQueueMeter(context)
 
     async def run(self) -> None:
         """Record until cancelled."""
@@ -140,8 +142,7 @@ class TransitionRecorder:
                 case Step.EVICTED:
                     self._evicted(old, new, transition)
                 case Step.FINISHED:
-                    finished = self._context.metrics.finished_workloads_total
-                    finished.child(_queue(old, new), _priority(new)).inc()
+                    self._finished(old, new)
                 case Step.PENDING:
                     self._pending(new, transition)
 
@@ -152,6 +153,9 @@ class TransitionRecorder:
         waited = _seconds(queued_at(old), transition.at)
         metrics.quota_reserved_workloads_total.child(*labels).inc()
         metrics.quota_reserved_wait_time_seconds.child(*labels).observe(waited)
+        if (own := self._own_labels(new)) is not None:
+            metrics.local_queue_quota_reserved_workloads_total.child(*own).inc()
+            metrics.local_queue_quota_reserved_wait_time_seconds.child(*own).observe(waited)
         if not silent:
             self._event(new, "QuotaReserved", _reserved_words(old, transition))
 
@@ -159,10 +163,12 @@ class TransitionRecorder:
         self, old: Workload, new: Workload, transition: Transition, at_once: Transition | None
     ) -> None:
         metrics, labels = self._context.metrics, (_queue(old, new), _priority(new))
+        waited = _seconds(queued_at(old), transition.at)
         metrics.admitted_workloads_total.child(*labels).inc()
-        metrics.admission_wait_time_seconds.child(*labels).observe(
-            _seconds(queued_at(old), transition.at)
-        )
+        metrics.admission_wait_time_seconds.child(*labels).observe(waited)
+        if (own := self._own_labels(new)) is not None:
+            metrics.local_queue_admitted_workloads_total.child(*own).inc()
+            metrics.local_queue_admission_wait_time_seconds.child(*own).observe(waited)
         reserved = find(new.status, WorkloadCondition.QUOTA_RESERVED)
         since = reserved.transitioned_at if reserved else transition.at
         words = (
@@ -178,14 +184,17 @@ class TransitionRecorder:
         if transition.reason != Reason.STARTED:
             return
         metrics, labels = self._context.metrics, (_queue(old, new), _priority(new))
-        metrics.ready_wait_time_seconds.child(*labels).observe(
-            _seconds(queued_at(new), transition.at)
-        )
+        own, waited = self._own_labels(new), _seconds(queued_at(new), transition.at)
+        metrics.ready_wait_time_seconds.child(*labels).observe(waited)
+        if own is not None:
+            metrics.local_queue_ready_wait_time_seconds.child(*own).observe(waited)
         admitted = find(new.status, WorkloadCondition.ADMITTED)
-        if admitted is not None:
-            metrics.admitted_until_ready_wait_time_seconds.child(*labels).observe(
-                _seconds(admitted.transitioned_at, transition.at)
-            )
+        if admitted is None:
+            return
+        started = _seconds(admitted.transitioned_at, transition.at)
+        metrics.admitted_until_ready_wait_time_seconds.child(*labels).observe(started)
+        if own is not None:
+            metrics.local_queue_admitted_until_ready_wait_time_seconds.child(*own).observe(started)
 
     def _evicted(self, old: Workload, new: Workload, transition: Transition) -> None:
         metrics, queue, priority = self._context.metrics, _queue(old, new), _priority(new)
@@ -195,6 +204,9 @@ class TransitionRecorder:
             reason, cause = counted.reason, counted.underlying_cause
         labels = (queue, reason, cause, priority)
         metrics.evicted_workloads_total.child(*labels).inc()
+        if (own := self._meter.labels_of(new)) is not None:
+            own_evicted = metrics.local_queue_evicted_workloads_total
+            own_evicted.child(*own, reason, cause, priority).inc()
         if counted is not None and counted.count == 1:
             metrics.evicted_workloads_once_total.child(*labels).inc()
         ready = find(old.status, WorkloadCondition.PODS_READY)
@@ -203,6 +215,17 @@ class TransitionRecorder:
                 _seconds(ready.transitioned_at, transition.at)
             )
         self._event(new, f"EvictedDueTo{transition.reason}", transition.message)
+
+    def _finished(self, old: Workload, new: Workload) -> None:
+        metrics = self._context.metrics
+        metrics.finished_workloads_total.child(_queue(old, new), _priority(new)).inc()
+        if (own := self._own_labels(new)) is not None:
+            metrics.local_queue_finished_workloads_total.child(*own).inc()
+
+    def _own_labels(self, workload: Workload) -> tuple[str, str, str] | None:
+        """LocalQueue and priority class, where the LocalQueue has metrics of its own."""
+        own = self._meter.labels_of(workload)
+        return None if own is None else (*own, _priority(workload))
 
     def _pending(self, new: Workload, transition: Transition) -> None:
         self._event(new, transition.reason, transition.message, kind="Warning")

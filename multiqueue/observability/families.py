@@ -23,6 +23,11 @@ ROLE = "replica_role"
 """Label that the table fills in: leader, follower or standalone."""
 
 
+def exponential(count: int) -> tuple[float, ...]:
+    """Return so many of Kueue's buckets: 1, then 2.5 doubled each time."""
+    return (1.0, *(2.5 * 2**n for n in range(count - 1)))
+
+
 class Family(Generic[M]):
     """One metric with all its label values."""
 
@@ -94,8 +99,9 @@ class MetricTable:
 
     @classmethod
     def rows(cls) -> list[Declared[Any]]:
-        """Return what the table declares, in its order."""
-        return [value for value in vars(cls).values() if isinstance(value, Declared)]
+        """Return what the table and those that it extends declare, in their order."""
+        bodies = (vars(owner).values() for owner in reversed(cls.__mro__))
+        return [value for body in bodies for value in body if isinstance(value, Declared)]
 
     def change_role(self, role: str) -> None:
         """Report under another role from now on."""

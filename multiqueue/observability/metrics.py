@@ -13,14 +13,10 @@ from typing import Protocol
 
 import prometheus_client
 
-from multiqueue.observability.families import ROLE, MetricTable, counter, gauge, histogram
+from multiqueue.observability.families import ROLE, counter, exponential, gauge, histogram
+from multiqueue.observability.local_queue_metrics import LocalQueueMetrics
 
 CQ = "cluster_queue"
-
-
-def _exponential(count: int) -> tuple[float, ...]:
-    """Return Kueue's buckets: 1, then 2.5 doubled each time."""
-    return (1.0, *(2.5 * 2**n for n in range(count - 1)))
 
 
 ATTEMPT_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -66,7 +62,7 @@ class RequestOutcome(Protocol):
         ...
 
 
-class Metrics(MetricTable):
+class Metrics(LocalQueueMetrics):
     """The metrics of one process."""
 
     build_info = gauge(
@@ -114,23 +110,7 @@ class Metrics(MetricTable):
         CQ,
         "priority_class",
         ROLE,
-        buckets=_exponential(14),
-    )
-    local_queue_pending_workloads = gauge(
-        "kueue_local_queue_pending_workloads",
-        "Workloads of a LocalQueue that wait, by status: active or inadmissible.",
-        "name",
-        "namespace",
-        "status",
-        ROLE,
-    )
-    local_queue_admission_fair_sharing_usage = gauge(
-        "kueue_local_queue_admission_fair_sharing_usage",
-        "Past usage of a LocalQueue by its weight, older use counting less.",
-        "name",
-        "namespace",
-        CQ,
-        ROLE,
+        buckets=exponential(14),
     )
     admitted_workloads_total = counter(
         "kueue_admitted_workloads_total",
@@ -145,7 +125,7 @@ class Metrics(MetricTable):
         CQ,
         "priority_class",
         ROLE,
-        buckets=_exponential(16),
+        buckets=exponential(16),
     )
     pod_scheduling_gate_removal_seconds = histogram(
         "kueue_pod_scheduling_gate_removal_seconds",
@@ -188,7 +168,7 @@ class Metrics(MetricTable):
         "reason",
         "underlying_cause",
         ROLE,
-        buckets=_exponential(14),
+        buckets=exponential(14),
     )
     ready_wait_time_seconds = histogram(
         "kueue_ready_wait_time_seconds",
@@ -196,7 +176,7 @@ class Metrics(MetricTable):
         CQ,
         "priority_class",
         ROLE,
-        buckets=_exponential(14),
+        buckets=exponential(14),
     )
     admitted_until_ready_wait_time_seconds = histogram(
         "kueue_admitted_until_ready_wait_time_seconds",
@@ -204,7 +184,7 @@ class Metrics(MetricTable):
         CQ,
         "priority_class",
         ROLE,
-        buckets=_exponential(14),
+        buckets=exponential(14),
     )
     finished_workloads_total = counter(
         "kueue_finished_workloads_total", "Workloads that finished.", CQ, "priority_class", ROLE

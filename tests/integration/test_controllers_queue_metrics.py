@@ -59,6 +59,16 @@ async def test_a_workload_that_waits_for_a_wake_counts_as_inadmissible() -> None
         ("lq", NAMESPACE, "active"): 0.0,
         ("lq", NAMESPACE, "inadmissible"): 1.0,
     }
+    lq = ("lq", NAMESPACE)
+    assert values(metrics, "kueue_local_queue_status") == {
+        (*lq, "True"): 1.0,
+        (*lq, "False"): 0.0,
+        (*lq, "Unknown"): 0.0,
+    }
+    for name in ("reserving_active_workloads", "admitted_active_workloads"):
+        assert values(metrics, f"kueue_local_queue_{name}") == {lq: 1.0}
+    for name in ("resource_reservation", "resource_usage"):
+        assert values(metrics, f"kueue_local_queue_{name}") == {(*lq, "default", "cpu"): 3.0}
     assert values(metrics, "kueue_cohort_weighted_share") == {("co",): 0.0}
 
 
@@ -75,3 +85,31 @@ async def test_metrics_end_with_their_gate(gate: str, metric: str) -> None:
 
     assert values(metrics, metric) == {}
     assert len(values(metrics, "kueue_pending_workloads")) == 2
+
+
+@virtual_time
+async def test_a_local_queue_that_is_relabelled_or_gone_has_no_metrics() -> None:
+    clock = LoopClock()
+    section = {"enable": True, "localQueueSelector": {"matchLabels": {"team": "blue"}}}
+    settings = build_configuration({"metrics": {"localQueueMetrics": section}})
+    async with queue_cluster(clock=clock) as cluster, cluster.manager(settings, clock=clock) as m:
+
+        async def relabel(name: str, label: str | None) -> None:
+            patch = {"metadata": {"labels": {"team": label}}}
+            await cluster.patch(resources.LOCAL_QUEUES, name, patch, namespace=NAMESPACE)
+
+        def measured() -> set[str]:
+            return {name for name, *_ in values(m.metrics, "kueue_local_queue_status")}
+
+        await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
+        await cluster.create(resources.CLUSTER_QUEUES, make_cluster_queue())
+        for name in ("deleted", "relabelled"):
+            await cluster.create(resources.LOCAL_QUEUES, make_local_queue(name))
+            await relabel(name, "blue")
+        await asyncio.sleep(10)
+        assert measured() == {"deleted", "relabelled"}
+
+        await relabel("relabelled", None)
+        await cluster.client.delete(resources.LOCAL_QUEUES, "deleted", namespace=NAMESPACE)
+        await asyncio.sleep(10)
+        assert measured() == set()

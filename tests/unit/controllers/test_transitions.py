@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from multiqueue.api.conditions import Reason
-from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.v1beta2.meta import OwnerReference
+from multiqueue.api.config import build_configuration
+from multiqueue.api.v1beta2 import LocalQueue, LocalQueueSpec, Workload
+from multiqueue.api.v1beta2.meta import ObjectMeta, OwnerReference
 from multiqueue.api.workload_readiness import ReadinessRules, give_up_waiting, sync_pods_ready
 from multiqueue.api.workload_state import (
     complete_eviction,
@@ -28,8 +30,10 @@ from multiqueue.controllers.transitions import (
     queued_at,
     split_eviction,
 )
+from multiqueue.jobs.context import ManagerContext
 from multiqueue.observability.metrics import Metrics
 from tests.workloads import (
+    NAMESPACE,
     T0,
     admitted,
     evicted,
@@ -38,6 +42,20 @@ from tests.workloads import (
     reserved,
     with_status,
 )
+
+
+def make_context(recorder: Any, metrics: Metrics, /, **config: Any) -> ManagerContext:
+    """What a recorder looks at, with a LocalQueue of the team "blue"."""
+    meta = ObjectMeta(name="lq", namespace=NAMESPACE, labels={"team": "blue"})
+    queue = LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue="cq"))
+    store = {queue.metadata.key: queue}
+    context: Any = SimpleNamespace(
+        recorder=recorder,
+        metrics=metrics,
+        config=build_configuration(config),
+        informers=SimpleNamespace(local_queues=SimpleNamespace(store=store)),
+    )
+    return cast("ManagerContext", context)
 
 
 def steps(old: Workload, new: Workload) -> list[Step]:
@@ -118,8 +136,7 @@ def test_a_job_that_waits_in_vain_is_told_so_itself(reason: Reason, told: list[s
     def event(regarding: dict[str, str], *what: str) -> None:
         events.append((regarding["kind"], *what))
 
-    context = SimpleNamespace(recorder=SimpleNamespace(event=event), metrics=None)
-    recorder = TransitionRecorder(context)  # type: ignore[arg-type]
+    recorder = TransitionRecorder(make_context(SimpleNamespace(event=event), Metrics()))
     recorder._on_workload(workload, waiting)
     recorder._on_workload(waiting, waiting)
     assert events == [(kind, "Warning", reason, "too big") for kind in told]
@@ -131,22 +148,32 @@ RULES = ReadinessRules(timeout=timedelta(minutes=5), recovery_timeout=timedelta(
 
 
 class Recorded:
-    """A recorder that was told of these states of a Workload, one after the other."""
+    """A recorder that was told of these states of a Workload, one after the other.
 
-    def __init__(self, *states: Workload) -> None:
+    Args:
+        config: Sections of the Configuration that are not as always.
+    """
+
+    def __init__(self, *states: Workload, **config: Any) -> None:
         self.events: list[tuple[str, str]] = []
         self.metrics = Metrics()
         recorder = SimpleNamespace(
             event=lambda _ref, _kind, reason, message: self.events.append((reason, message))
         )
-        context = SimpleNamespace(recorder=recorder, metrics=self.metrics)
-        transitions = TransitionRecorder(context)  # type: ignore[arg-type]
+        transitions = TransitionRecorder(make_context(recorder, self.metrics, **config))
         for old, new in pairwise(states):
             transitions._on_workload(old, new)
 
     def value(self, name: str, **labels: str) -> float | None:
         common = {"cluster_queue": "cq", "replica_role": "standalone"}
         return self.metrics.registry.get_sample_value(name, {**common, **labels})
+
+    def own(self, name: str, **labels: str) -> float | None:
+        """The value for the LocalQueue; None where it has no such metric."""
+        common = {"name": "lq", "namespace": NAMESPACE, "replica_role": "standalone"}
+        return self.metrics.registry.get_sample_value(
+            f"kueue_local_queue_{name}", {**common, **labels}
+        )
 
 
 def ready(workload: Workload, at: float, *, value: bool = True) -> Workload:
@@ -213,3 +240,54 @@ def test_the_time_from_ready_pods_to_the_eviction_is_measured() -> None:
     told = Recorded(running, evicted(running, at=minutes(5)))
     labels = {"reason": "Preempted", "underlying_cause": ""}
     assert told.value("kueue_pods_ready_to_evicted_time_seconds_sum", **labels) == 180
+
+
+# ---------------------------------------------------------------- metrics of LocalQueues
+
+
+def of_team(name: str) -> dict[str, Any]:
+    selector = {"matchLabels": {"team": name}}
+    return {"metrics": {"localQueueMetrics": {"enable": True, "localQueueSelector": selector}}}
+
+
+def test_a_local_queue_counts_what_its_cluster_queue_counts() -> None:
+    pending = make_workload()
+    runs = ready(admitted(pending, at=minutes(1)), 3)
+    preempted = with_status(
+        runs, preempt(runs.status, Reason.IN_CLUSTER_QUEUE, "for another", now=minutes(4))
+    )
+    done = with_status(runs, finish(runs.status, Reason.SUCCEEDED, "done", now=minutes(5)))
+    told = Recorded(pending, admitted(pending, at=minutes(1)), runs, preempted)
+    told_end = Recorded(runs, done)
+
+    for name in ("quota_reserved_workloads_total", "admitted_workloads_total"):
+        assert told.own(name, priority_class="") == 1
+    for name, seconds in (
+        ("quota_reserved_wait_time_seconds", 60),
+        ("admission_wait_time_seconds", 60),
+        ("ready_wait_time_seconds", 180),
+        ("admitted_until_ready_wait_time_seconds", 120),
+    ):
+        assert told.own(f"{name}_sum", priority_class="") == seconds
+    labels = {"reason": "Preempted", "underlying_cause": "", "priority_class": ""}
+    assert told.own("evicted_workloads_total", **labels) == 1
+    assert told_end.own("finished_workloads_total", priority_class="") == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "count"),
+    [
+        (of_team("blue"), 1),
+        (of_team("red"), None),
+        ({"metrics": {"localQueueMetrics": {"enable": False}}}, None),
+        ({"featureGates": {"LocalQueueMetrics": False}}, None),
+    ],
+)
+def test_the_configuration_says_which_local_queues_count(
+    config: dict[str, Any], count: float | None
+) -> None:
+    pending = make_workload()
+    told = Recorded(pending, admitted(pending), **config)
+
+    assert told.own("admitted_workloads_total", priority_class="") == count
+    assert told.value("kueue_admitted_workloads_total", priority_class="") == 1

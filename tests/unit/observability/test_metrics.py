@@ -18,6 +18,24 @@ def test_names_labels_and_buckets_are_kueues() -> None:
     got = {row.name: row.labels for row in Metrics.rows() if not row.name.startswith("multiqueue_")}
     cq, role = "cluster_queue", "replica_role"
     quota = ("cohort", cq, "flavor", "resource", role)
+    lq = ("name", "namespace")
+    of_local_queues = {
+        "pending_workloads": ("status",),
+        "quota_reserved_workloads_total": ("priority_class",),
+        "quota_reserved_wait_time_seconds": ("priority_class",),
+        "admitted_workloads_total": ("priority_class",),
+        "admission_wait_time_seconds": ("priority_class",),
+        "ready_wait_time_seconds": ("priority_class",),
+        "admitted_until_ready_wait_time_seconds": ("priority_class",),
+        "evicted_workloads_total": ("reason", "underlying_cause", "priority_class"),
+        "finished_workloads_total": ("priority_class",),
+        "reserving_active_workloads": (),
+        "admitted_active_workloads": (),
+        "status": ("active",),
+        "resource_reservation": ("flavor", "resource"),
+        "resource_usage": ("flavor", "resource"),
+        "admission_fair_sharing_usage": (cq,),
+    }
     assert got == {
         "kueue_build_info": (
             "git_version",
@@ -53,8 +71,7 @@ def test_names_labels_and_buckets_are_kueues() -> None:
         "kueue_ready_wait_time_seconds": (cq, "priority_class", role),
         "kueue_admitted_until_ready_wait_time_seconds": (cq, "priority_class", role),
         "kueue_pod_scheduling_gate_removal_seconds": ("name", cq, "is_group", role),
-        "kueue_local_queue_pending_workloads": ("name", "namespace", "status", role),
-        "kueue_local_queue_admission_fair_sharing_usage": ("name", "namespace", cq, role),
+        **{f"kueue_local_queue_{n}": (*lq, *own, role) for n, own in of_local_queues.items()},
         "kueue_finished_workloads_total": (cq, "priority_class", role),
         "kueue_reserving_active_workloads": (cq, role),
         "kueue_admitted_active_workloads": (cq, role),

@@ -1,0 +1,117 @@
+"""Metrics of LocalQueues: those of ClusterQueues again, by what the users of a namespace know.
+
+Parity: names, labels and buckets as in Kueue's reference, which has 14 buckets of the wait for an
+admission here and 16 for ClusterQueues. Which LocalQueues have them is said in the Configuration.
+"""
+
+from __future__ import annotations
+
+from multiqueue.observability.families import (
+    ROLE,
+    MetricTable,
+    counter,
+    exponential,
+    gauge,
+    histogram,
+)
+
+QUEUE = ("name", "namespace")
+BY_PRIORITY = (*QUEUE, "priority_class", ROLE)
+BY_RESOURCE = (*QUEUE, "flavor", "resource", ROLE)
+WAITS = exponential(14)
+
+
+class LocalQueueMetrics(MetricTable):
+    """One row each, next to those of ClusterQueues in `Metrics`."""
+
+    local_queue_pending_workloads = gauge(
+        "kueue_local_queue_pending_workloads",
+        "Workloads of a LocalQueue that wait, by status: active or inadmissible.",
+        *QUEUE,
+        "status",
+        ROLE,
+    )
+    local_queue_quota_reserved_workloads_total = counter(
+        "kueue_local_queue_quota_reserved_workloads_total",
+        "Workloads of a LocalQueue that got quota.",
+        *BY_PRIORITY,
+    )
+    local_queue_quota_reserved_wait_time_seconds = histogram(
+        "kueue_local_queue_quota_reserved_wait_time_seconds",
+        "Seconds from creation or requeuing to quota.",
+        *BY_PRIORITY,
+        buckets=WAITS,
+    )
+    local_queue_admitted_workloads_total = counter(
+        "kueue_local_queue_admitted_workloads_total",
+        "Workloads of a LocalQueue that were admitted.",
+        *BY_PRIORITY,
+    )
+    local_queue_admission_wait_time_seconds = histogram(
+        "kueue_local_queue_admission_wait_time_seconds",
+        "Seconds from creation or requeuing to admission.",
+        *BY_PRIORITY,
+        buckets=WAITS,
+    )
+    local_queue_ready_wait_time_seconds = histogram(
+        "kueue_local_queue_ready_wait_time_seconds",
+        "Seconds from creation or requeuing to ready pods.",
+        *BY_PRIORITY,
+        buckets=WAITS,
+    )
+    local_queue_admitted_until_ready_wait_time_seconds = histogram(
+        "kueue_local_queue_admitted_until_ready_wait_time_seconds",
+        "Seconds from admission to ready pods.",
+        *BY_PRIORITY,
+        buckets=WAITS,
+    )
+    local_queue_evicted_workloads_total = counter(
+        "kueue_local_queue_evicted_workloads_total",
+        "Evictions of Workloads of a LocalQueue, by reason.",
+        *QUEUE,
+        "reason",
+        "underlying_cause",
+        "priority_class",
+        ROLE,
+    )
+    local_queue_finished_workloads_total = counter(
+        "kueue_local_queue_finished_workloads_total",
+        "Workloads of a LocalQueue that finished.",
+        *BY_PRIORITY,
+    )
+    local_queue_reserving_active_workloads = gauge(
+        "kueue_local_queue_reserving_active_workloads",
+        "Workloads of a LocalQueue that hold quota.",
+        *QUEUE,
+        ROLE,
+    )
+    local_queue_admitted_active_workloads = gauge(
+        "kueue_local_queue_admitted_active_workloads",
+        "Workloads of a LocalQueue that are admitted and not finished.",
+        *QUEUE,
+        ROLE,
+    )
+    local_queue_status = gauge(
+        "kueue_local_queue_status",
+        "1 for the status of the Active condition that the LocalQueue has: True, False or Unknown.",
+        *QUEUE,
+        "active",
+        ROLE,
+    )
+    local_queue_resource_reservation = gauge(
+        "kueue_local_queue_resource_reservation",
+        "Quota that Workloads of a LocalQueue hold.",
+        *BY_RESOURCE,
+    )
+    local_queue_resource_usage = gauge(
+        "kueue_local_queue_resource_usage",
+        "Quota in use by admitted Workloads of a LocalQueue.",
+        *BY_RESOURCE,
+    )
+    local_queue_admission_fair_sharing_usage = gauge(
+        "kueue_local_queue_admission_fair_sharing_usage",
+        "Past usage of a LocalQueue by its weight, older use counting less.",
+        *QUEUE,
+        "cluster_queue",
+        ROLE,
+    )
