@@ -15,8 +15,15 @@ import msgspec
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
-from multiqueue.api.workload_state import has_quota, is_evicted, is_finished, sync_admitted
+from multiqueue.api.workload_state import (
+    find,
+    has_quota,
+    is_evicted,
+    is_finished,
+    sync_admitted,
+)
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import CyclePlan, Place, PlaceFailed
 from multiqueue.jobs.context import ManagerContext
@@ -32,10 +39,20 @@ log = structlog.get_logger("multiqueue.scheduler")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """Places that wait to be written, and whose they are."""
+    """Places that wait to be written, and whose they are: an admission has its time."""
 
     decision: Place
     uid: str
+    reserved_at: str
+
+    @classmethod
+    def of(cls, decision: Place, workload: Workload) -> Placing:
+        """Return the places of a Workload as it is now."""
+        return cls(
+            decision=decision,
+            uid=workload.metadata.uid,
+            reserved_at=_reserved_at(workload.status),
+        )
 
 
 class PlaceWriter:
@@ -63,8 +80,8 @@ class PlaceWriter:
         for decision in plan.decisions:
             if isinstance(decision, Place):
                 workload = self._context.informers.workloads.store.get(decision.workload)
-                uid = workload.metadata.uid if workload is not None else ""
-                self._waiting.put_nowait(Placing(decision=decision, uid=uid))
+                if workload is not None:
+                    self._waiting.put_nowait(Placing.of(decision, workload))
             elif isinstance(decision, PlaceFailed):
                 self._tell(decision)
 
@@ -85,7 +102,7 @@ class PlaceWriter:
                 key, lambda newest: placed_status(newest, placing, now)
             )
         except NotFound:
-            self._engine.confirm(key)
+            self._engine.places_written(key, placing.decision.admission)
         except KubeError as error:
             log.warning("places not written, trying again", workload=key, error=str(error))
             self._fail(key)
@@ -94,7 +111,7 @@ class PlaceWriter:
             log.exception("places not written, trying again", workload=key)
             self._fail(key)
         else:
-            self._engine.confirm(key)
+            self._engine.places_written(key, placing.decision.admission)
 
     def _fail(self, key: str) -> None:
         self._engine.places_failed(key, self._context.clock.now())
@@ -111,8 +128,14 @@ def placed_status(newest: Workload, placing: Placing, now: datetime) -> Workload
     """Return the status with the places; its own where the workload is not what it was."""
     metadata, status = newest.metadata, newest.status
     admission = status.admission
-    is_other = metadata.uid != placing.uid or not has_quota(status)
-    if admission is None or is_other or is_finished(status) or is_evicted(status):
+    is_other = metadata.uid != placing.uid or _reserved_at(status) != placing.reserved_at
+    if (
+        admission is None
+        or not has_quota(status)
+        or is_other
+        or is_finished(status)
+        or is_evicted(status)
+    ):
         return status
     by_name = {pod_set.name: pod_set for pod_set in placing.decision.admission.pod_sets}
     used = {
@@ -139,3 +162,8 @@ def placed_status(newest: Workload, placing: Placing, now: datetime) -> Workload
         unhealthy_nodes=tuple(node for node in status.unhealthy_nodes if node.name in used),
     )
     return sync_admitted(status, now=now, generation=metadata.generation)
+
+
+def _reserved_at(status: WorkloadStatus) -> str:
+    reserved = find(status, WorkloadCondition.QUOTA_RESERVED)
+    return reserved.last_transition_time if reserved is not None else ""

@@ -164,8 +164,7 @@ class Engine(TopologyMirror):
         self._intake.delete_workload(key, now)
 
     def confirm(self, key: str) -> None:
-        """Note that an assumed admission was written, or new places."""
-        self._ledger.placing.pop(key, None)
+        """Note that an assumed admission was written."""
         self._intake.confirm(key)
 
     def forget(self, key: str, now: datetime, *, retry_at: datetime | None = None) -> None:

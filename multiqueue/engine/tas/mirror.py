@@ -11,6 +11,7 @@ from multiqueue.engine.ledger import Ledger
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.topology import Node
+from multiqueue.model.workload import Admission
 
 
 class TopologyMirror:
@@ -46,6 +47,11 @@ class TopologyMirror:
             requests: what it requests, without the ``pods`` that it counts as; None once it ended.
         """
         self._wake_placers(self._cache.set_pod(key, node, requests))
+
+    def places_written(self, key: str, admission: Admission) -> None:
+        """Note that the new places of a workload were written."""
+        if self._ledger.placing.get(key) is admission:  # else it is decided on anew
+            del self._ledger.placing[key]
 
     def _wake_placers(self, touched: Iterable[str]) -> None:
         for key in sorted(touched):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.workload import UnhealthyNode
-from multiqueue.api.workload_state import complete_eviction, evict, is_admitted
+from multiqueue.api.workload_state import complete_eviction, evict, is_admitted, reserve_quota
 from multiqueue.controllers.place_writer import PlaceWriter, Placing, placed_status
 from multiqueue.engine.plan import CyclePlan, Place, PlaceFailed
 from multiqueue.kube.errors import NotFound, ServerError
@@ -45,7 +46,7 @@ def make_holder(*failed: str, **assignment: object) -> Workload:
 
 
 def written(workload: Workload, place: Place) -> api.WorkloadStatus:
-    return placed_status(workload, Placing(decision=place, uid=workload.metadata.uid), T0)
+    return placed_status(workload, Placing.of(place, workload), T0)
 
 
 def test_only_places_and_failed_nodes_change() -> None:
@@ -96,8 +97,21 @@ def test_a_workload_that_has_to_leave_gets_no_places() -> None:
 
 def test_another_workload_of_that_name_gets_no_places() -> None:
     workload = make_holder("n1")
-    place = Placing(decision=make_place("n2"), uid="former")
+    metadata = msgspec.structs.replace(workload.metadata, uid="former")
+    former = msgspec.structs.replace(workload, metadata=metadata)
+    place = Placing.of(make_place("n2"), former)
     assert placed_status(workload, place, T0) == workload.status
+
+
+def test_another_admission_gets_no_places() -> None:
+    workload = make_holder("n1")
+    place = Placing.of(make_place("n2"), workload)
+    later = T0 + timedelta(minutes=5)
+    gone = complete_eviction(evict(workload.status, "Preempted", "", now=later), now=later)
+    admission = workload.status.admission
+    assert admission is not None
+    again = with_status(workload, reserve_quota(gone, admission, now=later))
+    assert placed_status(again, place, later) == again.status
 
 
 class Shell:
@@ -116,7 +130,7 @@ class Shell:
             clock=SimpleNamespace(now=lambda: T0),
         )
         engine: Any = SimpleNamespace(
-            confirm=lambda key: self.told.append(f"confirmed {key}"),
+            places_written=lambda key, _: self.told.append(f"written {key}"),
             places_failed=lambda key, _: self.told.append(f"failed {key}"),
         )
         self.writer = PlaceWriter(context, engine, on_failed=lambda: self.told.append("again"))
@@ -139,8 +153,8 @@ class Shell:
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (None, [f"confirmed {KEY}"]),
-        (NotFound("gone"), [f"confirmed {KEY}"]),
+        (None, [f"written {KEY}"]),
+        (NotFound("gone"), [f"written {KEY}"]),
         (ServerError("busy"), [f"failed {KEY}", "again"]),
         (RuntimeError("a surprise"), [f"failed {KEY}", "again"]),
     ],

@@ -13,7 +13,7 @@ from multiqueue.engine.plan import Admit, Evict, Place, PlaceFailed
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue
 from multiqueue.model.placement import Placement
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
-from tests.engine_world import NAMESPACE, World, check_rule, reserved
+from tests.engine_world import NAMESPACE, World, check_rule, reserved, seconds
 from tests.topology_world import make_node
 from tests.unit.engine.tas.test_engine_topology import gang, make_world, move, on_nodes, tas_queue
 
@@ -81,9 +81,23 @@ def test_a_write_that_failed_is_decided_again() -> None:
     world.engine.places_failed(f"{NAMESPACE}/a", world.now)
     (decision,) = world.cycle(after=1).decisions
     assert isinstance(decision, Place)
-    world.engine.confirm(f"{NAMESPACE}/a")
+    world.engine.places_written(decision.workload, decision.admission)
     world.engine.places_failed(f"{NAMESPACE}/a", world.now)
     assert world.cycle(after=5).decisions == ()
+
+
+def test_places_that_were_written_say_nothing_of_a_newer_admission() -> None:
+    world = make_world(NODES)
+    workload = run(world, "a", 3)
+    fail(world, workload, "b0-r1-h0")
+    (place,) = world.cycle(after=1).decisions
+    assert isinstance(place, Place)
+    world.submit(replace(workload, reservation=None))
+    assert world.admitted(after=1) == ["a"]
+    world.engine.places_written(place.workload, place.admission)
+    world.engine.forget(place.workload, world.now, retry_at=world.now + seconds(60))
+    world.submit(gang("b", 8))
+    assert world.admitted(after=5) == ["b"]
 
 
 def test_without_another_node_it_is_evicted() -> None:
@@ -237,7 +251,7 @@ def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
     world.submit(replace(workload, checks={"prov": CheckState.READY}))
     (decision,) = world.cycle(after=1).decisions
     assert isinstance(decision, Place)
-    world.engine.confirm(f"{NAMESPACE}/a")
+    world.engine.places_written(decision.workload, decision.admission)
     world.submit(reserved(workload, decision.admission))
     world.finish("a")
     assert world.engine._cache.forest.usage.of(f"{NAMESPACE}/a") == ()
