@@ -145,3 +145,33 @@ def test_topology_has_to_be_on_both_sides(
 
     assert (refusal is None) is fits
     assert refusal is None or "TopologyAwareScheduling" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "want"),
+    [("Lt", "8", False), ("Lt", "9", True), ("Gt", "8", False), ("Gt", "7", True)],
+)
+def test_numbers_of_taints_are_compared_strictly(operator: str, value: str, want: bool) -> None:
+    taint = Taint(key="size", value="8", effect="NoSchedule")
+    flavor = ResourceFlavor(name="f", node_taints=(taint,))
+    toleration = Toleration(key="size", operator=operator, value=value)
+    refusal = refuse_placement(flavor, Placement(tolerations=(toleration,)))
+    assert refusal == (None if want else UntoleratedTaint(flavor="f", taint=taint))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "detail"),
+    [
+        (needs("zone", "In"), "operator In of key zone needs values"),
+        (needs("zone", "Gt", "x"), "operator Gt of key zone needs one integer"),
+        (needs("zone", "Like", "a"), '"Like" is not a valid node selector operator'),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_in_which_flavor(
+    requirement: LabelSelectorRequirement, detail: str
+) -> None:
+    flavor = ResourceFlavor(name="f", node_labels={"zone": "1"})
+    refusal = refuse_placement(flavor, Placement(affinity_terms=((requirement,),)))
+    assert refusal == InvalidPlacement(flavor="f", detail=detail)
+    mismatch = refuse_placement(flavor, Placement(node_selector=(("zone", "2"),)))
+    assert mismatch == AffinityMismatch(flavor="f")

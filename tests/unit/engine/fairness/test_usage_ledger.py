@@ -1,12 +1,14 @@
 """LocalQueues take turns by past usage (E-14, E-20, E-122 to E-128)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
-from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.engine.plan import Admit, CyclePlan, Preempt
 from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import (
     AdmissionMode,
@@ -355,3 +357,80 @@ def test_who_used_more_is_preempted_before_who_matters_less(
 
     (preempt,) = (d for d in world.cycle().decisions if isinstance(d, Preempt))
     assert [v.workload for v in preempt.victims] == [f"{NAMESPACE}/{victim}"]
+
+
+# -------------------------------------------------------------------- with preemption
+
+
+PREEMPTING = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+
+
+def victims(plan: CyclePlan) -> list[str]:
+    preempts = [d for d in plan.decisions if isinstance(d, Preempt)]
+    return [victim.workload for preempt in preempts for victim in preempt.victims]
+
+
+@pytest.mark.parametrize(
+    ("mode", "want"), [(AdmissionMode.USAGE_BASED, "a"), (AdmissionMode.NONE, "b")]
+)
+def test_who_used_most_is_preempted_first_where_usage_counts(
+    mode: AdmissionMode, want: str
+) -> None:
+    """By E-90 alone the younger reservation goes, which is that of "b" (E-127)."""
+    world = sharing_world(cpu=8, preemption=PREEMPTING, admission_mode=mode)
+    seed(world, A, 50)
+    for name in "ab":
+        world.submit(cpu_job(name, queue=name))
+        written(world, admit_first(world))
+        world.now += timedelta(seconds=5)
+    world.submit(cpu_job("urgent", queue="b", priority=5))
+
+    assert victims(world.cycle()) == [f"{NAMESPACE}/{want}"]
+
+
+@pytest.mark.parametrize(("used", "want"), [(0, "high"), (50, "saver")])
+def test_who_waits_for_victims_is_first_among_local_queues_that_used_the_same(
+    used: int, want: str
+) -> None:
+    """An entry costs nothing here; "saver" comes before "high" only by what that one used."""
+    world = sharing_world(cpu=4, half_life=timedelta(0), preemption=PREEMPTING)
+    world.submit(cpu_job("low", queue="b"))
+    low = written(world, admit_first(world))
+    seed(world, A, used)
+    world.submit(cpu_job("high", queue="a", priority=1))
+    assert victims(world.cycle()) == [f"{NAMESPACE}/low"]
+    world.submit(cpu_job("saver", queue="b", priority=2))
+    world.cycle()
+    world.submit(with_changes(low, finished=True))
+
+    assert world.admitted() == [want]
+
+
+# -------------------------------------------------------------------- what ends
+
+
+@pytest.mark.parametrize("take_back", [Engine.forget, Engine.set_aside])
+def test_only_an_assumed_admission_is_acquitted(take_back: Callable[..., None]) -> None:
+    world = sharing_world(checks=(CheckRule(name="c"),))
+    world.add_check("c")
+    world.submit(cpu_job("w", queue="a"))
+    written(world, admit_first(world), admitted=False)
+    take_back(world.engine, f"{NAMESPACE}/w", world.now)
+    assert usage(world) == 2
+
+
+def test_the_history_of_a_local_queue_ends_with_it() -> None:
+    world = sharing_world()
+    seed(world, A, 2)
+    world.engine.delete_local_queue(A)
+    assert usage(world) == 0
+
+
+def test_a_sample_that_is_announced_says_when_it_was_taken() -> None:
+    world = sharing_world()
+    seed(world, A, 4)
+    assert world.engine.usage is not None
+    announced = world.engine.usage.announce(A, world.now + HOUR)
+    assert announced == ConsumedResources(
+        by_resource={"cpu": Quantity.of(2)}, updated_at=world.now + HOUR
+    )
