@@ -19,6 +19,7 @@ from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.openings import Openings
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
@@ -34,6 +35,7 @@ from multiqueue.engine.state import (
 )
 from multiqueue.engine.tas.forest import build_forest
 from multiqueue.engine.tas.mirror import TopologyMirror
+from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
@@ -61,13 +63,16 @@ class Engine(TopologyMirror):
         self._pending: dict[str, PendingQueue] = {}
         self._ledger = Ledger(self._cache)
         self._agenda = Agenda(options.wake_batch, options.busy_wake_batch)
+        self._waiting = Waiting(self._cache, self._pending, self._ledger, self._agenda)
         self._intake = Intake(
             self._cache,
             self._pending,
             self._ledger,
             self._agenda,
+            self._waiting,
             keeps_scan=options.keep_scan_progress,
         )
+        self._openings = Openings(self._pending, self._ledger, self._waiting, self._intake.entries)
         self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
         context = SearchContext(
             holders=HolderIndex(self._ledger),
@@ -99,7 +104,7 @@ class Engine(TopologyMirror):
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
         touched = self._cache.upsert_cluster_queue(cluster_queue)
-        self._intake.upsert_cluster_queue(cluster_queue)
+        self._openings.upsert_cluster_queue(cluster_queue)
         self._world.second_pass.follow_cluster_queue(cluster_queue.name)
         if self.usage is not None:
             self.usage.follow_cluster_queue(cluster_queue.name)
@@ -107,7 +112,7 @@ class Engine(TopologyMirror):
 
     def delete_cluster_queue(self, name: str) -> None:
         """Remove a ClusterQueue; its workloads wait for another one of that name."""
-        self._intake.delete_cluster_queue(name)
+        self._openings.delete_cluster_queue(name)
         self._wake(self._cache.delete_cluster_queue(name))
 
     def upsert_cohort(self, cohort: Cohort) -> None:
@@ -138,13 +143,13 @@ class Engine(TopologyMirror):
 
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue; a new or restarted one queues its workloads (E-19)."""
-        self._intake.upsert_local_queue(local_queue)
+        self._openings.upsert_local_queue(local_queue)
         if self.usage is not None:
             self.usage.follow_local_queue(local_queue.key)
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue; its workloads leave the queue."""
-        self._intake.delete_local_queue(key)
+        self._openings.delete_local_queue(key)
         if self.usage is not None:
             self.usage.forget_local_queue(key)
 
@@ -180,7 +185,7 @@ class Engine(TopologyMirror):
         entry = self._intake.entries.get(key)
         if entry is not None:
             self._world.second_pass.retry(entry, now)
-            self._intake.notify_freed(now)
+            self._waiting.notify_freed(now)
 
     def set_aside(self, key: str, now: datetime) -> None:
         """Take back an assumed admission that its very object forbids, until that changes."""
@@ -301,6 +306,6 @@ class Engine(TopologyMirror):
         """Return the queues whose state may have changed since the last call."""
         self._ledger.changed_cluster_queues |= self._cache.restated
         self._ledger.changed_local_queues |= reading.take_restated(self._world)
-        self._intake.touch_local_queues(self._cache.restated)
+        self._openings.touch_local_queues(self._cache.restated)
         self._cache.restated.clear()
         return reading.with_cohorts(self._world, self._ledger.take_changed())

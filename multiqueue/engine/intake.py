@@ -6,13 +6,12 @@ Owns the entries. Called by the facade for every event; never judges anything, t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.ledger import Ledger, LocalQueueRecord
-from multiqueue.engine.newcomers import Newcomers
+from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.queues.entry import (
     Entry,
     Place,
@@ -24,12 +23,11 @@ from multiqueue.engine.queues.entry import (
     wakes_itself,
 )
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
+from multiqueue.engine.waiting import Waiting
 from multiqueue.model.workload import Workload
 
 PREEMPTION_PAUSE = timedelta(seconds=1)
 """How soon a preemption is decided on again that could not be written."""
-_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class Intake:
@@ -40,6 +38,7 @@ class Intake:
         pending: waiting workloads, by ClusterQueue.
         ledger: who holds what.
         agenda: which trees to look at.
+        waiting: the way into the pending queues and out.
         keeps_scan: whether an updated workload goes on with its search for flavors (E-41).
     """
 
@@ -49,6 +48,7 @@ class Intake:
         pending: dict[str, PendingQueue],
         ledger: Ledger,
         agenda: Agenda,
+        waiting: Waiting,
         *,
         keeps_scan: bool = True,
     ) -> None:
@@ -57,16 +57,12 @@ class Intake:
         self._pending = pending
         self._ledger = ledger
         self._agenda = agenda
+        self._waiting = waiting
         self._keeps_scan = keeps_scan
-        self._newcomers = Newcomers()
-        self._local_queues: dict[str, set[str]] = {}  # by ClusterQueue
-        self._now = _NEVER
-
-    # ---------------------------------------------------------------- workloads
 
     def upsert_workload(self, workload: Workload, now: datetime) -> None:
         """Put a workload where its newest object says it belongs."""
-        self._now = now
+        self._waiting.now = now
         entry = self.entries.get(workload.key)
         if entry is not None and is_other_object(entry.workload, workload):
             self.delete_workload(workload.key, now)
@@ -79,7 +75,7 @@ class Intake:
             self._ledger.local_queue(workload.queue).entries[workload.key] = entry
             self._place(entry, now)
             if entry.queue:
-                self._newcomers.add(self._cache.tree_by_queue[entry.queue].key, entry, now)
+                self._waiting.welcome(entry, now)
             self._begin_epoch(entry.queue or entry.charged)
         elif entry.place is Place.HOLDING:
             self._update_holder(entry, workload, now)
@@ -99,7 +95,7 @@ class Intake:
         if entry.place is Place.HOLDING:
             self._release(entry, now)
         elif entry.queue:
-            self._leave(entry)
+            self._waiting.leave(entry)
         queue = entry.workload.queue
         del self._ledger.local_queue(queue).entries[key]
         self._ledger.drop_if_unused(queue)
@@ -117,7 +113,7 @@ class Intake:
             return
         self._release(entry, now)
         is_free = is_backoff_over(entry.workload, now)
-        self._enter(entry, now, anyway=is_free, held_until=retry_at if is_free else None)
+        self._waiting.enter(entry, now, anyway=is_free, held_until=retry_at if is_free else None)
 
     def set_aside(self, key: str, now: datetime) -> None:
         """An assumed admission is forbidden by the object; its next version is placed anew."""
@@ -142,13 +138,13 @@ class Intake:
             if entry.place is Place.HOLDING:
                 self._ledger.release(entry)
             if entry.place is Place.NOWHERE:
-                self._enter(entry, now, anyway=is_backoff_over(entry.workload, now))
+                self._waiting.enter(entry, now, anyway=is_backoff_over(entry.workload, now))
 
     def _place(self, entry: Entry, now: datetime) -> None:
         """Place a workload that is nowhere."""
         workload = entry.workload
         if workload.reservation is None:
-            self._enter(entry, now, anyway=False)
+            self._waiting.enter(entry, now, anyway=False)
         elif workload.active:
             self._hold_quota(entry)
 
@@ -177,13 +173,13 @@ class Intake:
             entry.replace(workload)
             self._hold_quota(entry)
             if held != entry.usage:
-                self._notify(entry.charged, now)
+                self._waiting.notify(entry.charged, now)
         else:
             self._ledger.replace_holder(entry, workload)
-        self.notify_freed(now)
+        self._waiting.notify_freed(now)
         entry.preempted = expects_eviction
         if old.priority != workload.priority:
-            self._notify(entry.charged, now)
+            self._waiting.notify(entry.charged, now)
 
     def _update_waiting(self, entry: Entry, workload: Workload, now: datetime) -> None:
         old = entry.workload
@@ -191,7 +187,7 @@ class Intake:
             entry.resume = None
         stays = is_queueable(workload) and workload.reservation is None
         if not stays:
-            self._leave(entry)
+            self._waiting.leave(entry)
             entry.replace(workload)
             self._place(entry, now)
         elif entry.is_parked:
@@ -201,7 +197,7 @@ class Intake:
             self._enter_again(entry, workload, now, anyway=False)
         elif rank_of(workload) == entry.rank and old.shape == workload.shape:
             entry.workload = workload
-            self._poke(entry)
+            self._waiting.poke(entry)
         else:
             self._enter_again(entry, workload, now, anyway=True)
 
@@ -214,9 +210,9 @@ class Intake:
         """
         pending = self._pending[entry.queue]
         was_sticky = pending.sticky is entry
-        self._leave(entry)
+        self._waiting.leave(entry)
         entry.replace(workload)
-        self._enter(entry, now, anyway=anyway)
+        self._waiting.enter(entry, now, anyway=anyway)
         if was_sticky and entry.queue == pending.name:
             pending.stick(entry)
 
@@ -234,133 +230,13 @@ class Intake:
     def _release(self, entry: Entry, now: datetime) -> None:
         name = entry.charged
         self._ledger.release(entry)
-        self._notify(name, now)
-
-    def _enter(
-        self, entry: Entry, now: datetime, *, anyway: bool, held_until: datetime | None = None
-    ) -> None:
-        """Put a workload into the pending queue behind its LocalQueue, if it may enter."""
-        record = self._ledger.local_queue(entry.workload.queue)
-        pending = self._pending.get(record.cluster_queue)
-        if pending is None or not record.is_open or not is_queueable(entry.workload):
-            return
-        if held_until is not None:
-            pending.push_held(entry)
-            self._agenda.hold_until(entry, held_until)
-        elif anyway:
-            pending.push_anyway(entry, now)
-        else:
-            pending.push(entry, now)
-        self._ledger.enter_queue(entry)
-        if held_until is None and entry.place is Place.HELD:
-            self._agenda.hold(entry)
-        self._poke(entry)
+        self._waiting.notify(name, now)
 
     def _begin_epoch(self, cluster_queue: str) -> None:
         """Something from outside changed the tree: all may preempt each other anew."""
         tree = self._cache.tree_by_queue.get(cluster_queue)
         if tree is not None:
             tree.epoch += 1
-
-    def _leave(self, entry: Entry) -> None:
-        self._poke(entry)
-        self._ledger.leave_queue(entry, self._pending[entry.queue])
-
-    def _poke(self, entry: Entry) -> None:
-        key = self._cache.tree_by_queue[entry.queue].key
-        self._agenda.poke(key, (entry.queue,))
-        if entry.is_parked:
-            self._agenda.tree(key).parked.add(entry.queue)
-
-    def _notify(self, cluster_queue: str, now: datetime) -> None:
-        """Quota became free: wake what is parked, and let heads that wait try again."""
-        tree = self._cache.tree_by_queue.get(cluster_queue)
-        if tree is not None:
-            self._agenda.notify(tree.key, now)
-            self._agenda.poke(tree.key)
-            for entry in self._newcomers.take(tree.key, now):
-                self._pending[entry.queue].look_again(entry)
-                self._poke(entry)  # its queue may be in another tree by now
-        self.notify_freed(now)
-
-    def notify_freed(self, now: datetime) -> None:
-        """Pods left nodes: wake what is parked in every tree that may place pods there."""
-        for key in self._ledger.take_freed():  # nodes are shared by trees
-            self._agenda.notify(key, now)
-            self._agenda.poke(key)
-
-    # ---------------------------------------------------------------- queues
-
-    def upsert_local_queue(self, spec: LocalQueue) -> None:
-        """Open, close or move a LocalQueue; an opened one queues its workloads (E-19)."""
-        record = self._ledger.local_queue(spec.key)
-        old = record.spec
-        if old == spec:
-            return
-        if old is not None and old.cluster_queue != spec.cluster_queue:
-            self._detach(old)
-            self._close(record)
-        record.spec = spec
-        self._local_queues.setdefault(spec.cluster_queue, set()).add(spec.key)
-        self._ledger.changed_local_queues.add(spec.key)
-        if record.is_open:
-            self._open(record)
-        else:
-            self._close(record)
-
-    def delete_local_queue(self, key: str) -> None:
-        """Close a LocalQueue for good."""
-        record = self._ledger.local_queues.get(key)
-        if record is None or record.spec is None:
-            return
-        self._detach(record.spec)
-        self._close(record)
-        record.spec = None
-        self._ledger.changed_local_queues.add(key)
-        self._ledger.drop_if_unused(key)
-
-    def upsert_cluster_queue(self, spec: ClusterQueue) -> None:
-        """Follow a ClusterQueue that the cache knows already; a new one takes its workloads in."""
-        pending = self._pending.get(spec.name)
-        if pending is not None:
-            pending.strategy = spec.strategy
-            return
-        self._pending[spec.name] = PendingQueue(spec.name, spec.strategy)
-        for key in sorted(self._ledger.holders.get(spec.name, ())):
-            self._ledger.count(self.entries[key])
-        for key in sorted(self._local_queues.get(spec.name, ())):
-            self._open(self._ledger.local_queue(key))
-
-    def delete_cluster_queue(self, name: str) -> None:
-        """Put the waiting workloads of a ClusterQueue nowhere; the cache still knows it."""
-        pending = self._pending.get(name)
-        if pending is not None:
-            for entry in list(pending.members.values()):
-                self._leave(entry)
-            del self._pending[name]
-            self._ledger.changed_cluster_queues.add(name)
-
-    def touch_local_queues(self, cluster_queues: Iterable[str]) -> None:
-        """Note that the state of the LocalQueues before these ClusterQueues may have changed."""
-        for name in cluster_queues:
-            self._ledger.changed_local_queues.update(self._local_queues.get(name, ()))
-
-    def _open(self, record: LocalQueueRecord) -> None:
-        for key in sorted(record.entries):
-            entry = record.entries[key]
-            if entry.place is Place.NOWHERE and entry.workload.reservation is None:
-                self._enter(entry, self._now, anyway=True)
-
-    def _close(self, record: LocalQueueRecord) -> None:
-        for key in sorted(record.entries):
-            if record.entries[key].queue:
-                self._leave(record.entries[key])
-
-    def _detach(self, spec: LocalQueue) -> None:
-        siblings = self._local_queues[spec.cluster_queue]
-        siblings.discard(spec.key)
-        if not siblings:
-            del self._local_queues[spec.cluster_queue]
 
 
 def is_preempted(workload: Workload) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
-from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.openings import Openings
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.topology import Node
@@ -20,7 +20,7 @@ class TopologyMirror:
     _cache: Cache
     _agenda: Agenda
     _ledger: Ledger
-    _intake: Intake
+    _openings: Openings
 
     def upsert_topology(self, topology: Topology) -> None:
         """Add or change a Topology."""
@@ -71,4 +71,4 @@ class TopologyMirror:
             self._agenda.tree(key).parked.update(tree.queues)
             self._agenda.notify(key)
             self._ledger.changed_cluster_queues.update(tree.queues)
-            self._intake.touch_local_queues(tree.queues)
+            self._openings.touch_local_queues(tree.queues)

@@ -1,0 +1,91 @@
+"""Into the pending queues and out, and who is looked at when quota becomes free (E-27).
+
+Shared by the intake, which knows workloads, and the openings, which know queues.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from multiqueue.engine.agenda import Agenda
+from multiqueue.engine.cache.cache import Cache
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.newcomers import Newcomers
+from multiqueue.engine.queues.entry import Entry, Place, is_queueable
+from multiqueue.engine.queues.pending_queue import PendingQueue
+
+_NEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Waiting:
+    """Mutable; owned by the engine. ``now`` is the time of the last event of a workload.
+
+    Args:
+        cache: what queues there are.
+        pending: waiting workloads, by ClusterQueue.
+        ledger: who holds what.
+        agenda: which trees to look at.
+    """
+
+    def __init__(
+        self, cache: Cache, pending: dict[str, PendingQueue], ledger: Ledger, agenda: Agenda
+    ) -> None:
+        self.now = _NEVER
+        self._cache = cache
+        self._pending = pending
+        self._ledger = ledger
+        self._agenda = agenda
+        self._newcomers = Newcomers()
+
+    def welcome(self, entry: Entry, now: datetime) -> None:
+        """Remember that a workload came just now."""
+        self._newcomers.add(self._cache.tree_by_queue[entry.queue].key, entry, now)
+
+    def enter(
+        self, entry: Entry, now: datetime, *, anyway: bool, held_until: datetime | None = None
+    ) -> None:
+        """Put a workload into the pending queue behind its LocalQueue, if it may enter."""
+        record = self._ledger.local_queue(entry.workload.queue)
+        pending = self._pending.get(record.cluster_queue)
+        if pending is None or not record.is_open or not is_queueable(entry.workload):
+            return
+        if held_until is not None:
+            pending.push_held(entry)
+            self._agenda.hold_until(entry, held_until)
+        elif anyway:
+            pending.push_anyway(entry, now)
+        else:
+            pending.push(entry, now)
+        self._ledger.enter_queue(entry)
+        if held_until is None and entry.place is Place.HELD:
+            self._agenda.hold(entry)
+        self.poke(entry)
+
+    def leave(self, entry: Entry) -> None:
+        """Take a workload out of its pending queue."""
+        self.poke(entry)
+        self._ledger.leave_queue(entry, self._pending[entry.queue])
+
+    def poke(self, entry: Entry) -> None:
+        """Have the queue of a workload looked at."""
+        key = self._cache.tree_by_queue[entry.queue].key
+        self._agenda.poke(key, (entry.queue,))
+        if entry.is_parked:
+            self._agenda.tree(key).parked.add(entry.queue)
+
+    def notify(self, cluster_queue: str, now: datetime) -> None:
+        """Quota became free: wake what is parked, and let heads that wait try again."""
+        tree = self._cache.tree_by_queue.get(cluster_queue)
+        if tree is not None:
+            self._agenda.notify(tree.key, now)
+            self._agenda.poke(tree.key)
+            for entry in self._newcomers.take(tree.key, now):
+                self._pending[entry.queue].look_again(entry)
+                self.poke(entry)  # its queue may be in another tree by now
+        self.notify_freed(now)
+
+    def notify_freed(self, now: datetime) -> None:
+        """Pods left nodes: wake what is parked in every tree that may place pods there."""
+        for key in self._ledger.take_freed():  # nodes are shared by trees
+            self._agenda.notify(key, now)
+            self._agenda.poke(key)
