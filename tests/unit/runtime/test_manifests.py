@@ -68,16 +68,18 @@ def test_secrets_and_leases_are_for_its_own_namespace_only() -> None:
     assert not granted & {"secrets", "leases", "*"}
 
 
-def test_nodes_are_only_read_and_pods_neither_made_nor_deleted() -> None:
+def test_nodes_are_only_read_and_neither_pods_nor_jobs_made() -> None:
+    """Both are deleted: pods of lost nodes, and jobs whose retention is over, if so configured."""
     granted = set(grants(find("rbac/role.yaml", "ClusterRole")))
     verbs = {
         resource: {verb for _, granted_resource, verb in granted if granted_resource == resource}
-        for resource in ("nodes", "pods", "pods/status")
+        for resource in ("nodes", "pods", "pods/status", "jobs")
     }
     assert verbs == {
         "nodes": {"get", "list", "watch"},
-        "pods": {"get", "list", "patch", "watch"},
+        "pods": {"delete", "get", "list", "patch", "watch"},
         "pods/status": {"get", "patch"},
+        "jobs": {"delete", "get", "list", "patch", "watch"},
     }
 
 
