@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from multiqueue.engine.explain import (
-    FlavorAttempt,
-    PodSetExplanation,
-    ResourceNotCovered,
-)
+from multiqueue.engine.explain import FlavorAttempt, PodSetExplanation
 from multiqueue.engine.flavors.assignment import (
     Assignment,
     FlavorChoice,
@@ -17,6 +13,7 @@ from multiqueue.engine.flavors.assignment import (
     ResumeState,
 )
 from multiqueue.engine.flavors.flavor_search import Attempts, FlavorSearch, find_flavor
+from multiqueue.engine.refusals import ResourceNotCovered
 from multiqueue.lib.amount import LARGEST, Amount
 from multiqueue.model.resources import PODS
 from multiqueue.model.workload import PodSet

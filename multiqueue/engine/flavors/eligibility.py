@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement, Taint, Toleration
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
-from multiqueue.engine.explain import (
+from multiqueue.engine.refusals import (
     AffinityMismatch,
     InvalidPlacement,
     Refusal,

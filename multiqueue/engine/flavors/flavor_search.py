@@ -9,13 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from multiqueue.engine.cache.cached_queue import CachedQueue, Room
 from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.explain import (
-    FlavorAttempt,
-    FlavorNotFound,
-    InvalidPlacement,
-    Refusal,
-    Shortfall,
-)
+from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import (
     FlavorChoice,
     FlavorMode,
@@ -24,6 +18,7 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
+from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPolicy, PreemptionPolicy, ResourceGroup

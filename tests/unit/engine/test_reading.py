@@ -8,20 +8,18 @@ import pytest
 
 from multiqueue.api.conditions import QueueReason, Reason
 from multiqueue.api.v1beta2.meta import Taint
-from multiqueue.engine.explain import (
+from multiqueue.engine.explain import Explanation, FlavorAttempt, PodSetExplanation
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.refusals import (
     AffinityMismatch,
-    Explanation,
-    FlavorAttempt,
     FlavorNotFound,
     InvalidPlacement,
-    PodSetExplanation,
     Refusal,
     ResourceNotCovered,
     Shortfall,
     TopologyMismatch,
     UntoleratedTaint,
 )
-from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.state import Changed, LocalQueueState, PendingWorkload, UsedQuota
 from multiqueue.model.cluster_queue import LocalQueue, QueueingStrategy, StopPolicy
 from multiqueue.model.resource_flavor import ResourceFlavor
