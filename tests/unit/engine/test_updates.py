@@ -66,7 +66,7 @@ def test_an_update_wakes_who_is_parked_only_with_something_new(
     assert is_parked(world) is parked
 
 
-def strict_names(world: World) -> list[str]:
+def names_in_order(world: World) -> list[str]:
     return [p.workload.partition("/")[2] for p in world.engine.pending_workloads("cq")]
 
 
@@ -76,7 +76,7 @@ def test_another_place_in_the_queue_counts_at_once() -> None:
     )
     world.submit(make_workload("a"), make_workload("w", at=T0 + seconds(5)))
     world.submit(with_changes(world.workloads[KEY], queue_order_at=T0 - seconds(1)))
-    assert strict_names(world) == ["w", "a"]
+    assert names_in_order(world) == ["w", "a"]
     assert world.admitted() == ["w"]
 
 
@@ -165,6 +165,17 @@ def test_who_waits_for_the_victims_of_another_head_says_so() -> None:
     assert deferred.message.startswith(
         "Workload fits once the workloads that other workloads preempt have left"
     )
+    world.submit(make_workload("late", queue="b", priority=5))
+    names = [p.workload for p in world.engine.pending_workloads("b")]
+    assert names == [f"{NAMESPACE}/second", f"{NAMESPACE}/late"]
+
+
+def test_who_was_only_refused_keeps_no_first_place() -> None:
+    world = World(make_queue())
+    world.submit(make_workload("w", pod_sets=[pod_set(cpu=11)]))
+    assert world.admitted() == []
+    world.submit(make_workload("urgent", priority=5, pod_sets=[pod_set(cpu=12)]))
+    assert names_in_order(world) == ["urgent", "w"]
 
 
 def test_words_of_several_refusals_and_pod_sets_are_joined_as_upstream_does() -> None:
