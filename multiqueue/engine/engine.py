@@ -7,7 +7,6 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
@@ -25,6 +24,7 @@ from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.quota_mirror import QuotaMirror
 from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.state import (
     Changed,
@@ -34,12 +34,10 @@ from multiqueue.engine.state import (
     PendingWorkload,
 )
 from multiqueue.engine.tas.forest import build_forest
-from multiqueue.engine.tas.mirror import TopologyMirror
 from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.world import World
-from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
-from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Workload
 
 DEFAULT_OPTIONS = EngineOptions()
@@ -47,7 +45,7 @@ FAILED_PAUSE = timedelta(seconds=5)
 """How soon a tree is tried again that raised, when nothing in it changes before."""
 
 
-class Engine(TopologyMirror):
+class Engine(QuotaMirror):
     """Queues, quotas and the cycle that brings them together.
 
     Args:
@@ -90,54 +88,6 @@ class Engine(TopologyMirror):
             usage=self.usage,
             second_pass=SecondPass(self._cache, self._ledger, options.topology),
         )
-
-    # ---------------------------------------------------------------- mirror: quotas
-
-    def upsert_resource_flavor(self, flavor: ResourceFlavor) -> None:
-        """Add or change a ResourceFlavor."""
-        self._wake(self._cache.set_flavor(flavor.name, flavor))
-
-    def delete_resource_flavor(self, name: str) -> None:
-        """Remove a ResourceFlavor; queues that name it become inactive."""
-        self._wake(self._cache.set_flavor(name, None))
-
-    def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
-        """Add or change a ClusterQueue."""
-        touched = self._cache.upsert_cluster_queue(cluster_queue)
-        self._openings.upsert_cluster_queue(cluster_queue)
-        self._world.second_pass.follow_cluster_queue(cluster_queue.name)
-        if self.usage is not None:
-            self.usage.follow_cluster_queue(cluster_queue.name)
-        self._wake(touched)
-
-    def delete_cluster_queue(self, name: str) -> None:
-        """Remove a ClusterQueue; its workloads wait for another one of that name."""
-        self._openings.delete_cluster_queue(name)
-        self._wake(self._cache.delete_cluster_queue(name))
-
-    def upsert_cohort(self, cohort: Cohort) -> None:
-        """Add or change a Cohort."""
-        self._wake(self._cache.upsert_cohort(cohort))
-
-    def delete_cohort(self, name: str) -> None:
-        """Remove a Cohort; what refers to it stays together without its quota."""
-        self._wake(self._cache.delete_cohort(name))
-
-    def upsert_admission_check(self, check: AdmissionCheckInfo) -> None:
-        """Add or change an AdmissionCheck."""
-        self._wake(self._cache.set_check(check.name, check))
-
-    def delete_admission_check(self, name: str) -> None:
-        """Remove an AdmissionCheck; queues that name it become inactive."""
-        self._wake(self._cache.set_check(name, None))
-
-    def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Add or change a namespace; its workloads wait until it is known."""
-        self._wake(self._cache.set_namespace(name, dict(labels)))
-
-    def delete_namespace(self, name: str) -> None:
-        """Remove a namespace."""
-        self._cache.set_namespace(name, None)
 
     # ---------------------------------------------------------------- mirror: workloads
 
