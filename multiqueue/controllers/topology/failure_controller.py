@@ -82,15 +82,26 @@ class NodeFailureController:
         pinned = self._watch.pods.store.by_index(BY_PINNED_NODE, host)
         keys = {*self._placements.on(host), *(pod.workload for pod in pinned)}
         waits: list[timedelta] = []
+        errors: list[Exception] = []
         for key in sorted(keys):
-            workload = self._context.informers.workloads.store.get(key)
-            if workload is None:
-                continue
-            verdict = self._judge(workload, host)
-            if verdict.ask_again is not None:
-                waits.append(verdict.ask_again)
-            await self._write(workload, host, verdict)
+            try:
+                wait = await self._reconcile_one(key, host)
+            except Exception as error:  # noqa: BLE001 - raised below, after the others had their turn
+                errors.append(error)
+            else:
+                waits += [wait] if wait is not None else []
+        if errors:
+            raise errors[0]
         return Result(requeue_after=min(waits).total_seconds()) if waits else DONE
+
+    async def _reconcile_one(self, key: str, host: str) -> timedelta | None:
+        """Judge the host for one Workload; returns when to ask again."""
+        workload = self._context.informers.workloads.store.get(key)
+        if workload is None:
+            return None
+        verdict = self._judge(workload, host)
+        await self._write(workload, host, verdict)
+        return verdict.ask_again
 
     def _judge(self, workload: Workload, host: str) -> Verdict:
         pods = self._watch.pods.store.by_index(BY_WORKLOAD, workload.metadata.key)
