@@ -244,8 +244,8 @@ def _defer(head: Head) -> Requeue:
 def _gate(head: Head) -> Requeue:
     """Let a head wait until all its preemption gates are open (E-74)."""
     head.entry.resume = None
-    gates = head.entry.workload.closed_gates
-    note = f"Workload requires preemption, but it's gated by: {', '.join(gates)}"
+    gates = ", ".join(head.entry.workload.closed_gates)
+    note = f"Workload requires preemption, but it's gated by: {gates}"
     reason = RequeueReason.PREEMPTION_GATED
     return Requeue(
         workload=head.entry.key,
@@ -259,7 +259,6 @@ def _gate(head: Head) -> Requeue:
 def _preempt(world: World, head: Head, verdict: Nominated) -> Preempt:
     """Ask the targets to leave, unless they were asked already (E-79, E-80)."""
     head.entry.resume = None
-    cause, targets = Reason.WAITING_FOR_PREEMPTED_WORKLOADS, verdict.targets
     victims = tuple(
         Victim(
             workload=target.entry.key,
@@ -268,13 +267,13 @@ def _preempt(world: World, head: Head, verdict: Nominated) -> Preempt:
             message=preemption_message(head.entry.workload, head.queue, target, world.cache.queues),
             is_new=not target.entry.is_leaving,
         )
-        for target in targets
+        for target in verdict.targets
     )
     return Preempt(
         workload=head.entry.key,
         cluster_queue=head.queue.name,
         victims=victims,
-        explanation=_explain(head, cause, victims=len(victims)),
+        explanation=_explain(head, Reason.WAITING_FOR_PREEMPTED_WORKLOADS, victims=len(victims)),
     )
 
 

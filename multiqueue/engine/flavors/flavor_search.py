@@ -88,13 +88,11 @@ def find_flavor(
         start: the index of the first flavor to look at.
 
     Returns:
-        Choices by resource, None where no flavor does; and what was refused on the way, which is
-        nothing where the chosen flavor fits.
+        Choices by resource, None where no flavor does; and what was refused where none fits.
     """
     best: _Outcome | None = None
-    best_flavor = ""
+    best_flavor, index = "", start - 1
     attempts: list[FlavorAttempt] = []
-    index = start - 1
     for index in range(start, len(group.flavors)):
         name = group.flavors[index].name
         if search.nominated is not None and not _is_nominated(search.nominated, name, pod_sets):
@@ -118,13 +116,15 @@ def find_flavor(
     if best is None:
         return None, tuple(attempts)
     tried = -1 if index >= len(group.flavors) - 1 else index
-    if not search.is_fungible:
-        tried = 0
-    choices = {
-        resource: FlavorChoice(best_flavor, mode, borrowing, tried, slot)
-        for resource, mode, borrowing, slot in best.choices
-    }
+    choices = _choose(best, best_flavor, tried if search.is_fungible else 0)
     return choices, () if best.mode is FlavorMode.FIT else tuple(attempts)
+
+
+def _choose(outcome: _Outcome, flavor: str, tried: int) -> Choices:
+    return {
+        resource: FlavorChoice(flavor, mode, borrowing, tried, slot)
+        for resource, mode, borrowing, slot in outcome.choices
+    }
 
 
 def _is_nominated(
