@@ -66,20 +66,21 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
                 step=step, reason=after.reason, message=after.message, at=after.transitioned_at
             )
         )
+    wait = _find_wait(old, new)
+    return [*found, wait] if wait is not None else found
+
+
+def _find_wait(old: Workload, new: Workload) -> Transition | None:
+    """Return the news about a wait; whoever loses quota was told why already, by its eviction."""
     before = find(old.status, WorkloadCondition.QUOTA_RESERVED)
     after = find(new.status, WorkloadCondition.QUOTA_RESERVED)
-    if after is not None and after.status == "False":
-        was = (before.status, before.reason) if before else None
-        if was != (after.status, after.reason):
-            found.append(
-                Transition(
-                    step=Step.PENDING,
-                    reason=after.reason,
-                    message=after.message,
-                    at=after.transitioned_at,
-                )
-            )
-    return found
+    if after is None or after.status != "False":
+        return None
+    if before is not None and (before.status == "True" or before.reason == after.reason):
+        return None
+    return Transition(
+        step=Step.PENDING, reason=after.reason, message=after.message, at=after.transitioned_at
+    )
 
 
 def queued_at(workload: Workload) -> datetime:

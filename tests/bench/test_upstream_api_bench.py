@@ -34,8 +34,8 @@ grow to many times what a Workload runs."""
 SECONDS = 300.0
 STATUS_WRITES, EVENTS = 1.2, 1.0
 """Per admission; an eviction costs a write more, and words cost an Event each."""
-EVENTS_OF_AN_EVICTION = 4
-"""Who has to leave and why, for whom, on both sides, and that it waits again."""
+EVENTS_OF_AN_EVICTION = 3
+"""That it has to leave, for whom, and that on the side of whom it leaves for."""
 PREEMPTING = Preemption(
     within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
     reclaim_within_cohort=PreemptionPolicy.ANY,

@@ -89,10 +89,12 @@ def test_a_new_reason_to_wait_is_told_but_not_new_figures() -> None:
     assert steps(waiting, more) == []
 
 
-def test_the_end_of_an_eviction_is_a_wait() -> None:
+def test_the_end_of_an_eviction_is_a_wait_of_which_the_eviction_told() -> None:
     leaving = evicted(admitted(make_workload()))
     left = with_status(leaving, complete_eviction(leaving.status, now=minutes(1)))
-    assert steps(leaving, left) == [Step.PENDING]
+    assert steps(leaving, left) == []
+    waiting = with_status(left, set_pending(left.status, reason="A", message="1", now=T0))
+    assert steps(left, waiting) == [Step.PENDING]
     assert queued_at(left) == minutes(1)
     assert queued_at(make_workload()) == T0
 
