@@ -113,7 +113,7 @@ class StatusReader:
             each = pod_set.requests.get(name, 0) if pod_set is not None else 0
             usage[name] = self._read(
                 f"{path}[{name}]",
-                partial(parse_request, name, raw),
+                partial(_parse_usage, name, raw),
                 multiply(each, count),
             )
         if effective is not None and effective < count:
@@ -141,3 +141,10 @@ class StatusReader:
         except ValueError as error:
             self.problems.append(f"{path}: {error}")
             return otherwise
+
+
+def _parse_usage(resource: str, raw: str | float) -> Amount:
+    usage = parse_request(resource, raw)
+    if usage < 0:
+        raise ValueError(f"{raw} is negative")
+    return usage

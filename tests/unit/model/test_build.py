@@ -337,6 +337,21 @@ def test_usage_of_a_pod_set_that_the_spec_lacks_and_cannot_be_read_is_none() -> 
     assert len(got.problems) == 1
 
 
+def test_usage_below_zero_gives_nobody_quota_that_is_not_there() -> None:
+    usage = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "-8"}, "count": 3}
+    got = built(
+        {"podSets": [{"name": "main", "count": 3, "template": template("2")}]},
+        admission={"clusterQueue": "cq", "podSetAssignments": [usage]},
+        conditions=[true("QuotaReserved")],
+    )
+
+    assert got.reservation is not None
+    assert got.reservation.admission.usage() == {("f", "cpu"): 6000}
+    assert got.problems == (
+        "status.admission.podSetAssignments[main].resourceUsage[cpu]: -8 is negative",
+    )
+
+
 def test_an_eviction_without_a_readable_time_keeps_the_place_of_the_creation() -> None:
     got = built(
         conditions=[{**true("Evicted", "AdmissionCheck"), "lastTransitionTime": "yesterday"}]
