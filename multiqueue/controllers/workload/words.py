@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-RATE = 50.0
-"""Admissions and words per second together before words begin to wait."""
+RATE = 30.0
+"""Admissions and words per second together before words begin to wait. As many admissions make a
+queue a busy one; ten thousand that wait in a quiet one have all been told within six minutes."""
 FLOOR = 5.0
-"""Words per second that no number of admissions takes away: from RATE admissions per second on they
-add a tenth to the writes at most."""
+"""Words per second that no number of admissions takes away: in a busy queue they add a sixth to the
+writes of admissions at most."""
 BURST = 200.0
 """Words that go out at once after a quiet time: what a person submits is explained immediately."""
 DEBT = 50.0
