@@ -70,7 +70,7 @@ def scaled(generator: Generator, share: int) -> Generator:
 
 
 def table(name: str, run: Runner, events: Counter[str], spent: float) -> str:
-    generator, bounds, count = run.generator, fluid_waits(run.generator), run.admissions
+    generator, fluid, count = run.generator, fluid_waits(run.generator), run.admissions
     heading = (
         f"\nbaseline / {SHARE} over the API, {name}: {generator.total:,} workloads, "
         f"{count:,} admissions, makespan {run.makespan:.1f} s "
@@ -79,7 +79,7 @@ def table(name: str, run: Runner, events: Counter[str], spent: float) -> str:
     )
     waits = [
         f"  {each.name:8} first admission after {statistics.mean(run.waits[each.name]):6.2f} s "
-        f"(fluid by priority {bounds[each.name]:6.2f} s)"
+        f"(fluid by priority {fluid[each.name]:6.2f} s)"
         for each in reversed(generator.sets)
     ]
     costs = (

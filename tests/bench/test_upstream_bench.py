@@ -28,7 +28,7 @@ DEFAULTS = EngineOptions()
 
 
 def table(name: str, run: Simulation) -> str:
-    generator, bounds = run.generator, fluid_waits(run.generator)
+    generator, fluid = run.generator, fluid_waits(run.generator)
     heading = (
         f"\n{name}: {generator.total:,} workloads, makespan {run.makespan:.1f} s "
         f"(fluid bound {fluid_makespan(generator):.1f} s), usage {run.usage:.1%}, "
@@ -37,7 +37,7 @@ def table(name: str, run: Simulation) -> str:
     )
     lines = [
         f"  {each.name:16} first admission after {statistics.mean(run.waits[each.name]):6.2f} s "
-        f"(fluid by priority {bounds[each.name]:6.2f} s)"
+        f"(fluid by priority {fluid[each.name]:6.2f} s)"
         for each in reversed(generator.sets)
     ]
     return "\n".join([heading, *lines]) + "\n"

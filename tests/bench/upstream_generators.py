@@ -137,8 +137,8 @@ def fluid_makespan(generator: Generator) -> float:
 def fluid_waits(generator: Generator) -> dict[str, float]:
     """Return the mean seconds to admission by set, if work were a fluid served by priority.
 
-    Equals are served in order of arrival. A bound for the highest priority only: what those lose
-    to order others gain.
+    Equals are served in order of arrival. A yardstick, no bound: what some lose to another order
+    others gain.
     """
     waits = {}
     rate = generator.capacity / generator.queues
