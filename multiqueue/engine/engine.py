@@ -166,6 +166,7 @@ class Engine(QuotaMirror):
         would have one after another, until each repeats itself. Admissions are assumed at once.
         A tree that raises stops nobody else: what its last cycle assumed is taken back.
         """
+        self._openings.begun = True
         deliver_due(self._world, now)
         for key in self._world.second_pass.trees_due(now):
             self._agenda.poke(key)

@@ -15,7 +15,11 @@ from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 
 
 class Openings:
-    """Mutable; owned by the engine. ``entries`` are the intake's."""
+    """Mutable; owned by the engine. ``entries`` are the intake's.
+
+    Shape: ``begun`` says whether there was a cycle. A queue that is seen before the first one was
+    there all along, and a restart ends no backoff.
+    """
 
     def __init__(
         self,
@@ -28,6 +32,7 @@ class Openings:
         self._ledger = ledger
         self._waiting = waiting
         self._entries = entries
+        self.begun = False
         self._local_queues: dict[str, set[str]] = {}  # by ClusterQueue
 
     def upsert_local_queue(self, spec: LocalQueue) -> None:
@@ -88,7 +93,7 @@ class Openings:
         for key in sorted(record.entries):
             entry = record.entries[key]
             if entry.place is Place.NOWHERE and entry.workload.reservation is None:
-                self._waiting.enter(entry, self._waiting.now, anyway=True)
+                self._waiting.enter(entry, self._waiting.now, anyway=self.begun)
 
     def _close(self, record: LocalQueueRecord) -> None:
         for key in sorted(record.entries):

@@ -403,13 +403,10 @@ def is_leaving(workload: Workload) -> bool:
 
 
 def rebuilt(history: History, shuffle: random.Random | None) -> Engine:
-    """Return an engine that was just started, and was told of all objects in some order.
-
-    None backs off: a workload does where it comes after its queue, and not before (E-19).
-    """
+    """Return an engine that was just started, and was told of all objects in some order."""
     engine = Engine(history.options)
     specs = list(history.specs.values())
-    workloads = [with_changes(w, requeue_at=None) for w in history.known.values()]
+    workloads = history.known.values()
     calls: list[Callable[[], None]] = [lambda: engine.upsert_namespace(NAMESPACE, {})]
     calls += [lambda spec=spec: feed(engine, [spec]) for spec in specs]
     calls += [lambda w=w: engine.upsert_workload(w, history.now) for w in workloads]

@@ -3,6 +3,7 @@
 import pytest
 
 from multiqueue.api.v1beta2.meta import LabelSelector
+from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit
 from multiqueue.engine.reading import BYPASSED
@@ -225,6 +226,24 @@ def test_a_best_effort_head_whose_backoff_began_is_held_too() -> None:
 
     assert world.admitted(after=1) == []
     assert world.admitted(after=59) == ["w0"]
+
+
+def test_a_restart_ends_no_backoff_whichever_object_comes_first() -> None:
+    """Queues that are there before the first cycle did not come back: they were there all along."""
+    started = World(make_queue())
+    backs_off = make_workload("a", requeue_at=T0 + seconds(60))
+    told = condition("Requeued", status=False, reason="PodsReadyTimeout")
+    engine = Engine()
+    engine.upsert_workload(backs_off, T0)
+    engine.upsert_workload(make_workload("b", requeued=told), T0)
+    engine.upsert_local_queue(LocalQueue(key=f"{NAMESPACE}/lq", cluster_queue="cq"))
+    engine.upsert_cluster_queue(make_queue())
+    engine.upsert_resource_flavor(ResourceFlavor(name="default"))
+    engine.upsert_namespace(NAMESPACE, {})
+    started.engine = engine
+    assert started.admitted() == []
+    assert started.admitted(after=59) == []
+    assert started.admitted(after=1) == ["a"]
 
 
 def test_a_queue_that_comes_back_takes_everybody_even_those_in_backoff() -> None:
