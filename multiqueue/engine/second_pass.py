@@ -65,9 +65,9 @@ class SecondPass:
         self._now = now
         if entry is None or self._options is None or not self._qualifies(entry):
             self.drop(key)
-        elif key not in self._turns and key not in self._ledger.placing:
-            self._entries[key] = entry
-            self._turns[key] = Turn(now + FIRST_WAIT, 0)
+        elif key not in self._ledger.placing:
+            self._entries[key] = entry  # another one where the workload was made again
+            self._turns.setdefault(key, Turn(now + FIRST_WAIT, 0))
 
     def follow_cluster_queue(self, name: str) -> None:
         """Take note of a ClusterQueue that workloads may hold quota of already."""

@@ -100,6 +100,15 @@ def test_places_that_were_written_say_nothing_of_a_newer_admission() -> None:
     assert world.admitted(after=5) == ["b"]
 
 
+def test_a_workload_that_was_made_again_meanwhile_is_looked_at_itself() -> None:
+    world = make_world(NODES)
+    workload = run(world, "a", 3)
+    fail(world, workload, "b0-r1-h0")
+    world.submit(replace(world.workloads[workload.key], uid="another"))
+    (decision,) = world.cycle(after=1).decisions
+    assert isinstance(decision, Place)
+
+
 def test_without_another_node_it_is_evicted() -> None:
     world = make_world({"b0-r0-h0": 4})
     fail(world, run(world, "a", 3), "b0-r0-h0")
