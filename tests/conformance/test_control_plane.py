@@ -7,6 +7,7 @@ against the recordings.
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -66,8 +67,14 @@ internalCertManagement:
 """
 
 
+TIMING = frozenset(json.loads((DATA / "timing.json").read_text()))
+DRIVES = 3
+"""A scenario that differs is driven again, and passes if the difference does not stay: on a busy
+machine two requests of one step may change places. compare.py asks for the same."""
+
+
 @pytest.mark.conformance
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", PROFILES)
 def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
     scenarios = [
@@ -76,18 +83,39 @@ def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
         for path in (DATA / "scenarios").glob(f"{profile}-*.json")
     ]
     assert {path.name.rpartition("-")[0] for path in scenarios} == set(PROFILES[group])
-    expected = tmp_path / "expected"
+    expected, actual = tmp_path / "expected", tmp_path / "actual"
     expected.mkdir()
     for scenario in scenarios:
         shutil.copy(DATA / "expected" / scenario.name, expected)
     shutil.copy(DATA / "timing.json", tmp_path)
-    config = tmp_path / "config.yaml"
-    config.write_text(CONFIGURATION + SETTINGS[group])
-    server_log, manager_log = tmp_path / "apiserver.log", tmp_path / "manager.log"
-    with running("apiserver", "--data", str(tmp_path / "data"), log=server_log) as server:
+
+    differing = scenarios
+    for number in range(DRIVES):
+        drive(tmp_path / f"drive-{number}", SETTINGS[group], differing, actual)
+        differing = [path for path in differing if differs(path.name, expected, actual)]
+        if not differing:
+            break
+        sys.stdout.write(f"drive {number}: {sorted(path.stem for path in differing)} differ\n")
+
+    comparison = subprocess.run(
+        [sys.executable, str(HERE / "compare.py"), str(expected), str(actual)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    sys.stdout.write(comparison.stdout)
+    assert comparison.returncode == 0, comparison.stdout
+
+
+def drive(work: Path, settings: str, scenarios: list[Path], actual: Path) -> None:
+    """Drive scenarios through a control plane of their own; what it decided lies in ``actual``."""
+    work.mkdir()
+    config = work / "config.yaml"
+    config.write_text(CONFIGURATION + settings)
+    server_log, manager_log = work / "apiserver.log", work / "manager.log"
+    with running("apiserver", "--data", str(work / "data"), log=server_log) as server:
         kubeconfig = wait_for_text(server, server_log, r"KUBECONFIG=(\S+)").group(1)
         with running("run", "--config", str(config), "--kubeconfig", kubeconfig, log=manager_log):
-            actual = tmp_path / "actual"
             subprocess.run(
                 [
                     sys.executable,
@@ -98,11 +126,12 @@ def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
                 ],
                 check=True,
             )
-    comparison = subprocess.run(
-        [sys.executable, str(HERE / "compare.py"), str(expected), str(actual)],
-        capture_output=True,
-        text=True,
-        check=False,
+
+
+def differs(name: str, expected: Path, actual: Path) -> bool:
+    """Whether a scenario ended otherwise than recorded, and not only by a race that may."""
+    if Path(name).stem in TIMING:
+        return False
+    return bool(
+        json.loads((expected / name).read_text()) != json.loads((actual / name).read_text())
     )
-    sys.stdout.write(comparison.stdout)
-    assert comparison.returncode == 0, comparison.stdout
