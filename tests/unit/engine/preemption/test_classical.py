@@ -366,3 +366,101 @@ def test_own_workloads_leave_so_that_those_who_borrow_may_be_taken_too() -> None
 
     assert sorted(world.names(world.request("a", priority=5, cpu=5))) == ["borrower", "own"]
     assert world.names(world.request("a", priority=5, cpu=7)) == []
+
+
+# ------------------------------------------------------------------ attempts, one by one
+
+
+def test_a_borrower_spares_whom_it_does_not_need() -> None:
+    world = Holdings(
+        make_cpu_queue("a", 2, cohort="co", reclaim=ANY, while_borrowing=LOWER),
+        make_cpu_queue("b", 8, cohort="co"),
+    )
+    world.hold("small", "b", priority=0, cpu=1)
+    world.hold("large", "b", priority=1, cpu=9)
+
+    assert world.targets(world.request("a", priority=9, cpu=3)) == [("large", BORROWING)]
+
+
+def test_with_own_candidates_only_a_queue_may_end_beyond_its_quota() -> None:
+    world = Holdings(
+        make_cpu_queue("a", 4, cohort="co", own=LOWER), make_cpu_queue("b", 4, cohort="co")
+    )
+    world.hold("first", "a", priority=0, cpu=1)
+    world.hold("second", "a", priority=1, cpu=2)
+    world.hold("other", "b", cpu=3)
+
+    # 2 of 8 are free: one more lets 3 in, but only without "second" is that within the quota.
+    assert world.targets(world.request("a", priority=9, cpu=3)) == [("first", OWN)]
+
+
+def test_a_queue_that_uses_just_its_quota_looks_for_room_beyond_it() -> None:
+    world = Holdings(
+        make_cpu_queue("a", 4, cohort="co", own=LOWER, reclaim=ANY),
+        make_cpu_queue("b", 4, cohort="co"),
+        make_cpu_queue("c", 2, cohort="co"),
+    )
+    world.hold("first", "a", priority=0, cpu=1)
+    world.hold("second", "a", priority=1, cpu=3)
+    world.hold("borrower", "b", priority=9, cpu=5)
+
+    assert world.targets(world.request("a", priority=9, cpu=2)) == [("first", OWN)]
+
+
+def test_a_queue_under_its_quota_rather_ends_within_it_than_takes_more_from_itself() -> None:
+    world = Holdings(
+        make_cpu_queue("a", 4, cohort="co", own=LOWER, reclaim=ANY),
+        make_cpu_queue("b", 4, cohort="co"),
+    )
+    world.hold("first", "a", priority=0, cpu=1)
+    world.hold("second", "a", priority=1, cpu=2)
+    world.hold("borrower", "b", priority=9, cpu=5)
+
+    request = world.request("a", priority=9, cpu=2)
+    assert world.targets(request) == [("borrower", RECLAIM), ("first", OWN)]
+
+
+def two_resources(memory: int, held: int) -> Holdings:
+    """Queue a under its quota of cpu, which b has borrowed the rest of; memory is free."""
+    queue = make_queue(
+        "a",
+        group(flavor_quotas("default", cpu=4, memory=memory)),
+        cohort="co",
+        preemption=make_preemption(own=LOWER, reclaim=ANY),
+    )
+    lender = make_queue("b", group(flavor_quotas("default", cpu=4, memory=4)), cohort="co")
+    world = Holdings(queue, lender)
+    world.hold("own", "a", cpu=3, memory=held)
+    world.hold("borrower", "b", priority=9, cpu=5)
+    return world
+
+
+def test_a_request_that_borrows_something_else_is_tried_with_borrowing_too() -> None:
+    world = two_resources(memory=1, held=0)
+
+    request = world.request("a", priority=9, cpu=2, memory=2, contested=["cpu"])
+    assert world.targets(request) == [("own", OWN)]
+
+
+def test_what_victims_give_back_besides_counts_for_the_quota() -> None:
+    world = two_resources(memory=2, held=2)
+
+    request = world.request("a", priority=9, cpu=4, memory=2, contested=["cpu"])
+    assert world.targets(request) == [("borrower", RECLAIM), ("own", OWN)]
+
+
+# ------------------------------------------------------------------ past usage
+
+
+def test_who_used_more_in_the_past_leaves_first_within_its_queue() -> None:
+    """Before priority; equal usage and usage that does not count leave the order as it is."""
+    world = Holdings(make_cpu_queue("cq", 4, own=LOWER))
+    used = {"team/little": 1.0, "team/much": 2.0}
+    world.past_usage = lambda _, key: used.get(key)
+    world.hold("light", "cq", local_queue="little", priority=0, cpu=1)
+    world.hold("heavy", "cq", local_queue="much", priority=2, cpu=1)
+    world.hold("lighter", "cq", local_queue="little", priority=1, cpu=2)
+
+    assert world.names(world.request("cq", priority=9, cpu=1)) == ["heavy"]
+    used["team/little"] = 2.0
+    assert world.names(world.request("cq", priority=9, cpu=1)) == ["light"]

@@ -7,7 +7,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multiqueue.api.conditions import Reason
+from multiqueue.engine.fairness.drs import ShareLoss
 from multiqueue.engine.options import EngineOptions, FairSharing, FairStrategy
+from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.room import fits
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
@@ -120,8 +122,23 @@ def test_the_second_strategy_needs_a_share_that_is_really_larger() -> None:
     world = fair(member("a", 0), member("b", 0), member("c", 6))
     world.hold("big", "a", cpu=6)
 
-    assert world.names(world.request("b", cpu=5)) == ["big"]
+    assert world.targets(world.request("b", cpu=5)) == [("big", FAIR)]
     assert world.names(world.request("b", cpu=6)) == []
+
+
+@pytest.mark.parametrize(
+    ("strategy", "count"),
+    [
+        pytest.param(FINAL, 3, id="the final shares may be equal"),
+        pytest.param(INITIAL, 0, id="the initial ones may not"),
+    ],
+)
+def test_one_strategy_alone_decides_about_equal_shares(strategy: FairStrategy, count: int) -> None:
+    world = fair(member("a", 0), member("b", 0), member("c", 6), strategies=(strategy,))
+    fill(world, "a", 3 if strategy is INITIAL else 6)
+    fill(world, "c", 3 if strategy is INITIAL else 0)
+
+    assert len(world.targets(world.request("b", cpu=3))) == count
 
 
 def test_the_second_strategy_takes_one_of_each_queue_on_top_of_the_first() -> None:
@@ -224,6 +241,59 @@ def test_inside_a_department_only_its_own_queues_are_compared() -> None:
 
     # left would have 5 and right 3: only a may give.
     assert world.names(world.request("b", cpu=1)) == ["a3"]
+
+
+def mixed(**options: object) -> Holdings:
+    """A queue beside a department, and one that waits; all quota belongs to the root."""
+    return fair(
+        member("a", 0, cohort="left"),
+        member("beside", 0, cohort="root"),
+        member("b", 0, cohort="root"),
+        member("lender", 8, cohort="root"),
+        cohorts=(Cohort(name="root"), Cohort(name="left", parent="root")),
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    ("inside", "beside", "want"),
+    [
+        pytest.param(5, 3, "a4", id="the department has more"),
+        pytest.param(3, 5, "beside4", id="the queue has more"),
+        pytest.param(4, 4, "a3", id="of equal shares the department is first"),
+    ],
+)
+def test_a_queue_is_compared_with_a_department(inside: int, beside: int, want: str) -> None:
+    world = mixed()
+    fill(world, "a", inside)
+    fill(world, "beside", beside)
+
+    assert world.targets(world.request("b", cpu=1)) == [(want, FAIR)]
+
+
+# ------------------------------------------------------------------ what keeps a request waiting
+
+
+def test_the_shares_told_are_those_of_others_even_if_own_workloads_could_leave() -> None:
+    world = fair(member("a", 0), member("b", 0, own=LOWER), member("c", 6))
+    fill(world, "a", 2)
+    world.hold("own", "b", cpu=4)
+    request = world.request("b", priority=1, cpu=1)
+
+    assert find_share_loss(request, world.context()) == ShareLoss("b", 834, "a", 334)
+
+
+def test_no_shares_are_told_where_a_department_shields_who_borrows() -> None:
+    cohorts = (Cohort(name="root"), Cohort(name="right", parent="root"))
+    world = fair(
+        member("a", 0, cohort="root"),
+        member("c", 0, cohort="right"),
+        member("d", 4, cohort="right"),
+        cohorts=cohorts,
+    )
+    fill(world, "c", 4)
+
+    assert find_share_loss(world.request("a", cpu=1), world.context()) is None
 
 
 # ------------------------------------------------------------------ properties

@@ -126,3 +126,50 @@ def test_the_claim_on_a_queue_ends_where_the_whole_tree_has_no_such_quota() -> N
 
     # left itself would borrow: whom it takes from then is a question of borrowWithinCohort.
     assert world.targets(world.request("a", priority=9, cpu=4)) == []
+
+
+@pytest.mark.parametrize(
+    ("held", "cpu", "want"),
+    [
+        pytest.param(0, "5", ["c1"], id="what it keeps to itself is not asked of the cohort"),
+        pytest.param(3, "2001m", [], id="once it is used, everything is"),
+        pytest.param(3, "2", ["c1"], id="and the cohort has just that much"),
+    ],
+)
+def test_a_cohort_owes_what_the_queue_has_not_kept_to_itself(
+    held: int, cpu: str, want: list[str]
+) -> None:
+    """Queue a keeps 3 of its 4 cpu, so left has 2 in all."""
+    world = make_world(
+        make_cpu_queue("a", 4, cohort="left", lend=1, reclaim=ANY),
+        make_cpu_queue("b", 1, cohort="left"),
+        make_cpu_queue("c", 2, cohort="right"),
+    )
+    world.hold("own", "a", priority=9, cpu=held)
+    world.hold("c1", "c", cpu=4)
+
+    assert world.names(world.request("a", cpu=cpu)) == want
+
+
+def test_a_queue_below_two_cohorts_that_borrow_gives_once() -> None:
+    world = make_world(
+        make_cpu_queue("a", 2, cohort="left", reclaim=ANY, while_borrowing=LOWER),
+        make_cpu_queue("b", 1, cohort="left"),
+        make_cpu_queue("c", 2, cohort="right"),
+        make_cpu_queue("lender", 6, cohort="root"),
+    )
+    world.hold("b1", "b", cpu=2)
+    world.hold("b2", "b", cpu=4)
+    world.hold("c1", "c", cpu=4)
+
+    assert world.names(world.request("a", priority=9, cpu=11)) == ["b1", "b2", "c1"]
+
+
+def test_what_the_own_queue_borrows_is_not_taken_back_from_itself() -> None:
+    world = make_world(
+        make_cpu_queue("a", 2, cohort="left", reclaim=ANY, while_borrowing=LOWER),
+        make_cpu_queue("b", 2, cohort="left"),
+    )
+    world.hold("own", "a", cpu=4)
+
+    assert world.targets(world.request("a", priority=9, cpu=1)) == []
