@@ -1,6 +1,7 @@
 """Who may be preempted, and in which order (E-87, E-90)."""
 
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -57,6 +58,15 @@ def test_the_policy_compares_priority_and_then_the_time_in_the_queue(
     found = find(world, limit=limit)
 
     assert sorted(names(found)) == sorted(want)
+
+
+def test_newer_by_the_least_is_newer() -> None:
+    world = Holdings(make_cpu_queue("cq", 10))
+    world.hold("newer", "cq", at=T0 + timedelta(microseconds=1), cpu=1)
+
+    limit = rank_limit(LOWER_OR_NEWER, world.preemptor())
+    assert limit is not None
+    assert names(find(world, limit=limit)) == ["newer"]
 
 
 def test_never_means_nobody() -> None:

@@ -14,7 +14,7 @@ from multiqueue.engine.preemption.room import fits
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.lib.quantity import parse_quantity
-from multiqueue.model.cluster_queue import ClusterQueue, Cohort
+from multiqueue.model.cluster_queue import ClusterQueue, Cohort, PreemptionPolicy
 from tests.engine_world import T0, seconds
 from tests.preemption_world import ANY, LOWER, NEVER, Holdings, make_cpu_queue
 
@@ -201,6 +201,46 @@ def test_a_queue_on_its_own_preempts_as_ever() -> None:
     assert world.targets(world.request("a", priority=1, cpu=1)) == [("a2", OWN)]
 
 
+@pytest.mark.parametrize(
+    ("policy", "want"), [pytest.param(LOWER, ["own1", "own0"]), pytest.param(NEVER, [])]
+)
+def test_a_queue_within_its_quota_takes_from_itself_if_its_policy_says_so(
+    policy: PreemptionPolicy, want: list[str]
+) -> None:
+    world = fair(member("own", 4, own=policy, reclaim=NEVER), member("b", 0))
+    fill(world, "own", 2)
+    fill(world, "b", 2)
+
+    assert world.names(world.request("own", priority=1, cpu=2)) == want
+
+
+def test_an_endless_share_gives_before_the_largest() -> None:
+    world = fair(member("a", 0), member("b", 0, weight="0"), member("c", 0), member("lender", 6))
+    fill(world, "a", 4)
+    fill(world, "b", 2)
+
+    assert world.names(world.request("c", cpu=1)) == ["b1"]
+
+
+def test_nobody_is_preempted_twice_in_a_cycle() -> None:
+    world = fair(member("a", 0), member("b", 0), member("c", 6))
+    fill(world, "a", 6)
+
+    assert world.names(world.request("b", cpu=1), "a5") == ["a4"]
+
+
+def test_who_used_more_in_the_past_leaves_first_within_its_queue() -> None:
+    world = fair(member("a", 0), member("b", 0), member("c", 6))
+    used = {"team/little": 1.0, "team/much": 2.0}
+    world.past_usage = lambda _, key: used.get(key)
+    world.hold("light", "a", local_queue="little", priority=0, cpu=3)
+    world.hold("heavy", "a", local_queue="much", priority=1, cpu=3)
+
+    assert world.names(world.request("b", cpu=1)) == ["heavy"]
+    world.past_usage = None
+    assert world.names(world.request("b", cpu=1)) == ["light"]
+
+
 # ------------------------------------------------------------------ hierarchies
 
 
@@ -269,6 +309,24 @@ def test_a_queue_is_compared_with_a_department(inside: int, beside: int, want: s
     fill(world, "beside", beside)
 
     assert world.targets(world.request("b", cpu=1)) == [(want, FAIR)]
+
+
+def test_departments_that_borrow_nothing_are_passed_over_and_the_first_of_equals_gives() -> None:
+    cohorts = (Cohort(name="root"), *(Cohort(name=name, parent="root") for name in "pqr"))
+    world = fair(
+        member("shielded", 0, cohort="p"),
+        member("quota", 3, cohort="p"),
+        member("a", 0, cohort="q"),
+        member("b", 0, cohort="r"),
+        member("waits", 0, cohort="root"),
+        member("lender", 6, cohort="root"),
+        cohorts=cohorts,
+    )
+    fill(world, "shielded", 3)
+    fill(world, "a", 3)
+    fill(world, "b", 3)
+
+    assert world.names(world.request("waits", cpu=2)) == ["a2", "b2"]
 
 
 # ------------------------------------------------------------------ what keeps a request waiting
