@@ -126,30 +126,16 @@ def test_the_second_strategy_needs_a_share_that_is_really_larger() -> None:
     assert world.names(world.request("b", cpu=6)) == []
 
 
-@pytest.mark.parametrize(
-    ("strategy", "count"),
-    [
-        pytest.param(FINAL, 3, id="the final shares may be equal"),
-        pytest.param(INITIAL, 0, id="the initial ones may not"),
-    ],
-)
-def test_one_strategy_alone_decides_about_equal_shares(strategy: FairStrategy, count: int) -> None:
-    world = fair(member("a", 0), member("b", 0), member("c", 6), strategies=(strategy,))
-    fill(world, "a", 3 if strategy is INITIAL else 6)
-    fill(world, "c", 3 if strategy is INITIAL else 0)
+def test_final_shares_may_be_equal_and_initial_ones_may_not() -> None:
+    final = fair(member("a", 0), member("b", 0), member("c", 6), strategies=(FINAL,))
+    fill(final, "a", 6)
+    assert len(final.targets(final.request("b", cpu=3))) == 3
 
-    assert len(world.targets(world.request("b", cpu=3))) == count
-
-
-def test_the_second_strategy_takes_one_of_each_queue_on_top_of_the_first() -> None:
-    world = fair(member("a", 0), member("b", 0), member("c", 10))
-    world.hold("small", "a", priority=0, cpu=1)
-    world.hold("large", "a", priority=1, cpu=7)
-    world.hold("largest", "a", priority=2, cpu=2)
-
-    # First small (7 is left of 8); then large, which leaves less than 6, by the second.
-    assert world.names(world.request("b", cpu=6)) == ["large"]
-    assert world.names(world.request("b", cpu=9)) == []
+    initial = fair(member("a", 0), member("b", 0), member("c", 6), strategies=(INITIAL,))
+    fill(initial, "a", 3)
+    fill(initial, "b", 2)
+    fill(initial, "c", 1)
+    assert initial.targets(initial.request("b", cpu=1)) == []
 
 
 # ------------------------------------------------------------------ own queue and own quota
