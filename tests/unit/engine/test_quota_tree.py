@@ -195,3 +195,29 @@ def test_heights_count_only_active_queues_as_children() -> None:
     tree.queues["a"].activity = Activity(reason=QueueReason.STOPPED, message="")
     tree.set_heights()
     assert tree.cohorts["co"].height == 0
+
+
+@pytest.mark.parametrize(
+    ("used", "amount", "height"),
+    [
+        pytest.param(0, 4, 0, id="its own quota"),
+        pytest.param(0, 5, 1, id="left lends what is beyond the 3 that it keeps"),
+        pytest.param(0, 6, 2, id="left has 2 only"),
+        pytest.param(2, 3, 1, id="1 is left of the 3"),
+        pytest.param(2, 4, 2, id="and no more"),
+    ],
+)
+def test_the_height_of_a_loan_leaves_out_what_a_queue_keeps(
+    used: int, amount: int, height: int
+) -> None:
+    tree = make_tree(
+        make_cohort("root"),
+        make_cohort("left", parent="root"),
+        a=(gpus(4, lend=1), "left"),
+        b=(gpus(1), "left"),
+        c=(gpus(9), "root"),
+    )
+    use(tree, "a", used)
+    node = tree.queues["a"].node
+
+    assert node.borrow_height(node.slot(FR), amount)[0] == height
