@@ -221,3 +221,12 @@ def test_the_height_of_a_loan_leaves_out_what_a_queue_keeps(
     node = tree.queues["a"].node
 
     assert node.borrow_height(node.slot(FR), amount)[0] == height
+
+
+@pytest.mark.parametrize(("used", "want"), [(1, 5), (3, 3), (5, 1), (6, 0)])
+def test_both_limits_of_a_queue_hold_together(used: int, want: int) -> None:
+    """It keeps 3 of its 4 to itself, and may use 6 in all."""
+    tree = make_tree(make_cohort("co"), a=gpus(4, lend=1, borrow=2), b=gpus(9))
+    use(tree, "a", used)
+
+    assert free(tree, "a") == want
