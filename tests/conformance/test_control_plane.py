@@ -67,7 +67,10 @@ internalCertManagement:
 """
 
 
-TIMING = frozenset(json.loads((DATA / "timing.json").read_text()))
+MUTUAL = frozenset({"partial-5078"})
+"""Three workloads that drive each other out in turn: upstream stops by timing, we by rule, at the
+recorded place where nothing takes time (test_replay), here sometimes at another."""
+TIMING = MUTUAL | frozenset(json.loads((DATA / "timing.json").read_text()))
 DRIVES = 3
 """A scenario that differs is driven again, and passes if the difference does not stay: on a busy
 machine two requests of one step may change places. compare.py asks for the same."""
@@ -87,7 +90,7 @@ def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
     expected.mkdir()
     for scenario in scenarios:
         shutil.copy(DATA / "expected" / scenario.name, expected)
-    shutil.copy(DATA / "timing.json", tmp_path)
+    (tmp_path / "timing.json").write_text(json.dumps(sorted(TIMING)))
 
     differing = scenarios
     for number in range(DRIVES):
