@@ -93,7 +93,7 @@ class Intake:
         entry.forget_others()
         self._begin_epoch(entry.queue or entry.charged)
         if entry.place is Place.HOLDING:
-            self._release(entry, now)
+            self._release(entry, now, for_good=True)
         elif entry.queue:
             self._waiting.leave(entry)
         queue = entry.workload.queue
@@ -156,7 +156,7 @@ class Intake:
         if reservation is None or not workload.active:
             if not is_preempted(workload):
                 self._begin_epoch(entry.charged)
-            self._release(entry, now)
+            self._release(entry, now, for_good=not workload.active)
             entry.replace(workload)
             self._place(entry, now)
             return
@@ -227,10 +227,12 @@ class Intake:
             admitted=reservation.admitted,
         )
 
-    def _release(self, entry: Entry, now: datetime) -> None:
+    def _release(self, entry: Entry, now: datetime, *, for_good: bool = False) -> None:
         name = entry.charged
         self._ledger.release(entry)
         self._waiting.notify(name, now)
+        if for_good:  # what a victim leaves is for the one it leaves for
+            self._waiting.look_at_newcomers(name, now)
 
     def _begin_epoch(self, cluster_queue: str) -> None:
         """Something from outside changed the tree: all may preempt each other anew."""

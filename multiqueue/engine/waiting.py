@@ -79,10 +79,15 @@ class Waiting:
         if tree is not None:
             self._agenda.notify(tree.key, now)
             self._agenda.poke(tree.key)
+        self.notify_freed(now)
+
+    def look_at_newcomers(self, cluster_queue: str, now: datetime) -> None:
+        """Quota became free that is for nobody in particular: newcomers need no wake for it."""
+        tree = self._cache.tree_by_queue.get(cluster_queue)
+        if tree is not None:
             for entry in self._newcomers.take(tree.key, now):
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)  # its queue may be in another tree by now
-        self.notify_freed(now)
 
     def notify_freed(self, now: datetime) -> None:
         """Pods left nodes: wake what is parked in every tree that may place pods there."""

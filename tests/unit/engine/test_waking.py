@@ -475,3 +475,18 @@ def test_a_newcomer_that_backs_off_is_not_looked_at_again() -> None:
 
     assert world.admitted(after=2) == []
     assert world.admitted(after=60) == ["new"]
+
+
+def test_what_a_victim_leaves_is_not_for_newcomers() -> None:
+    world = full_world(waiting=1)
+    world.cycle(after=1)
+    world.submit(make_workload("new", at=T0 + seconds(9)))
+    assert world.admitted() == []
+
+    running = world.workloads[f"{NAMESPACE}/running"]
+    preempted = condition("Evicted", status=True, reason="Preempted", at=world.now)
+    waits = condition("Requeued", status=False, reason="Preempted", at=world.now)
+    world.submit(with_changes(running, reservation=None, evicted=preempted, requeued=waits))
+
+    assert world.admitted() == []
+    assert world.admitted(after=1) == ["w0", "new"]
