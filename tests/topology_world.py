@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest, SliceConstraint
 from multiqueue.engine.tas.failure import PlacementFailure
