@@ -63,43 +63,35 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
         return f"Quota reserved in ClusterQueue {self.cluster_queue}"
 
 
-class Requeue(Value, frozen=True, kw_only=True, gc=False):
+class Refused(Value, frozen=True, kw_only=True, gc=False):
+    """A head that gets no quota in this cycle, and why."""
+
+    workload: str
+    cluster_queue: str
+    explanation: Explanation
+
+    @property
+    def reason(self) -> Reason:
+        """The reason of QuotaReserved=False."""
+        return self.explanation.reason
+
+    @property
+    def message(self) -> str:
+        """The message of QuotaReserved=False."""
+        return self.explanation.message
+
+
+class Requeue(Refused, frozen=True, kw_only=True, gc=False):
     """The head cannot be admitted now; ``parked`` until something wakes it, else it stays head."""
 
-    workload: str
-    cluster_queue: str
     requeue_reason: RequeueReason
     parked: bool
-    explanation: Explanation
-
-    @property
-    def reason(self) -> Reason:
-        """The reason of QuotaReserved=False."""
-        return self.explanation.reason
-
-    @property
-    def message(self) -> str:
-        """The message of QuotaReserved=False."""
-        return self.explanation.message
 
 
-class Skip(Value, frozen=True, kw_only=True, gc=False):
+class Skip(Refused, frozen=True, kw_only=True, gc=False):
     """The head fitted when the cycle began, but another one was first; it is looked at again."""
 
-    workload: str
-    cluster_queue: str
     skip_reason: SkipReason
-    explanation: Explanation
-
-    @property
-    def reason(self) -> Reason:
-        """The reason of QuotaReserved=False."""
-        return self.explanation.reason
-
-    @property
-    def message(self) -> str:
-        """The message of QuotaReserved=False."""
-        return self.explanation.message
 
 
 class Victim(NamedTuple):
@@ -116,23 +108,10 @@ class Victim(NamedTuple):
     is_new: bool = True
 
 
-class Preempt(Value, frozen=True, kw_only=True, gc=False):
+class Preempt(Refused, frozen=True, kw_only=True, gc=False):
     """The head fits when the victims have left; until then it waits as the first of its queue."""
 
-    workload: str
-    cluster_queue: str
     victims: tuple[Victim, ...]
-    explanation: Explanation
-
-    @property
-    def reason(self) -> Reason:
-        """The reason of QuotaReserved=False."""
-        return self.explanation.reason
-
-    @property
-    def message(self) -> str:
-        """The message of QuotaReserved=False."""
-        return self.explanation.message
 
 
 class Evict(Value, frozen=True, kw_only=True, gc=False):

@@ -5,28 +5,19 @@ each second some jobs finish and others arrive, and what a preemption drives out
 Measured as in `test_engine_bench`.
 """
 
-import gc
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from tests.bench.contended_fleet import ContendedFleet
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]
 
 QUEUES = 1_000
 PENDING = 50_000
 TRIES = 4
 FLATNESS = 1.2
-
-
-@pytest.fixture(autouse=True)
-def _no_garbage_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def loaded(fleet: ContendedFleet, pending: int) -> ContendedFleet:

@@ -5,29 +5,19 @@ is a head that was judged anew or admitted; the cost has all of its events in it
 admissions written back, jobs finished, wakes delivered.
 """
 
-import gc
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from tests.bench.engine_fleet import Fleet
 
-pytestmark = pytest.mark.bench
+pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]
 
 QUEUES = 1_000
 DECISIONS_PER_SECOND = 10_000
 FLATNESS = 1.2
 TRIES = 6
 """The quietest try counts: what the code costs, not what else runs on the machine."""
-
-
-@pytest.fixture(autouse=True)
-def _no_garbage_collector() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def loaded_fleet(pending: int, *, queues: int = QUEUES) -> Fleet:

@@ -33,9 +33,6 @@ class Simulation:
         self._removed: dict[str, Entry] = {}
         self._places: dict[str, tuple[Charge, ...]] = {}
 
-    def __contains__(self, entry: Entry) -> bool:
-        return entry.key in self._removed
-
     def remove(self, entry: Entry) -> None:
         """Take out what a workload holds."""
         node, only = self._tree.queues[entry.charged].node, self._only
