@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.conditions import ACTIVE, ClusterReason, is_true, set_condition
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.conditions import ACTIVE, ClusterReason, is_true
+from multiqueue.jobs.check_condition import write_active
 from multiqueue.jobs.context import Informers, ManagerContext
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import ADMISSION_CHECKS
 from multiqueue.multikueue.checks import is_multikueue, list_clusters
 from multiqueue.multikueue.connection import ConnectionStatus
 
@@ -84,32 +81,13 @@ class AdmissionCheckReconciler:
         if check is None or not is_multikueue(check):
             return DONE
         status = judge_check(check, informers)
-        conditions = set_condition(
-            check.status.conditions,
-            type_=ACTIVE,
-            status=status.active,
+        await write_active(
+            self._context,
+            check,
+            active=status.active,
             reason=status.reason,
             message=status.message,
-            now=self._context.clock.now(),
-            observed_generation=check.metadata.generation,
         )
-        if conditions == check.status.conditions:
-            return DONE
-        patch = {
-            "metadata": {"resourceVersion": check.metadata.resource_version},
-            "status": {"conditions": [encode(condition) for condition in conditions]},
-        }
-        try:
-            written = await self._context.client.patch(
-                ADMISSION_CHECKS,
-                name,
-                patch,
-                subresource="status",
-                decode=partial(decode, api.AdmissionCheck),
-            )
-        except NotFound:
-            return DONE
-        informers.admission_checks.observe(written)
         return DONE
 
     def _on_check(self, old: api.AdmissionCheck | None, new: api.AdmissionCheck | None) -> None:

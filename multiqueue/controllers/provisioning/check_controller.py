@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from multiqueue.api.conditions import ACTIVE, CheckReason, set_condition
-from multiqueue.api.serde import decode, encode
+from multiqueue.api.conditions import CheckReason
 from multiqueue.api.v1beta2 import AdmissionCheck
 from multiqueue.controllers.provisioning.configs import ConfigFound, find_config, is_provisioning
 from multiqueue.controllers.provisioning.watch import RequestWatch
+from multiqueue.jobs.check_condition import write_active
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import ADMISSION_CHECKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,32 +67,13 @@ class ProvisioningCheckController:
             return DONE
         found = find_config(check, self._watch.configs.store.get)
         verdict = judge_check(found, watch_problem=problem)
-        conditions = set_condition(
-            check.status.conditions,
-            type_=ACTIVE,
-            status=verdict.active,
+        await write_active(
+            self._context,
+            check,
+            active=verdict.active,
             reason=verdict.reason,
             message=verdict.message,
-            now=self._context.clock.now(),
-            observed_generation=check.metadata.generation,
         )
-        if conditions == check.status.conditions:
-            return DONE
-        patch = {
-            "metadata": {"resourceVersion": check.metadata.resource_version},
-            "status": {"conditions": [encode(condition) for condition in conditions]},
-        }
-        try:
-            written = await self._context.client.patch(
-                ADMISSION_CHECKS,
-                name,
-                patch,
-                subresource="status",
-                decode=partial(decode, AdmissionCheck),
-            )
-        except NotFound:
-            return DONE
-        checks.observe(written)
         return DONE
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
