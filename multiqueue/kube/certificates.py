@@ -66,26 +66,46 @@ def issue_certificate(
     Raises:
         ValueError, TypeError: The authority cannot be read or has a key of another kind.
     """
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+    return _issue(authority, subject, (ExtendedKeyUsageOID.SERVER_AUTH, names), now)
+
+
+def issue_client_certificate(
+    authority: KeyPair, user: str, groups: Sequence[str], now: datetime
+) -> KeyPair:
+    """Sign a certificate that tells an API server who asks, and of which groups.
+
+    Raises:
+        ValueError, TypeError: As ``issue_certificate``.
+    """
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, user[:64])])
+    return _issue(authority, subject, (ExtendedKeyUsageOID.CLIENT_AUTH, None), now)
+
+
+def _issue(
+    authority: KeyPair,
+    subject: x509.Name,
+    purpose: tuple[x509.ObjectIdentifier, x509.SubjectAlternativeName | None],
+    now: datetime,
+) -> KeyPair:
     issuer = x509.load_pem_x509_certificates(authority.certificate)[0]
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise TypeError("the authority's key is not one of ours")
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
-    certificate = (
-        _begin(name, issuer.subject, key, now)
+    usage, names = purpose
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    builder = (
+        _begin(subject, issuer.subject, key, now)
         .not_valid_after(min(now + SERVING_LIFETIME, issuer.not_valid_after_utc))
-        .add_extension(
-            x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
-        )
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()),
-            critical=False,
-        )
-        .sign(issuer_key, hashes.SHA256())
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        .add_extension(signed_by, critical=False)
     )
-    return _encode(certificate, key)
+    if names is not None:
+        builder = builder.add_extension(names, critical=False)
+    return _encode(builder.sign(issuer_key, hashes.SHA256()), key)
 
 
 def _begin(
