@@ -1,0 +1,50 @@
+"""`python -m tests.controlplane build | serve | run COMMAND`: real control planes by hand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.controlplane import binaries
+from tests.controlplane.plane import RealControlPlane
+
+
+def main() -> int:
+    """Answer the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.controlplane")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build what is missing into the cache, print the folder")
+    serve = commands.add_parser("serve", help="run one until SIGTERM, print KUBECONFIG=FILE")
+    serve.add_argument("--dir", type=Path, help="where its files go; default: a temporary folder")
+    run = commands.add_parser("run", help="run a command with CONTRACT_KUBECONFIG naming one")
+    run.add_argument("arguments", nargs=argparse.REMAINDER)
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGINT, _end)
+    if given.command == "build":
+        sys.stdout.write(f"{binaries.build()}\n")
+        return 0
+    with tempfile.TemporaryDirectory(prefix="controlplane-") as temporary:
+        folder = (given.dir if given.command == "serve" else None) or Path(temporary)
+        with RealControlPlane(folder.absolute()) as plane:
+            if given.command == "run":
+                environment = {**os.environ, "CONTRACT_KUBECONFIG": str(plane.kubeconfig)}
+                return subprocess.run(given.arguments, env=environment, check=False).returncode
+            sys.stdout.write(f"KUBECONFIG={plane.kubeconfig}\n")
+            sys.stdout.flush()
+            signal.pause()
+    return 0
+
+
+def _end(*_: object) -> None:
+    """Leave the ``with`` blocks, so that what was started ends."""
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

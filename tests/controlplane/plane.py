@@ -1,0 +1,281 @@
+"""A real control plane on loopback: etcd, kube-apiserver, and the controllers if wanted.
+
+Everything it writes lies in one folder; everything it starts ends with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from multiqueue.kube.certificates import (
+    KeyPair,
+    create_authority,
+    issue_certificate,
+    issue_client_certificate,
+)
+from tests.controlplane import binaries
+
+HOST = "127.0.0.1"
+READY_SECONDS = 90
+STOP_SECONDS = 15
+ADMIN_TOKEN, CONTROLLERS_TOKEN = "the-administrators-token", "the-controllers-token"
+"""Loopback only, for the life of one test."""
+CONTROLLERS = (
+    "garbagecollector",
+    "namespace",
+    "job",
+    "serviceaccount",
+    "serviceaccount-token",
+    "clusterrole-aggregation",
+    "root-ca-certificate-publisher",
+    "podgc",
+    "resourcequota",
+    "disruption",
+    "deployment",
+    "replicaset",
+    "statefulset",
+    "cronjob",
+    "endpoint",
+    "endpointslice",
+)
+
+
+@dataclass(slots=True)
+class RealControlPlane:
+    """One real control plane; ``with RealControlPlane(folder) as plane`` starts and ends it."""
+
+    folder: Path
+    controllers: bool = True
+    """With kube-controller-manager: garbage collection, namespaces, Jobs, service accounts ..."""
+    extra_arguments: Sequence[str] = ()
+    """More flags of kube-apiserver."""
+    url: str = ""
+    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in reversed(self._processes):
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(STOP_SECONDS)
+            if process.poll() is None:
+                process.kill()
+                process.wait(STOP_SECONDS)
+        self._processes.clear()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.folder / "kubeconfig"
+
+    def kubeconfig_for(self, token: str) -> dict[str, Any]:
+        """A kubeconfig for whoever has this bearer token."""
+        authority = str(self.folder / "ca.crt")
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "real",
+            "clusters": [
+                {
+                    "name": "real",
+                    "cluster": {"server": self.url, "certificate-authority": authority},
+                }
+            ],
+            "users": [{"name": "user", "user": {"token": token}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": "user"}}],
+        }
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as the administrator; answers what it prints.
+
+        Raises:
+            subprocess.CalledProcessError: It failed; ``stderr`` says why.
+        """
+        return subprocess.run(
+            [str(binaries.get("kubectl")), "--kubeconfig", str(self.kubeconfig), *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+            input=stdin,
+        ).stdout
+
+    # ------------------------------------------------------------------ start
+    def _start(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_secrets()
+        etcd_port, peer_port, port, controllers_port = _free_ports(4)
+        etcd = f"http://{HOST}:{etcd_port}"
+        self._run("etcd", self._etcd_arguments(etcd, f"http://{HOST}:{peer_port}"))
+        self.url = f"https://{HOST}:{port}"
+        self._run("kube-apiserver", self._apiserver_arguments(etcd, port))
+        for name, token in (("kubeconfig", ADMIN_TOKEN), ("controllers", CONTROLLERS_TOKEN)):
+            (self.folder / name).write_text(json.dumps(self.kubeconfig_for(token)))
+        self._wait_until_ready()
+        if self.controllers:
+            self._run("kube-controller-manager", self._controllers_arguments(controllers_port))
+
+    def _write_secrets(self) -> None:
+        now = datetime.now(UTC)
+        authority = create_authority("real-control-plane", now)
+        proxy_authority = create_authority("real-front-proxy", now)
+        self._write_pair("ca", authority)
+        self._write_pair("server", issue_certificate(authority, "kube-apiserver", [HOST], now))
+        self._write_pair("proxy-ca", proxy_authority)
+        self._write_pair(
+            "proxy", issue_client_certificate(proxy_authority, "front-proxy-client", (), now)
+        )
+        key = ec.generate_private_key(ec.SECP256R1())
+        private = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        public = key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        self._write("service-accounts.key", private)
+        self._write("service-accounts.pub", public)
+        users = (
+            f"{ADMIN_TOKEN},admin,admin,system:masters\n"
+            f"{CONTROLLERS_TOKEN},system:kube-controller-manager,controllers,system:masters\n"
+        )
+        self._write("tokens.csv", users.encode())
+
+    def _write_pair(self, name: str, pair: KeyPair) -> None:
+        self._write(f"{name}.crt", pair.certificate)
+        self._write(f"{name}.key", pair.key)
+
+    def _write(self, name: str, content: bytes) -> None:
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+
+    def _etcd_arguments(self, client_url: str, peer_url: str) -> list[str]:
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+            f"--listen-client-urls={client_url}",
+            f"--advertise-client-urls={client_url}",
+            f"--listen-peer-urls={peer_url}",
+            f"--initial-advertise-peer-urls={peer_url}",
+            f"--initial-cluster=default={peer_url}",
+        ]
+
+    def _apiserver_arguments(self, etcd: str, port: int) -> list[str]:
+        file = self.folder.joinpath
+        return [
+            f"--etcd-servers={etcd}",
+            f"--bind-address={HOST}",
+            f"--advertise-address={HOST}",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={port}",
+            f"--tls-cert-file={file('server.crt')}",
+            f"--tls-private-key-file={file('server.key')}",
+            f"--client-ca-file={file('ca.crt')}",
+            f"--token-auth-file={file('tokens.csv')}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            f"--service-account-issuer={self.url}",
+            f"--service-account-key-file={file('service-accounts.pub')}",
+            f"--service-account-signing-key-file={file('service-accounts.key')}",
+            f"--requestheader-client-ca-file={file('proxy-ca.crt')}",
+            "--requestheader-allowed-names=front-proxy-client",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-username-headers=X-Remote-User",
+            f"--proxy-client-cert-file={file('proxy.crt')}",
+            f"--proxy-client-key-file={file('proxy.key')}",
+            # Pods may be made the moment their namespace is there, as with the embedded server.
+            "--disable-admission-plugins=ServiceAccount",
+            *self.extra_arguments,
+        ]
+
+    def _controllers_arguments(self, port: int) -> list[str]:
+        file = self.folder.joinpath
+        return [
+            f"--kubeconfig={file('controllers')}",
+            f"--authentication-kubeconfig={file('controllers')}",
+            f"--authorization-kubeconfig={file('controllers')}",
+            f"--bind-address={HOST}",
+            f"--secure-port={port}",
+            f"--cert-dir={file('controllers-certificates')}",
+            f"--root-ca-file={file('ca.crt')}",
+            f"--service-account-private-key-file={file('service-accounts.key')}",
+            "--leader-elect=false",
+            f"--controllers={','.join(CONTROLLERS)}",
+        ]
+
+    def _run(self, name: str, arguments: Sequence[str]) -> None:
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self._processes.append(
+                subprocess.Popen(
+                    [str(binaries.get(name)), *arguments], stdout=log, stderr=subprocess.STDOUT
+                )
+            )
+
+    def _wait_until_ready(self) -> None:
+        context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+                if _is_ready(f"{self.url}/readyz", context):
+                    return
+            for process in self._processes:
+                if process.poll() is not None:
+                    raise RuntimeError(self._failure("ended"))
+            time.sleep(0.1)
+        raise TimeoutError(self._failure(f"not ready within {READY_SECONDS} s"))
+
+    def _failure(self, what: str) -> str:
+        logs = [
+            f"--- {path.name}\n{path.read_text(errors='replace')[-2000:]}"
+            for path in sorted(self.folder.glob("*.log"))
+        ]
+        return "\n".join([f"control plane in {self.folder}: {what}", *logs])
+
+
+def _is_ready(url: str, context: ssl.SSLContext) -> bool:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {ADMIN_TOKEN}"})
+    with urllib.request.urlopen(request, timeout=5, context=context) as answer:
+        return bool(answer.status == 200)
+
+
+@contextlib.contextmanager
+def _bound(count: int) -> Iterator[list[int]]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((HOST, 0))
+        yield [each.getsockname()[1] for each in sockets]
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
+    with _bound(count) as ports:
+        return ports
