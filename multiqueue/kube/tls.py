@@ -28,9 +28,7 @@ def build_ssl_context(material: Material) -> ssl.SSLContext | None:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if material.client_certificate:
-            _load_client_certificate(
-                context, material.client_certificate, material.client_key or b""
-            )
+            load_key_pair(context, material.client_certificate, material.client_key or b"")
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(
             f"the CA or client certificate for {material.server} is not usable PEM "
@@ -39,8 +37,14 @@ def build_ssl_context(material: Material) -> ssl.SSLContext | None:
     return context
 
 
-def _load_client_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Python loads client certificates from files only: a private one, gone at once."""
+def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Show this certificate from the next connection on.
+
+    Python loads certificates from files only: a private one, gone at once.
+
+    Raises:
+        ssl.SSLError, ValueError: they are no usable PEM.
+    """
     descriptor, name = tempfile.mkstemp(prefix="multiqueue-")  # 0600, ours
     try:
         with os.fdopen(descriptor, "wb") as file:

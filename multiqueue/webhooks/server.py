@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ssl
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 import structlog
 from aiohttp import web
 
-from multiqueue.webhooks.certificate_source import Serving
+from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.tls import load_key_pair
 from multiqueue.webhooks.endpoints import Handler
 from multiqueue.webhooks.review import MalformedReviewError, read_review, write_review
 
@@ -44,11 +43,7 @@ class WebhookServer:
         """Use this certificate from the next connection on."""
         if serving.certificate == self._shown:
             return
-        with tempfile.TemporaryDirectory(prefix="multiqueue-") as folder:  # ssl reads files only
-            path = Path(folder) / "serving.pem"
-            path.touch(mode=0o600)
-            path.write_bytes(serving.certificate + b"\n" + serving.key)
-            self._context.load_cert_chain(path)
+        load_key_pair(self._context, serving.certificate, serving.key)
         self._shown = serving.certificate
 
     async def start(self) -> None:

@@ -11,13 +11,13 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import KubeError
-from multiqueue.webhooks.certificate_source import (
+from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
     SecretCertificates,
     Serving,
 )
+from multiqueue.kube.errors import KubeError
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.lookup import InformerLookup
 from multiqueue.webhooks.registration import Address, Registrar, release

@@ -21,6 +21,7 @@ from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
@@ -36,7 +37,6 @@ from multiqueue.kube.resources import (
     SECRETS,
 )
 from multiqueue.webhooks import setup
-from multiqueue.webhooks.certificate_source import Serving
 from multiqueue.webhooks.setup import (
     WebhookService,
     build_webhooks,

@@ -1,4 +1,4 @@
-"""A certificate authority of our own and the serving certificate of the webhooks. Pure, now given.
+"""A certificate authority of our own and a serving certificate of it. Pure, now given.
 
 Kept together as one `Bundle`, in a Secret with the keys that upstream uses. A bundle's authority
 may list an older certificate after the current one, so that a rotation never breaks a connection.
@@ -43,7 +43,7 @@ class Bundle:
 
 def create_bundle(hosts: Sequence[str], now: datetime) -> Bundle:
     """Return a new authority and a certificate of it for these host names and addresses."""
-    return _issue(certificates.create_authority("multiqueue-webhook-ca", now), hosts, now)
+    return _issue(certificates.create_authority("multiqueue-ca", now), hosts, now)
 
 
 def renew_bundle(bundle: Bundle | None, hosts: Sequence[str], now: datetime) -> Bundle:

@@ -1,4 +1,4 @@
-"""Where the certificate of the webhook server comes from: a Secret that we manage, or files."""
+"""Where the certificate of a server of ours comes from: a Secret that we manage, or files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Protocol
 
 import structlog
 
+from multiqueue.kube.certificate_bundle import Bundle, decode_secret, encode_secret, renew_bundle
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
 from multiqueue.kube.resources import SECRETS
-from multiqueue.webhooks.certificates import Bundle, decode_secret, encode_secret, renew_bundle
 
 ATTEMPTS = 5
 """Replicas that start together race for the Secret; each round one of them wins."""
 
-log = structlog.get_logger(component="webhooks")
+log = structlog.get_logger(component="certificates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class SecretCertificates:
             bundle = renew_bundle(None, self._hosts, now)
             wanted = encode_secret(bundle, namespace=self._namespace, name=self._name)
             await self._client.create(SECRETS, wanted, namespace=self._namespace)
-            log.info("webhook certificate created", hosts=self._hosts)
+            log.info("certificate created", secret=self._name, hosts=self._hosts)
             return bundle
         known = decode_secret(secret)
         bundle = renew_bundle(known, self._hosts, now)
@@ -88,7 +88,7 @@ class SecretCertificates:
                 "data": data,
             }
             await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
-            log.info("webhook certificate renewed", hosts=self._hosts)
+            log.info("certificate renewed", secret=self._name, hosts=self._hosts)
         return bundle
 
 

@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from multiqueue.kube.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
-from multiqueue.webhooks.certificates import (
+from multiqueue.kube.certificate_bundle import (
     Bundle,
     create_bundle,
     decode_secret,
     encode_secret,
     renew_bundle,
 )
+from multiqueue.kube.certificates import AUTHORITY_LIFETIME, SERVING_LIFETIME
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HOSTS = ("svc.ns.svc", "127.0.0.1")
