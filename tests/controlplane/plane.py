@@ -38,22 +38,22 @@ STOP_SECONDS = 15
 ADMIN_TOKEN, CONTROLLERS_TOKEN = "the-administrators-token", "the-controllers-token"
 """Loopback only, for the life of one test."""
 CONTROLLERS = (
-    "garbagecollector",
-    "namespace",
+    "clusterrole-aggregation",
+    "cronjob",
+    "deployment",
+    "disruption",
+    "endpoints",
+    "endpointslice",
+    "garbage-collector",
     "job",
+    "namespace",
+    "pod-garbage-collector",
+    "replicaset",
+    "resourcequota",
+    "root-ca-certificate-publisher",
     "serviceaccount",
     "serviceaccount-token",
-    "clusterrole-aggregation",
-    "root-ca-certificate-publisher",
-    "podgc",
-    "resourcequota",
-    "disruption",
-    "deployment",
-    "replicaset",
     "statefulset",
-    "cronjob",
-    "endpoint",
-    "endpointslice",
 )
 
 
@@ -228,7 +228,7 @@ class RealControlPlane:
             f"--root-ca-file={file('ca.crt')}",
             f"--service-account-private-key-file={file('service-accounts.key')}",
             "--leader-elect=false",
-            f"--controllers={','.join(CONTROLLERS)}",
+            f"--controllers={','.join(f'{name}-controller' for name in CONTROLLERS)}",
         ]
 
     def _run(self, name: str, arguments: Sequence[str]) -> None:
