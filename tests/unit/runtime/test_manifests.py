@@ -34,6 +34,10 @@ def find(name: str, kind: str) -> dict[str, Any]:
     return next(document for document in load(name) if document["kind"] == kind)
 
 
+def find_named(name: str, wanted: str) -> dict[str, Any]:
+    return next(document for document in load(name) if document["metadata"]["name"] == wanted)
+
+
 def grants(role: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for rule in role["rules"]:
         for group in rule["apiGroups"]:
@@ -47,8 +51,8 @@ def test_the_manager_may_watch_everything_that_it_watches() -> None:
     client = KubeClient(Credentials.static("http://127.0.0.1:1"))
     informers = list_informers(build_informers(client, config, build_registry(config)))
     allowed = {
-        *grants(find("rbac/role.yaml", "ClusterRole")),
-        *grants(find("rbac/role.yaml", "Role")),
+        *grants(find("rbac/manager_role.yaml", "ClusterRole")),
+        *grants(find_named("rbac/namespaced_roles.yaml", "kueue-manager-secrets-role")),
     }
     watched = [informer.resource for informer in informers]
     # Informers of its own, where the cluster has such a check.
@@ -64,13 +68,13 @@ def test_the_manager_may_watch_everything_that_it_watches() -> None:
 
 
 def test_secrets_and_leases_are_for_its_own_namespace_only() -> None:
-    granted = {resource for _, resource, _ in grants(find("rbac/role.yaml", "ClusterRole"))}
+    granted = {resource for _, resource, _ in grants(find("rbac/manager_role.yaml", "ClusterRole"))}
     assert not granted & {"secrets", "leases", "*"}
 
 
 def test_nodes_are_only_read_and_neither_pods_nor_jobs_made() -> None:
     """Both are deleted: pods of lost nodes, and jobs whose retention is over, if so configured."""
-    granted = set(grants(find("rbac/role.yaml", "ClusterRole")))
+    granted = set(grants(find("rbac/manager_role.yaml", "ClusterRole")))
     verbs = {
         resource: {verb for _, granted_resource, verb in granted if granted_resource == resource}
         for resource in ("nodes", "pods", "pods/status", "jobs")
@@ -83,10 +87,17 @@ def test_nodes_are_only_read_and_neither_pods_nor_jobs_made() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["rbac/role.yaml", "rbac/worker/role.yaml"])
-def test_no_rule_grants_everything(name: str) -> None:
-    roles = [document for document in load(name) if document["kind"].endswith("Role")]
-    assert all("*" not in grant for role in roles for grant in grants(role))
+@pytest.mark.parametrize(
+    "path",
+    [*(CONFIG / "rbac").glob("*_roles.yaml"), *CONFIG.glob("*/*role.yaml")],
+    ids=lambda path: path.name,
+)
+def test_no_rule_grants_everything(path: Path) -> None:
+    roles = [d for d in yaml.safe_load_all(path.read_text()) if d["kind"].endswith("Role")]
+    assert roles
+    for rule in (rule for role in roles for rule in role["rules"]):
+        for words in rule.values():
+            assert not any("*" in word for word in words)
 
 
 def test_the_configuration_is_valid_and_matches_the_deployment() -> None:
@@ -100,7 +111,7 @@ def test_the_configuration_is_valid_and_matches_the_deployment() -> None:
 
 
 def test_the_lease_and_the_certificate_that_may_be_written_are_those_of_the_configuration() -> None:
-    rules = find("rbac/role.yaml", "Role")["rules"]
+    rules = [rule for role in load("rbac/namespaced_roles.yaml") for rule in role["rules"]]
     named = {name for rule in rules for name in rule.get("resourceNames", ())}
     config = Configuration()
     assert named == {
@@ -109,14 +120,43 @@ def test_the_lease_and_the_certificate_that_may_be_written_are_those_of_the_conf
     }
 
 
-def test_the_service_of_the_webhooks_finds_the_manager() -> None:
-    selector = find("webhook/service.yaml", "Service")["spec"]["selector"]
+@pytest.mark.parametrize("name", ["webhook/service.yaml", "manager/metrics_service.yaml"])
+def test_services_find_the_manager(name: str) -> None:
+    selector = find(name, "Service")["spec"]["selector"]
     template = find("manager/manager.yaml", "Deployment")["spec"]["template"]
     assert selector.items() <= template["metadata"]["labels"].items()
 
 
-def test_everything_is_installed_at_once() -> None:
-    (entry,) = load("kustomization.yaml")
-    crds = {f"crd/{path.name}" for path in (CONFIG / "crd").glob("*.yaml")}
-    assert crds <= set(entry["resources"])
-    assert {"rbac", "manager", "webhook/service.yaml"} <= set(entry["resources"])
+def test_what_cannot_be_changed_later_is_as_upstream_has_it() -> None:
+    """So that these manifests can be applied over upstream's."""
+    deployment = find("manager/manager.yaml", "Deployment")
+    assert deployment["metadata"]["name"] == "kueue-controller-manager"
+    assert deployment["spec"]["selector"] == {
+        "matchLabels": {"control-plane": "controller-manager"}
+    }
+    bound = {
+        binding["metadata"]["name"]: binding["roleRef"]["name"]
+        for binding in load("rbac/bindings.yaml")
+        if "roleRef" in binding
+    }
+    assert bound == {
+        "kueue-manager-rolebinding": "kueue-manager-role",
+        "kueue-manager-secrets-rolebinding": "kueue-manager-secrets-role",
+        "kueue-leader-election-rolebinding": "kueue-leader-election-role",
+        "kueue-metrics-auth-rolebinding": "kueue-metrics-auth-role",
+    }
+
+
+def test_every_definition_is_installed() -> None:
+    (entry,) = load("crd/kustomization.yaml")
+    assert sorted(entry["resources"]) == sorted(p.name for p in (CONFIG / "crd").glob("*_*.yaml"))
+
+
+def test_two_replicas_survive_a_drain_of_a_node() -> None:
+    deployment = find("manager/manager.yaml", "Deployment")["spec"]
+    budget = find("manager/disruption_budget.yaml", "PodDisruptionBudget")["spec"]
+    assert deployment["replicas"] == 2
+    assert budget["minAvailable"] == 1
+    assert budget["selector"] == deployment["selector"]
+    config = load_configuration((CONFIG / "manager/controller_manager_config.yaml").read_text())
+    assert config.leader_election.leader_elect
