@@ -4,12 +4,13 @@ from typing import Any
 
 import orjson
 
+from multiqueue.apiserver.protobuf import Malformed, UnknownKind, decode_envelope
 from multiqueue.apiserver.status import StatusError, bad_request, unsupported_media_type
 
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-OBJECT_TYPES = (JSON, YAML)  # TODO(#4): PROTOBUF of kubectl's generators
+OBJECT_TYPES = (JSON, YAML, PROTOBUF)
 MAX_BYTES = 3 * 1024 * 1024
 """Kubernetes' limit for a request body."""
 
@@ -20,16 +21,18 @@ def media_type(content_type: str) -> str:
 
 
 def decode_object(body: bytes, content_type: str) -> Any:
-    """Decode JSON or YAML.
+    """Decode JSON, YAML, or the protobuf that kubectl's generators and Go clients send.
 
     Raises:
-        StatusError: 400 malformed, 415 another format.
+        StatusError: 400 malformed, 415 another format, or a kind without a protobuf form.
     """
     given = media_type(content_type) or JSON
     if given == JSON:
         return decode_json(body)
     if given == YAML:
         return _decode_yaml(body)
+    if given == PROTOBUF:
+        return _decode_protobuf(body)
     raise unsupported_media_type(given, OBJECT_TYPES)
 
 
@@ -53,6 +56,16 @@ def too_large() -> StatusError:
     """A body above the limit."""
     message = f"Request entity too large: limit is {MAX_BYTES}"
     return StatusError(413, "RequestEntityTooLarge", message)
+
+
+def _decode_protobuf(body: bytes) -> Any:
+    try:
+        return decode_envelope(body)
+    except Malformed as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from error
+    except UnknownKind as error:
+        message = f"{error}; send it as {JSON} or {YAML}"
+        raise StatusError(415, "UnsupportedMediaType", message) from error
 
 
 def _decode_yaml(body: bytes) -> Any:
