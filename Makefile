@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean bench conformance mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles bench conformance mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -48,6 +48,9 @@ crds: $(VENV)/.installed ## Regenerate config/crd from the types
 
 crds-clean: crds
 	@git diff --exit-code --stat -- config/crd || (echo "config/crd is stale: commit the result of 'make crds'" && exit 1)
+
+roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac
+	$(BIN)/python tools/generate_kind_roles.py config/rbac/kind_roles.yaml
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench

@@ -50,7 +50,7 @@ async def find_missing_kinds(client: KubeClient) -> str | None:
         return None
     return (
         f"the cluster does not serve {', '.join(missing)} of {names.V1BETA2}; install the "
-        "CustomResourceDefinitions: kubectl apply --server-side -f config/crd"
+        "CustomResourceDefinitions: kubectl apply --server-side -k config/crd"
     )
 
 

@@ -136,7 +136,7 @@ async def test_without_our_kinds_the_manager_waits_and_says_what_to_install() ->
             await manager.waiting.wait()
             text = (await get(manager.health_port, "/readyz"))[1]
             assert "does not serve Workload" in text
-            assert "kubectl apply --server-side -f config/crd" in text
+            assert "kubectl apply --server-side -k config/crd" in text
             workloads = next(crd for crd in crds if crd["spec"]["names"]["kind"] == "Workload")
             await client.create(
                 CRDS,

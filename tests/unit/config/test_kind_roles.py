@@ -17,7 +17,8 @@ ADMIN, USER = f"{OURS}/batch-admin", f"{OURS}/batch-user"
 TO_ADMIN = f"{KUBERNETES}/aggregate-to-admin"
 TO_ALL = {TO_ADMIN, f"{KUBERNETES}/aggregate-to-edit", f"{KUBERNETES}/aggregate-to-view"}
 
-JOBS = ["job", "jobset", "leaderworkerset", "mpijob", "jaxjob", "paddlejob", "pytorchjob", "tfjob", "xgboostjob", "rayjob", "sparkapplication", "trainjob"]
+JOBS = ["job", "jobset", "leaderworkerset", "mpijob", "jaxjob", "paddlejob", "pytorchjob"]
+JOBS += ["tfjob", "xgboostjob", "rayjob", "sparkapplication", "trainjob"]
 WANTED = {
     **{f"{kind}-editor": {ADMIN, USER} for kind in [*JOBS, "raycluster", "rayservice"]},
     **{f"{kind}-viewer": {ADMIN, USER, *TO_ALL} for kind in [*JOBS, "localqueue", "workload"]},
