@@ -62,7 +62,9 @@ def _version(name: str, kind: CustomKind, schema: dict[str, Any]) -> Definition:
     }
     if kind.columns:
         result["additionalPrinterColumns"] = [_column(column, name) for column in kind.columns]
-    if kind.selectable_fields:
+    if kind.selectable_fields and name == "v1beta2":
+        # In one version only: API servers refuse fields that are the same in all versions where
+        # the schemas are not.
         result["selectableFields"] = [{"jsonPath": path} for path in kind.selectable_fields]
     if kind.has_status:
         result["subresources"] = {"status": {}}

@@ -1,6 +1,6 @@
 """apiextensions.k8s.io/v1 CustomResourceDefinition: defaults, and whether it can be served."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiqueue.apiserver.builtin.crd_schema import validate_schema
@@ -90,11 +90,24 @@ def _versions(spec: Json) -> list[Cause]:
             causes.append(invalid("spec.versions", name, "must contain unique version names"))
         seen.add(name)
         causes += _version(version, path)
+    if _selectable_fields_lack_a_schema(versions):
+        text = "may only be set when validations.schema is included"
+        causes.append(invalid("spec.selectableFields", "", text))
     storing = sum(bool(version.get("storage")) for version in versions)
     if storing != 1:
         text = "must have exactly one version marked as storage version"
         causes.append(invalid("spec.versions", [version.get("name") for version in versions], text))
     return causes
+
+
+def _selectable_fields_lack_a_schema(versions: Sequence[Json]) -> bool:
+    """Kubernetes lifts what all versions share out of them, and then misses a schema beside the
+    selectable fields where the schemas differ.
+    """
+    fields = [version.get("selectableFields") for version in versions]
+    schemas = [version.get("schema") for version in versions]
+    shared = bool(fields[0]) and all(each == fields[0] for each in fields)
+    return shared and any(each != schemas[0] for each in schemas)
 
 
 def _version(version: Json, path: str) -> list[Cause]:

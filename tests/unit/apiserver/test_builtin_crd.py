@@ -150,6 +150,17 @@ def test_a_pattern_must_compile() -> None:
     assert '"(" is not a "regex"' in got[0]
 
 
+def test_versions_with_different_schemas_cannot_share_selectable_fields() -> None:
+    shared = {"selectableFields": [{"jsonPath": ".spec.color"}]}
+    given = crd(**shared)
+    [v1] = given["spec"]["versions"]
+    v2 = {**v1, "name": "v2", "storage": False, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    given["spec"]["versions"] = [v1, v2]
+    assert fields(create_causes(*KEY, given)) == ["spec.selectableFields"]
+    del v2["selectableFields"]
+    assert create_causes(*KEY, given) == []
+
+
 def test_what_a_definition_is_about_cannot_change() -> None:
     old = created(*KEY, crd())
     new = copy.deepcopy(old)
