@@ -10,6 +10,7 @@ import pytest
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.contract.client import Api, Cluster, unique
+from tests.contract.kubectl import Kubectl, open_kubectl
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 
@@ -62,3 +63,10 @@ def jobs(namespace: str) -> str:
 def pods(namespace: str) -> str:
     """The path of pods in that namespace."""
     return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+    """A real kubectl for the server under test, in a namespace of its own."""
+    async with open_kubectl(tmp_path) as opened:
+        yield opened
