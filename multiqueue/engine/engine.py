@@ -7,6 +7,7 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
@@ -23,6 +24,7 @@ from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
+from multiqueue.engine.queues.ordering import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.quota_mirror import QuotaMirror
 from multiqueue.engine.second_pass import SecondPass
@@ -242,6 +244,27 @@ class Engine(QuotaMirror):
     def pending_workloads(self, cluster_queue: str) -> list[PendingWorkload]:
         """Return the waiting workloads in queue order. Cost: O(n log n)."""
         return reading.pending_workloads(self._world, cluster_queue)
+
+    def pending_revision(self, cluster_queue: str) -> object | None:
+        """Return a token that is the same as long as the order of a ClusterQueue is.
+
+        None where the queue is unknown.
+        """
+        pending = self._pending.get(cluster_queue)
+        return None if pending is None else pending.revision
+
+    def pending_in_steps(self, cluster_queue: str) -> Iterator[Sequence[Placed]]:
+        """Yield (workload, LocalQueue) in queue order, in pieces between which others may run.
+
+        Raises:
+            KeyError: the ClusterQueue is unknown.
+        """
+        return ordered_in_steps(self._pending[cluster_queue])
+
+    def local_queue_target(self, key: str) -> str | None:
+        """Return the ClusterQueue that a LocalQueue names; None where the latter is unknown."""
+        record = self._ledger.local_queues.get(key)
+        return None if record is None or record.spec is None else record.cluster_queue
 
     def find_workload(self, key: str) -> Workload | None:
         """Find an unfinished workload as the engine sees it."""

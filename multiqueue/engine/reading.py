@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import TypeVar
 
 from multiqueue.api.conditions import QueueReason, Reason
@@ -14,6 +15,7 @@ from multiqueue.engine.explain import Explanation
 from multiqueue.engine.fairness.drs import share_of
 from multiqueue.engine.nominate import reject
 from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.ordering import ordered_in_steps
 from multiqueue.engine.state import (
     Changed,
     ClusterQueueState,
@@ -136,12 +138,13 @@ def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]
         return []
     seen: dict[str, int] = {}
     result = []
-    for position, entry in enumerate(pending.ordered()):
-        local_queue = entry.workload.queue
+    ordered = chain.from_iterable(ordered_in_steps(pending))
+    for position, (key, local_queue) in enumerate(ordered):
+        entry = pending.members[key]
         place = seen[local_queue] = seen.get(local_queue, -1) + 1
         result.append(
             PendingWorkload(
-                workload=entry.key,
+                workload=key,
                 local_queue=local_queue,
                 priority=entry.workload.priority,
                 position_in_cluster_queue=position,

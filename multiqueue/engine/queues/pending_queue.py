@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.queues.entry import Entry, Place, Rank, is_backoff_over
+from multiqueue.engine.queues.entry import Entry, Place, is_backoff_over
 from multiqueue.engine.queues.equivalence import EquivalenceClass, count
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
@@ -30,6 +30,7 @@ class PendingQueue:
     at; `ResumeState` refers to it. ``sticky`` is the one for which others were last told to leave.
     ``active`` of the members are in the heap, ``active_of`` by LocalQueue; the others wait for a
     wake or a backoff. ``restated`` are the LocalQueues of which that changed, until it is cleared.
+    ``revision`` is replaced with every change of who waits, or in which order.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class PendingQueue:
         "members",
         "name",
         "restated",
+        "revision",
         "sticky",
         "strategy",
     )
@@ -51,6 +53,7 @@ class PendingQueue:
         self.name = name
         self.strategy = strategy
         self.cycle = 0
+        self.revision = object()
         self.sticky: Entry | None = None
         self.members: dict[str, Entry] = {}
         self.active = 0
@@ -120,6 +123,7 @@ class PendingQueue:
     def _enter(self, entry: Entry) -> None:
         entry.queue = self.name
         self.members[entry.key] = entry
+        self.revision = object()
 
     def _activate(self, entry: Entry, equals: EquivalenceClass) -> None:
         entry.place = Place.QUEUED
@@ -161,20 +165,10 @@ class PendingQueue:
         classes = self._classes
         return not isinstance(classes, Lanes) or classes.are_level(equals.lane, first.lane)
 
-    def ordered(self) -> list[Entry]:
-        """Return all waiting workloads in queue order (E-14, E-128). Cost: O(n log n)."""
-        first = None if self.strategy is QueueingStrategy.STRICT_FIFO else self.sticky
-        usage_of = self._classes.usage_of if isinstance(self._classes, Lanes) else None
-
-        def place(entry: Entry) -> tuple[float, bool, Rank]:
-            used = usage_of(entry.workload.queue) if usage_of is not None else 0.0
-            return (used, entry is not first, entry.rank)
-
-        return sorted(self.members.values(), key=place)
-
     def stick(self, entry: Entry) -> None:
         """Remember the head for which others leave, so that nobody else gets their room (E-15)."""
         self.sticky = entry
+        self.revision = object()
 
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
@@ -184,6 +178,7 @@ class PendingQueue:
         if self.sticky is entry:
             self.sticky = None
         del self.members[entry.key]
+        self.revision = object()
         entry.queue = ""
         entry.place = Place.NOWHERE
 
@@ -244,6 +239,11 @@ class PendingQueue:
         """Whether the LocalQueues take turns by past usage."""
         return isinstance(self._classes, Lanes)
 
+    @property
+    def usage_of(self) -> UsageOf | None:
+        """The past usage by which LocalQueues take turns; None where they do not."""
+        return self._classes.usage_of if isinstance(self._classes, Lanes) else None
+
     def order_by_usage(self, usage_of: UsageOf | None) -> None:
         """Let the LocalQueues take turns by past usage, or no longer: all classes begin anew."""
         queued = [(e, e.equals.shape) for e in self.members.values() if e.equals is not None]
@@ -251,6 +251,7 @@ class PendingQueue:
         self._classes_by_shape = {}
         self._parked_classes = {}
         self._count(dict(self.active_of), -1)
+        self.revision = object()
         for entry, shape in queued:
             self._activate(entry, self._class_of(entry, shape))
 
@@ -258,6 +259,7 @@ class PendingQueue:
         """Follow a change of a LocalQueue's past usage; whether the head may be another now."""
         if not isinstance(self._classes, Lanes):
             return False
+        self.revision = object()
         before = self._classes.peek()
         self._classes.reorder(local_queue)
         return self._classes.peek() is not before
