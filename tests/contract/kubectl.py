@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from multiqueue.apiserver.server import ApiServer, ServerOptions
-from tests.contract.client import unique
+from tests.contract.client import PATIENCE_SECONDS, unique
 
 KUBECTL = shutil.which("kubectl")
 
@@ -63,6 +63,14 @@ class Kubectl:
     async def __call__(self, *arguments: str, stdin: Any = None) -> str:
         outcome = await self.run(*arguments, stdin=stdin)
         assert outcome.code == 0, outcome
+        return outcome.out
+
+    async def until(self, *arguments: str) -> str:
+        """Try again until it succeeds: a real server publishes new kinds after a while."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        while (outcome := await self.run(*arguments)).code:
+            assert asyncio.get_running_loop().time() < deadline, outcome
+            await asyncio.sleep(0.1)
         return outcome.out
 
 
