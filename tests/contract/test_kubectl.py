@@ -145,7 +145,7 @@ async def test_explain_knows_built_in_and_custom_kinds(kubectl: Kubectl) -> None
     group = f"{unique('g')}.example.com"
     await kubectl("apply", "-f", "-", stdin=definition(group))
     await kubectl("wait", "--for=condition=Established", f"crd/widgets.{group}")
-    explained = await kubectl.until("explain", f"widgets.{group}.spec.size")
+    explained = await kubectl.until("explain", "widgets.spec.size", f"--api-version={group}/v1")
     assert "FIELD: size <integer>" in explained
     await kubectl("delete", "crd", f"widgets.{group}")
 
