@@ -122,3 +122,10 @@ VALIDATING_WEBHOOKS = _resource(
     "ValidatingWebhookConfiguration",
     namespaced=False,
 )
+API_SERVICES = _resource("apiregistration.k8s.io/v1", "apiservices", "APIService", namespaced=False)
+TOKEN_REVIEWS = _resource(
+    "authentication.k8s.io/v1", "tokenreviews", "TokenReview", namespaced=False
+)
+SUBJECT_ACCESS_REVIEWS = _resource(
+    "authorization.k8s.io/v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
+)
