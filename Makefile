@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles bench conformance mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -51,6 +51,12 @@ crds-clean: crds
 
 roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac
 	$(BIN)/python tools/generate_kind_roles.py config/rbac/kind_roles.yaml
+
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versions that fit
+	$(BIN)/python -m pip install --quiet --group lock
+	$(LOCK) --upgrade --extra fast --output-file requirements.lock pyproject.toml
+	$(LOCK) --upgrade --group image --output-file requirements-build.lock
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench
