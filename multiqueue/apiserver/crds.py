@@ -121,7 +121,9 @@ class CrdController:
             self._plane.registry.remove(*key)
             self._plane.store.forget_collection(key)
             return
-        if event.previous is None or _served_part(event.previous.decode()) != _served_part(crd):
+        if event.previous is None or (
+            self._served_part(event.previous.decode()) != self._served_part(crd)
+        ):
             self._serve(crd)
             if event.previous is not None:
                 self._refresh(key)
@@ -134,6 +136,13 @@ class CrdController:
             self._plane.registry.add(
                 with_conversion(kind, crd["spec"].get("conversion") or {}, self._converters)
             )
+
+    def _served_part(self, crd: Mapping[str, Any]) -> Any:
+        """What a change of which makes objects look different."""
+        spec = crd["spec"]
+        if (spec["group"], spec["names"]["kind"]) in self._converters:
+            spec = {**spec, "conversion": None}  # they are converted here, whatever it says
+        return spec, (crd.get("status") or {}).get("acceptedNames"), is_established(crd)
 
     def _refresh(self, key: GroupPlural) -> None:
         """Bring stored objects in line with a changed definition; watches end, clients start over
@@ -179,10 +188,6 @@ class CrdController:
                 store.remove(definition, crd)
             else:
                 store.put(KEY, crd)
-
-
-def _served_part(crd: Mapping[str, Any]) -> Any:
-    return crd["spec"], (crd.get("status") or {}).get("acceptedNames"), is_established(crd)
 
 
 def _complete_names(names: Mapping[str, Any]) -> JsonObject:

@@ -1,4 +1,4 @@
-"""TLS towards API servers, built from certificates in memory."""
+"""TLS towards API servers, and of our own servers; certificates are in memory."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import ssl
 import tempfile
 from pathlib import Path
 
+from multiqueue.api.config.tls import CIPHER_SUITES, CURVES
+from multiqueue.api.config.types import Tls
 from multiqueue.kube.credential_sources import Material
 from multiqueue.kube.errors import CredentialsError
 
@@ -34,6 +36,34 @@ def build_ssl_context(material: Material) -> ssl.SSLContext | None:
             f"the CA or client certificate for {material.server} is not usable PEM "
             f"({type(error).__name__})"
         ) from None
+    return context
+
+
+def build_server_context(options: Tls) -> ssl.SSLContext:
+    """Return the context of one of our servers, without a certificate yet.
+
+    Args:
+        options: a valid ``tls`` section; TLS 1.2 is the least where it says nothing.
+
+    Raises:
+        ValueError: the OpenSSL of this process lacks what is asked for; names the field.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ciphers = [CIPHER_SUITES[name] for name in options.cipher_suites if name in CIPHER_SUITES]
+    only_newest = options.min_version == "VersionTLS13" or (options.cipher_suites and not ciphers)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3 if only_newest else ssl.TLSVersion.TLSv1_2
+    if ciphers:
+        try:
+            context.set_ciphers(":".join(ciphers))
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"tls.cipherSuites: this OpenSSL offers none of them: {error}"
+            ) from None
+    for name in options.curve_preferences:  # one at most: the configuration is valid
+        try:
+            context.set_ecdh_curve(CURVES[name])
+        except ValueError:
+            raise ValueError(f'tls.curvePreferences: this OpenSSL lacks "{name}"') from None
     return context
 
 

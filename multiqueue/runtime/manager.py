@@ -44,7 +44,7 @@ from multiqueue.runtime.preconditions import (
     tune_garbage_collector,
     wait_until_settled,
 )
-from multiqueue.webhooks.setup import build_webhooks
+from multiqueue.webhooks.setup import WebhookService, build_webhooks
 
 CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"
@@ -104,8 +104,7 @@ class Manager:
         self._metrics = Metrics()
         self._health = HealthChecks()
         self._starting: str | None = "not started"
-        self._registered: asyncio.Event | None = None
-        self._webhooks_settled: asyncio.Event | None = None
+        self._webhooks: WebhookService | None = None
 
     async def run(self) -> None:
         """Work until cancelled; leadership is released on the way out."""
@@ -121,8 +120,8 @@ class Manager:
     async def until_at_work(self) -> None:
         """Return once this manager leads and, where it serves webhooks, is asked by the server."""
         await self.leading.wait()
-        if self._registered is not None:
-            await self._registered.wait()
+        if self._webhooks is not None:
+            await self._webhooks.registered.wait()
 
     async def _work(self, scope: Scope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
@@ -130,10 +129,8 @@ class Manager:
         leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
         scope.create_task(context.recorder.run(), name="events")
         if self._serves_webhooks():
-            webhooks = build_webhooks(context)
-            self._registered = webhooks.registered
-            self._webhooks_settled = webhooks.settled
-            scope.start(webhooks)
+            self._webhooks = build_webhooks(context)
+            scope.start(self._webhooks)
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -144,13 +141,14 @@ class Manager:
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
 
-    async def _wait_for_webhooks(self) -> None:
-        """An earlier run may have registered an address at which nobody listens any more."""
-        if self._webhooks_settled is None:
+    async def _take_over_webhooks(self) -> None:
+        """An earlier leader may have registered an address at which nobody listens any more."""
+        if self._webhooks is None:
             return
+        self._webhooks.lead()
         try:
             async with asyncio.timeout(WEBHOOK_SECONDS):
-                await self._webhooks_settled.wait()
+                await self._webhooks.settled.wait()
         except TimeoutError:
             log.warning(
                 "webhooks are not registered yet; starting to work without them",
@@ -158,7 +156,7 @@ class Manager:
             )
 
     def _check_webhooks(self) -> str | None:
-        if self._registered is None or self._registered.is_set():
+        if self._webhooks is None or self._webhooks.registered.is_set():
             return None
         return "webhooks are not registered yet"
 
@@ -179,7 +177,7 @@ class Manager:
         election = self.config.leader_election
 
         async def work() -> None:
-            await self._wait_for_webhooks()
+            await self._take_over_webhooks()
             self._metrics.change_role("leader" if election.leader_elect else "standalone")
             self.leading.set()
             try:

@@ -34,6 +34,7 @@ VALIDATED_KINDS = (
     "Topology",
     "Workload",
 )
+CONVERT = "/convert"
 MUTATE_JOB = "/mutate-batch-v1-job"
 VALIDATE_JOB = "/validate-batch-v1-job"
 

@@ -6,7 +6,6 @@ namespace is managed; what defaults others' Jobs is ignored when it fails.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from multiqueue.api.names import GROUP, QUEUE_NAME
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from multiqueue.webhooks.addresses import Address, covers
 from multiqueue.webhooks.endpoints import (
     MUTATE_JOB,
     MUTATED_KINDS,
@@ -38,32 +38,6 @@ MUST_BE_CHECKED = frozenset({"ClusterQueue", "Cohort", "ResourceFlavor", "Worklo
 _PLURALS = {"Topology": "topologies"}
 
 log = structlog.get_logger(component="webhooks")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
-    """How the API server reaches us: a Service in the cluster, or a URL outside of it."""
-
-    url: str = ""
-    service_name: str = ""
-    service_namespace: str = ""
-
-    def client_config(self, path: str, authority: bytes) -> dict[str, Any]:
-        """Return the clientConfig of an endpoint."""
-        if self.url:
-            config: dict[str, Any] = {"url": f"{self.url}{path}"}
-        else:
-            config = {
-                "service": {
-                    "name": self.service_name,
-                    "namespace": self.service_namespace,
-                    "path": path,
-                    "port": 443,
-                }
-            }
-        if authority:
-            config["caBundle"] = base64.b64encode(authority).decode()
-        return config
 
 
 def build_configurations(
@@ -124,7 +98,7 @@ class _Builder:
             "scope": "Namespaced",
         }
         hook = self._hook(f"{name}.kb.io", path, rule, must_answer=must_answer)
-        hook["namespaceSelector"] = self.config.jobs_namespace_selector
+        hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
         if not self.config.manage_jobs_without_queue_name:
             hook["objectSelector"] = _queue_label("Exists")
         return hook
@@ -138,6 +112,8 @@ class _Builder:
             "clientConfig": self.address.client_config(path, self.authority),
             "failurePolicy": "Fail" if must_answer else "Ignore",
             "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
             "rules": [dict(rule)],
             "sideEffects": "None",
             "timeoutSeconds": FAIL_TIMEOUT_SECONDS if must_answer else IGNORE_TIMEOUT_SECONDS,
@@ -146,6 +122,16 @@ class _Builder:
 
 def _queue_label(operator: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": QUEUE_NAME, "operator": operator}]}
+
+
+def _as_stored(selector: Mapping[str, Any]) -> dict[str, Any]:
+    """The selector without what is empty, as the API server gives it back."""
+    terms = [
+        {name: value for name, value in term.items() if value}
+        for term in selector.get("matchExpressions") or ()
+    ]
+    whole = {"matchLabels": selector.get("matchLabels"), "matchExpressions": terms}
+    return {name: value for name, value in whole.items() if value}
 
 
 def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[str, Any]:
@@ -187,7 +173,7 @@ class Registrar:
                 current = await self._client.get(resource, name)
             else:
                 return
-        if not _covers(current.get("webhooks"), wanted["webhooks"]):
+        if not covers(current.get("webhooks"), wanted["webhooks"]):
             await self._client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
             log.info("webhook configuration updated", name=name)
 
@@ -236,18 +222,3 @@ def _kept_bundles(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list
         if bundle and "caBundle" not in hook["clientConfig"]:
             hook["clientConfig"] = {**hook["clientConfig"], "caBundle": bundle}
     return hooks
-
-
-def _covers(current: Any, wanted: Any) -> bool:
-    """Whether what is there says at least what we want; the API server adds defaults."""
-    if isinstance(wanted, Mapping):
-        return isinstance(current, Mapping) and all(
-            _covers(current.get(key), value) for key, value in wanted.items()
-        )
-    if isinstance(wanted, list):
-        return (
-            isinstance(current, list)
-            and len(current) == len(wanted)
-            and all(_covers(c, w) for c, w in zip(current, wanted, strict=True))
-        )
-    return bool(current == wanted)

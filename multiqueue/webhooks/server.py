@@ -1,7 +1,12 @@
-"""The HTTPS server of the webhooks. Handlers are synchronous and read memory only."""
+"""The HTTPS server of the webhooks. Handlers are synchronous and read memory only.
+
+Conversion needs nothing but the request, and is answered from the start: the objects that reviews
+are judged by may themselves have to be converted before they can be read. Reviews wait until then.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Mapping
@@ -11,7 +16,8 @@ from aiohttp import web
 
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.webhooks.endpoints import Handler
+from multiqueue.webhooks.conversion import answer_conversion, read_conversion
+from multiqueue.webhooks.endpoints import CONVERT, Handler
 from multiqueue.webhooks.review import MalformedReviewError, read_review, write_review
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -23,16 +29,22 @@ log = structlog.get_logger(component="webhooks")
 
 
 class WebhookServer:
-    """Answers AdmissionReviews. The certificate can change while connections are open."""
+    """Answers AdmissionReviews and ConversionReviews.
 
-    def __init__(self, handlers: Mapping[str, Handler], *, host: str, port: int) -> None:
+    The certificate can change while connections are open.
+    """
+
+    def __init__(
+        self, handlers: Mapping[str, Handler], *, host: str, port: int, context: ssl.SSLContext
+    ) -> None:
         self._handlers = dict(handlers)
         self._host = host
         self._port = port
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._context = context
         self._runner: web.AppRunner | None = None
         self._shown = b""
+        self.knowing = asyncio.Event()
+        """Set by the owner once reviews can be judged."""
 
     @property
     def port(self) -> int:
@@ -40,9 +52,15 @@ class WebhookServer:
         return self._port
 
     def show(self, serving: Serving) -> None:
-        """Use this certificate from the next connection on."""
+        """Use this certificate from the next connection on.
+
+        Raises:
+            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair: the one
+                before stays.
+        """
         if serving.certificate == self._shown:
             return
+        load_key_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), serving.certificate, serving.key)
         load_key_pair(self._context, serving.certificate, serving.key)
         self._shown = serving.certificate
 
@@ -53,6 +71,7 @@ class WebhookServer:
             OSError: the port is taken.
         """
         app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_post(CONVERT, self._convert)
         app.router.add_post("/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
         await self._runner.setup()
@@ -72,6 +91,7 @@ class WebhookServer:
         if handler is None:
             return web.Response(status=404, text=f"no webhook at {request.path}")
         body = await request.read()
+        await self.knowing.wait()  # the API server says how long it waits
         started = time.perf_counter()
         try:
             review = read_review(body)
@@ -94,4 +114,20 @@ class WebhookServer:
         )
         if seconds > SLOW_SECONDS:
             log.warning("slow webhook", path=request.path, seconds=round(seconds, 3))
+        return web.Response(body=answer, content_type="application/json")
+
+    async def _convert(self, request: web.Request) -> web.Response:
+        body = await request.read()
+        started = time.perf_counter()
+        try:
+            conversion = read_conversion(body)
+        except MalformedReviewError as error:
+            return web.Response(status=400, text=str(error))
+        answer = await answer_conversion(conversion)
+        log.debug(
+            "converted",
+            version=conversion.version,
+            objects=len(conversion.objects),
+            seconds=round(time.perf_counter() - started, 6),
+        )
         return web.Response(body=answer, content_type="application/json")

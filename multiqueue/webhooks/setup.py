@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -18,13 +20,18 @@ from multiqueue.kube.certificate_source import (
     Serving,
 )
 from multiqueue.kube.errors import KubeError
+from multiqueue.kube.tls import build_server_context
+from multiqueue.webhooks.addresses import Address
+from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.lookup import InformerLookup
-from multiqueue.webhooks.registration import Address, Registrar, release
+from multiqueue.webhooks.registration import Registrar, release
 from multiqueue.webhooks.server import WebhookServer
 
 CHECK_SECONDS = 300.0
-"""How often certificate and registration are looked after."""
+"""How often certificate and registration are looked after without a reason."""
+FILE_SECONDS = 10.0
+"""How often certificate files are compared with what is shown."""
 RETRY_SECONDS = 5.0
 LOOPBACK = "127.0.0.1"
 _ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
@@ -74,7 +81,11 @@ def serving_hosts(config: Configuration, host: str) -> Sequence[str]:
 
 
 class WebhookService:
-    """Serves reviews, and keeps certificate and registration as they should be."""
+    """Serves reviews, and keeps certificate and registration as they should be.
+
+    Every replica serves. Behind a Service all say the same about where, and each of them may; by
+    URL the one that leads says it, so that nobody is sent to a replica that has gone.
+    """
 
     name = "webhooks"
 
@@ -85,22 +96,46 @@ class WebhookService:
         self._source = source
         self._host = host
         self._by_url = by_url
+        self._leads = False
+        self._introduced = False
+        self._shown: Serving | None = None
+        self._wake = asyncio.Event()
         self._lookup = InformerLookup(context.informers)
         endpoints = Endpoints(self._lookup, context.config)
-        self.server = WebhookServer(endpoints.table(), host=host, port=context.config.webhook.port)
+        self.server = WebhookServer(
+            endpoints.table(),
+            host=host,
+            port=context.config.webhook.port,
+            context=build_server_context(context.config.tls),
+        )
         self.registered = asyncio.Event()
-        """Set once the API server asks us: from then on objects are defaulted and checked."""
+        """Set once the API server asks us (or the replica that leads): from then on objects are
+        defaulted and checked.
+        """
         self.settled = asyncio.Event()
         """Set once the API server asks us, or goes on without: writes do not fail any more."""
+        context.informers.secrets.add_handler(self._on_secret)
+
+    def lead(self) -> None:
+        """Take over: what an earlier leader registered may be the address of nobody."""
+        self._leads = True
+        self.registered.clear()
+        self.settled.clear()
+        self._wake.set()
 
     async def run(self) -> None:
-        """Serve until cancelled."""
-        await self._lookup.wait_until_known()
-        self.server.show(await self._load_first())
+        """Serve until cancelled.
+
+        Conversion is served and registered first: what the other webhooks have to know may be
+        stored in an old version.
+        """
+        self._show(await self._load_first())
         await self._listen()
         log.info("webhooks listen", host=self._host, port=self.server.port)
         try:
-            await self._look_after()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._know(), name="webhooks lookup")
+                await self._look_after()
         finally:
             await self.server.stop()
 
@@ -110,6 +145,10 @@ class WebhookService:
         except OSError as error:
             port = self._context.config.webhook.port
             raise OSError(f"webhook.port: cannot listen on {port}: {error.strerror}") from error
+
+    async def _know(self) -> None:
+        await self._lookup.wait_until_known()
+        self.server.knowing.set()
 
     async def load_certificate(self) -> Serving:
         """Return the certificate to serve with now; renew it where that is due.
@@ -154,28 +193,67 @@ class WebhookService:
 
     async def _look_after(self) -> None:
         while True:
+            self._wake.clear()
             try:
                 await self.look_after_once()
             except (KubeError, OSError) as error:
                 log.warning("webhooks not registered, retrying", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
-            await asyncio.sleep(CHECK_SECONDS)
+            await self._pause()
 
     async def look_after_once(self) -> None:
         """Renew what is due and register what differs.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
-            OSError: the certificate files cannot be read.
+            OSError: the certificate files cannot be read, or do not belong together.
         """
-        registrar = Registrar(self._context.client, self._context.config, self._address())
+        client, leads = self._context.client, self._leads
         serving = await self.load_certificate()
         # Clients learn to trust an authority before they are shown a certificate of it.
-        await registrar.ensure(serving.authority)
+        if leads or not self._by_url or not self._introduced:
+            await ConversionRegistrar(client, self._address()).ensure(serving.authority)
+            self._introduced = True
+        if leads or not self._by_url:
+            await self.server.knowing.wait()
+            registrar = Registrar(client, self._context.config, self._address())
+            await registrar.ensure(serving.authority)
+        self._show(serving)
+        if leads == self._leads:
+            self.registered.set()
+            self.settled.set()
+
+    def _show(self, serving: Serving) -> None:
         self.server.show(serving)
-        self.registered.set()
-        self.settled.set()
+        self._shown = serving
+
+    async def _pause(self) -> None:
+        """Wait until it is time to look again, or something calls for it."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + CHECK_SECONDS
+        from_files = not self._context.config.internal_cert_management.enable
+        while (left := end - loop.time()) > 0:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left, FILE_SECONDS) if from_files else left):
+                    await self._wake.wait()
+            if self._wake.is_set() or (from_files and await self._files_changed()):
+                return
+
+    async def _files_changed(self) -> bool:
+        try:
+            return await self.load_certificate() != self._shown
+        except OSError:
+            return True  # looking after them says what is wrong
+
+    def _on_secret(self, old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) -> None:
+        """Another replica may have renewed the certificate, or somebody deleted it."""
+        secret = new or old or {}
+        if (
+            secret["metadata"]["name"]
+            == self._context.config.internal_cert_management.webhook_secret_name
+        ):
+            self._wake.set()
 
     def _address(self) -> Address:
         config = self._context.config

@@ -11,6 +11,7 @@ from itertools import chain
 from multiqueue.api import names
 from multiqueue.api.config.checks import not_negative, unique
 from multiqueue.api.config.gates import find_gate_errors
+from multiqueue.api.config.tls import CIPHER_SUITES, CURVES, TLS13_CIPHER_SUITES
 from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE, Configuration
 from multiqueue.api.config.validate_resources import metric_labels, resources
 from multiqueue.lib.selectors import SelectorError, label_selector_from
@@ -107,6 +108,23 @@ def _tls(config: Configuration) -> Iterator[str]:
     if tls.min_version == "VersionTLS13" and tls.cipher_suites:
         yield (
             "tls.cipherSuites: cannot be chosen with VersionTLS13; remove them or use VersionTLS12"
+        )
+    for index, name in enumerate(tls.cipher_suites):
+        if name not in CIPHER_SUITES and name not in TLS13_CIPHER_SUITES:
+            yield (
+                f'tls.cipherSuites[{index}]: "{name}" is not supported; use e.g. '
+                '"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"'
+            )
+    for index, name in enumerate(tls.curve_preferences):
+        if name not in CURVES:
+            yield (
+                f'tls.curvePreferences[{index}]: "{name}" is not supported; use one of '
+                f"{', '.join(CURVES)}"
+            )
+    if len(tls.curve_preferences) > 1:
+        yield (
+            "tls.curvePreferences: an order of several cannot be kept here; name the only one to "
+            "be offered, or none for all that are secure"
         )
 
 

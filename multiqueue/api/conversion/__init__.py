@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from multiqueue.api.conversion.convert import Converter, convert, converters
+from multiqueue.api.conversion.convert import (
+    Converter,
+    convert,
+    convert_in_place,
+    converters,
+    is_known_kind,
+)
+from multiqueue.api.conversion.shapes import find_misshapen
 
-__all__ = ["Converter", "convert", "converters"]
+__all__ = [
+    "Converter",
+    "convert",
+    "convert_in_place",
+    "converters",
+    "find_misshapen",
+    "is_known_kind",
+]

@@ -45,16 +45,30 @@ def convert(obj: Mapping[str, Any], to_version: str) -> Object:
     Raises:
         ValueError: the wanted version does not exist.
     """
+    result = copy.deepcopy(dict(obj))
+    convert_in_place(result, to_version)
+    return result
+
+
+def convert_in_place(obj: Object, to_version: str) -> None:
+    """Do the same to an object that nobody else holds: copying costs more than converting.
+
+    Raises:
+        ValueError: the wanted version does not exist.
+    """
     version = to_version.removeprefix(f"{GROUP}/")
     if version not in {"v1beta1", "v1beta2"}:
         raise ValueError(f'"{to_version}" is not a version of {GROUP}; use v1beta1 or v1beta2')
-    result = copy.deepcopy(dict(obj))
-    result["apiVersion"] = f"{GROUP}/{version}"
     changes = _CHANGES.get(str(obj.get("kind")))
-    if obj.get("apiVersion") != result["apiVersion"] and changes is not None:
+    if obj.get("apiVersion") != f"{GROUP}/{version}" and changes is not None:
         upgrade, downgrade = changes
-        (upgrade if version == "v1beta2" else downgrade)(result)
-    return result
+        (upgrade if version == "v1beta2" else downgrade)(obj)
+    obj["apiVersion"] = f"{GROUP}/{version}"
+
+
+def is_known_kind(kind: str) -> bool:
+    """Whether objects of this kind can be converted."""
+    return kind in _CHANGES
 
 
 def converters() -> dict[tuple[str, str], Converter]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from multiqueue.api.config.types import Configuration, InternalCertManagement
 from multiqueue.api.crd.kinds import KINDS, Column, CustomKind
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.crd.v1beta1 import downgrade_schema
@@ -15,8 +16,9 @@ Definition = dict[str, Any]
 def load_crds() -> list[Definition]:
     """Return the CustomResourceDefinitions of all kinds, by kind; every call makes new ones.
 
-    Both versions are served and v1beta2 is stored. The strategy of conversion is None: the embedded
-    server converts in process with `multiqueue.api.conversion.converters`.
+    Both versions are served and v1beta2 is stored. A webhook of the manager converts; whoever runs
+    it completes the address (`multiqueue.webhooks.conversion_registration`), or cert-manager does.
+    The embedded server needs none: it is given `multiqueue.api.conversion.converters`.
     """
     return [_definition(kind) for kind in KINDS]
 
@@ -47,9 +49,23 @@ def _definition(kind: CustomKind) -> Definition:
                 "shortNames": list(kind.short_names),
             },
             "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "conversion": {"strategy": "None"},
+            "conversion": _conversion(),
             "versions": [v1beta1, v1beta2],
         },
+    }
+
+
+def _conversion() -> dict[str, Any]:
+    """Refused until the manager answers: nothing is ever stored half-converted."""
+    service = {
+        "name": InternalCertManagement().webhook_service_name,
+        "namespace": Configuration().namespace,
+        "path": "/convert",
+        "port": 443,
+    }
+    return {
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}},
     }
 
 

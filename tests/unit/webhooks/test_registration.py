@@ -3,7 +3,8 @@ from __future__ import annotations
 import base64
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.webhooks.registration import Address, build_configurations
+from multiqueue.webhooks.addresses import Address
+from multiqueue.webhooks.registration import build_configurations
 
 URL = Address(url="https://127.0.0.1:9443")
 SERVICE = Address(service_name="svc", service_namespace="ns")
@@ -34,8 +35,8 @@ def test_system_namespaces_are_never_blocked() -> None:
 
 def test_all_jobs_are_seen_where_all_are_managed() -> None:
     got = hooks(load_configuration("manageJobsWithoutQueueName: true"))
-    assert "objectSelector" not in got["mjob.kb.io"]
-    assert "objectSelector" not in got["vjob.kb.io"]
+    assert got["mjob.kb.io"]["objectSelector"] == {}
+    assert got["vjob.kb.io"]["objectSelector"] == {}
     assert "mjobdefault.kb.io" not in got
 
 

@@ -86,8 +86,10 @@ async def running(config: Configuration = CONFIG) -> AsyncIterator[World]:
                 informers.cluster_queues,
                 informers.admission_checks,
                 informers.namespaces,
+                informers.secrets,
             )
         ]
+        service.lead()
         webhooks = asyncio.create_task(service.run())
         try:
             async with asyncio.timeout(20):

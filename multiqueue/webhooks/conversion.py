@@ -1,0 +1,121 @@
+"""ConversionReview v1: objects of our kinds asked for in another version. Pure.
+
+All or nothing, as the API server wants it: one object that cannot be converted fails the review,
+and the message names the object and the field.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from multiqueue.api.conversion import convert_in_place, find_misshapen, is_known_kind
+from multiqueue.api.names import GROUP, V1BETA1, V1BETA2
+from multiqueue.webhooks.review import MalformedReviewError
+
+API_VERSION = "apiextensions.k8s.io/v1"
+VERSIONS = (V1BETA1, V1BETA2)
+CHUNK = 50
+"""Objects between two chances for other requests: some milliseconds of work for Workloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionRequest:
+    """What the API server asks for; objects are ours to change."""
+
+    uid: str
+    version: str
+    objects: list[Any]
+
+
+class NotConvertibleError(ValueError):
+    """An object cannot be shown in the wanted version; the text says which and why."""
+
+
+def read_conversion(body: bytes) -> ConversionRequest:
+    """Read the request of a ConversionReview.
+
+    Raises:
+        MalformedReviewError: the body is none.
+    """
+    try:
+        review = orjson.loads(body)
+        request = review["request"]
+        uid, version, objects = request["uid"], request["desiredAPIVersion"], request["objects"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise MalformedReviewError(f"not a ConversionReview: {error!r}") from error
+    if review.get("apiVersion") != API_VERSION:
+        raise MalformedReviewError(f"not a ConversionReview of {API_VERSION}")
+    if not isinstance(uid, str) or not isinstance(version, str) or not isinstance(objects, list):
+        raise MalformedReviewError("not a ConversionReview: uid, desiredAPIVersion or objects")
+    return ConversionRequest(uid, version, objects)
+
+
+async def answer_conversion(request: ConversionRequest) -> bytes:
+    """Convert the objects of a request; others are served in between."""
+    try:
+        for index, obj in enumerate(request.objects):
+            convert_one(obj, request.version, index)
+            if index % CHUNK == CHUNK - 1:
+                await asyncio.sleep(0)
+    except NotConvertibleError as error:
+        return write_failure(request.uid, str(error))
+    result = {"status": "Success"}
+    return _write(request.uid, {"convertedObjects": request.objects, "result": result})
+
+
+def convert_one(obj: Any, version: str, index: int) -> None:
+    """Convert one object in place.
+
+    Raises:
+        NotConvertibleError: it is not one of ours, or has a field of a wrong type.
+    """
+    if version not in VERSIONS:
+        raise NotConvertibleError(
+            f'desiredAPIVersion: "{version}" is not served; use {V1BETA1} or {V1BETA2}'
+        )
+    if not isinstance(obj, dict):
+        raise NotConvertibleError(f"objects[{index}]: must be an object")
+    kind, given = obj.get("kind"), obj.get("apiVersion")
+    if not isinstance(kind, str) or not is_known_kind(kind):
+        raise NotConvertibleError(f'{_title(obj, index)}: kind: "{kind}" is not one of {GROUP}')
+    if given not in VERSIONS:
+        raise NotConvertibleError(
+            f'{_title(obj, index)}: apiVersion: "{given}" is not served; use {V1BETA1} or {V1BETA2}'
+        )
+    if given == version:
+        return
+    problem = find_misshapen(obj)
+    if problem is not None:
+        raise NotConvertibleError(f"{_title(obj, index)}: {problem}")
+    convert_in_place(obj, version)
+
+
+def write_failure(uid: str, message: str) -> bytes:
+    """Write a refusal of the whole request."""
+    result = {"status": "Failure", "reason": "BadRequest", "code": 400, "message": message}
+    return _write(uid, {"convertedObjects": [], "result": result})
+
+
+def _write(uid: str, response: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(
+        {
+            "kind": "ConversionReview",
+            "apiVersion": API_VERSION,
+            "response": {"uid": uid, **response},
+        }
+    )
+
+
+def _title(obj: Mapping[str, Any], index: int) -> str:
+    """``Workload "team/a"``, or the place in the request of an object without a name."""
+    metadata = obj.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not name:
+        return f"objects[{index}]"
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return f'{obj.get("kind")} "{namespace}/{name}"' if namespace else f'{obj.get("kind")} "{name}"'

@@ -1,0 +1,93 @@
+"""The conversion stanza of our CustomResourceDefinitions: whom the API server asks to convert.
+
+The definitions come with a webhook behind the Service of the defaults and without an authority.
+What is missing or differs is patched, and nothing else of a definition; whoever applies it again
+does not own the authority and leaves it alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from multiqueue.api.crd.kinds import KINDS
+from multiqueue.api.names import GROUP
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.resources import CRDS
+from multiqueue.webhooks.addresses import Address
+from multiqueue.webhooks.endpoints import CONVERT
+
+DEFINITIONS = tuple(f"{kind.plural}.{GROUP}" for kind in KINDS)
+"""Names of the definitions that we may change."""
+
+log = structlog.get_logger(component="webhooks")
+
+
+def build_conversion(address: Address, authority: bytes) -> dict[str, Any]:
+    """Return ``spec.conversion`` as it should be."""
+    return {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": address.client_config(CONVERT, authority),
+        },
+    }
+
+
+def build_conversion_patch(
+    definition: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the merge patch of a definition; None: it is as it should be, or has one version.
+
+    It names only what differs: the rest belongs to whoever applied the definition.
+    """
+    spec = definition["spec"]
+    current = spec.get("conversion") or {}
+    differing = _differing(current, wanted)
+    config = (current.get("webhook") or {}).get("clientConfig") or {}
+    for name in sorted({"url", "service"} & set(config) - set(wanted["webhook"]["clientConfig"])):
+        webhook = differing.setdefault("webhook", {})
+        webhook.setdefault("clientConfig", {})[name] = None
+    if not differing or len(spec["versions"]) < 2:
+        return None
+    return {"spec": {"conversion": differing}}
+
+
+def _differing(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {}
+    for name, value in wanted.items():
+        have = current.get(name)
+        if isinstance(value, Mapping) and isinstance(have, Mapping):
+            if inner := _differing(have, value):
+                patch[name] = inner
+        elif have != value:
+            patch[name] = value
+    return patch
+
+
+class ConversionRegistrar:
+    """Keeps the stanza of all our definitions as it should be."""
+
+    def __init__(self, client: KubeClient, address: Address) -> None:
+        self._client = client
+        self._address = address
+
+    async def ensure(self, authority: bytes) -> None:
+        """Patch what differs; a kind that is not installed needs no conversion.
+
+        Raises:
+            KubeError: the API server refuses, or cannot be asked.
+        """
+        wanted = build_conversion(self._address, authority)
+        for name in DEFINITIONS:
+            try:
+                definition = await self._client.get(CRDS, name)
+            except NotFound:
+                continue
+            patch = build_conversion_patch(definition, wanted)
+            if patch is not None:
+                await self._client.patch(CRDS, name, patch)
+                log.info("conversion registered", definition=name)
