@@ -23,6 +23,9 @@ from multiqueue.kube.clock import Clock, SystemClock, format_micro_time
 from multiqueue.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from multiqueue.kube.resources import LEASES
 
+STOP_SECONDS = 20.0
+"""How long the work of a manager that lost its Lease may take to end; client-go waits as long."""
+
 log = structlog.get_logger(component="leader")
 
 
@@ -77,6 +80,21 @@ class LeaderElector:
         self._lease: dict[str, Any] | None = None
         self._record: tuple[Any, ...] | None = None
         self._record_seen_at = float("-inf")
+        self._held_until: float | None = None
+
+    def check(self) -> str | None:
+        """Return what is wrong for the process as a whole: it should have stopped, and did not.
+
+        Who cannot renew ends its work before another begins, and then itself; only where that
+        takes too long is there something to say.
+        """
+        now = asyncio.get_running_loop().time()
+        if self._held_until is None or now <= self._held_until + STOP_SECONDS:
+            return None
+        return (
+            f'Lease "{self._title}" was not renewed in time, and the work did not end within '
+            f"{STOP_SECONDS:g} s"
+        )
 
     async def run(self, on_started: Callable[[], Awaitable[None]]) -> LeadershipEnd:
         """Wait for leadership, then do the work until it ends or leadership is lost.
@@ -89,6 +107,7 @@ class LeaderElector:
             of the work are raised.
         """
         renewed_at = await self._acquire()
+        self._held_until = renewed_at + self._renew_seconds
         self.is_leader = True
         log.info("became leader", lease=self._title, identity=self.identity)
         work = asyncio.ensure_future(on_started())
@@ -102,6 +121,7 @@ class LeaderElector:
             # The work ends first: releasing before would let two managers work at once.
             await _cancel(work)
             await _cancel(keeper)
+            self._held_until = None
             if not lost:
                 await self._release()
         if lost:
@@ -138,6 +158,7 @@ class LeaderElector:
             try:
                 if await self._try(min(left, self._renew_seconds / 2)):
                     renewed_at = begun
+                    self._held_until = begun + self._renew_seconds
                 elif self.holder != self.identity:
                     return
             except KubeError as error:

@@ -2,14 +2,16 @@
 
 ``/metrics``; ``/healthz`` (is the process sane?) and ``/readyz`` (should it get traffic?) in the
 way of the API server: ``ok``, or 500 with a line per check; ``?verbose`` shows the lines in any
-case, and ``/readyz/NAME`` asks one check.
+case, and ``/readyz/NAME`` asks one check. Metrics can be kept from strangers by TLS and a guard.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Self
 
 from aiohttp import web
@@ -21,10 +23,30 @@ Check = Callable[[], str | None]
 """Says what is wrong, or None; must not block."""
 
 
-class HealthChecks:
-    """Named checks of liveness and readiness."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why somebody does not get what they asked for."""
 
-    def __init__(self) -> None:
+    status: int
+    """Of HTTP."""
+    reason: str
+
+
+Guard = Callable[[str, str], Awaitable[Refusal | None]]
+"""Says why an ``Authorization`` header (or "") does not open a path, or None."""
+
+
+class HealthChecks:
+    """Named checks of liveness and readiness.
+
+    Args:
+        liveness: Path of the checks of liveness, without the slash.
+        readiness: Likewise of readiness.
+    """
+
+    def __init__(self, *, liveness: str = "healthz", readiness: str = "readyz") -> None:
+        self.live_path = f"/{liveness}"
+        self.ready_path = f"/{readiness}"
         self._live: dict[str, Check] = {}
         self._ready: dict[str, Check] = {}
 
@@ -53,6 +75,8 @@ class ObservabilityServer:
         port: Port; 0 takes a free one, then `port` tells which.
         registry: Serve these metrics.
         health: Serve these checks.
+        ssl_context: Serve with TLS.
+        guard: Keeps the metrics from strangers; health tells no secrets.
     """
 
     name = "observability"
@@ -64,10 +88,13 @@ class ObservabilityServer:
         port: int = 0,
         registry: CollectorRegistry | None = None,
         health: HealthChecks | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+        guard: Guard | None = None,
     ) -> None:
         self.host = host
         self.port = port
-        self._runner = web.AppRunner(build_app(registry, health), access_log=None)
+        self._ssl_context = ssl_context
+        self._runner = web.AppRunner(build_app(registry, health, guard), access_log=None)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -79,7 +106,10 @@ class ObservabilityServer:
     async def start(self) -> None:
         """Begin to listen."""
         await self._runner.setup()
-        await web.TCPSite(self._runner, self.host, self.port).start()
+        site = web.TCPSite(
+            self._runner, self.host or None, self.port, ssl_context=self._ssl_context
+        )
+        await site.start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -93,20 +123,28 @@ class ObservabilityServer:
             await asyncio.Event().wait()
 
 
-def build_app(registry: CollectorRegistry | None, health: HealthChecks | None) -> web.Application:
+def build_app(
+    registry: CollectorRegistry | None,
+    health: HealthChecks | None,
+    guard: Guard | None = None,
+) -> web.Application:
     """Return the application, for who serves it together with other things."""
     app = web.Application()
     if registry is not None:
-        app.router.add_get("/metrics", _metrics_handler(registry))
+        app.router.add_get("/metrics", _metrics_handler(registry, guard))
     if health is not None:
-        for path, checks in (("/healthz", health.live), ("/readyz", health.ready)):
+        for path, checks in ((health.live_path, health.live), (health.ready_path, health.ready)):
             app.router.add_get(path, _health_handler(checks))
             app.router.add_get(path + "/{name}", _health_handler(checks))
     return app
 
 
-def _metrics_handler(registry: CollectorRegistry) -> Handler:
+def _metrics_handler(registry: CollectorRegistry, guard: Guard | None) -> Handler:
     async def handle(request: web.Request) -> web.Response:
+        if guard is not None:
+            refusal = await guard(request.headers.get("Authorization", ""), request.path)
+            if refusal is not None:
+                return web.Response(status=refusal.status, text=f"{refusal.reason}\n")
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
         # Thousands of queues make megabytes of text; the loop has better things to do.
         body = await asyncio.to_thread(encode, registry)

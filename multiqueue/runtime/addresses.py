@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 def parse_bind_address(text: str) -> tuple[str, int] | None:
-    """Return host and port; None where the address turns the server off (empty or ``0``).
+    """Return host ("" for any) and port; None where the server is turned off (empty or ``0``).
 
     Raises:
         ValueError: the text is no address.
@@ -18,4 +18,4 @@ def parse_bind_address(text: str) -> tuple[str, int] | None:
         raise ValueError(
             f'"{text}" is no address; write host:port, such as ":8443", or "0" for none'
         )
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what an empty host means
+    return host.strip("[]"), int(port)

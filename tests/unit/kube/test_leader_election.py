@@ -264,3 +264,34 @@ def test_times_that_cannot_be_safe_are_refused() -> None:
 
     with pytest.raises(ValueError, match="retry < renew < lease"):
         LeaderElector(None, "n", "l", identity="x", lease=timedelta(seconds=5))  # type: ignore[arg-type]
+
+
+@virtual_time
+async def test_work_that_does_not_end_after_the_lease_was_lost_is_a_reason_to_be_restarted() -> (
+    None
+):
+    released = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not released.is_set():
+            try:
+                await released.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with LeaseServer() as server, server.client() as client:
+        leader = elector(server, client)
+        assert leader.check() is None
+        task = asyncio.ensure_future(leader.run(stubborn))
+        await asyncio.sleep(60)
+        assert leader.check() is None
+        server.failure = html(503)
+        await asyncio.sleep(15)
+        assert leader.check() is None  # it may still be ending
+        await asyncio.sleep(20)
+        problem = leader.check()
+        assert problem is not None
+        assert 'Lease "n/l" was not renewed in time' in problem
+        released.set()
+        assert await asyncio.wait_for(task, 5) is LeadershipEnd.LOST
+        assert leader.check() is None

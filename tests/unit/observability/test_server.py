@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import aiohttp
+import pytest
 
+from multiqueue.kube.certificates import create_authority, issue_certificate
+from multiqueue.kube.tls import load_key_pair
 from multiqueue.observability.metrics import Metrics
-from multiqueue.observability.server import HealthChecks, ObservabilityServer
+from multiqueue.observability.server import HealthChecks, ObservabilityServer, Refusal
 from tests.virtual_time import virtual_time
 
 
@@ -23,6 +31,74 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
     assert status == 200
     assert content_type.startswith("text/plain; version=")
     assert "kueue_build_info{" in text
+
+
+@virtual_time
+async def test_metrics_that_are_guarded_are_for_those_whom_the_guard_lets_in() -> None:
+    async def guard(authorization: str, path: str) -> Refusal | None:
+        return (
+            None if (authorization, path) == ("Bearer x", "/metrics") else Refusal(403, "not you")
+        )
+
+    health = HealthChecks()
+    async with ObservabilityServer(
+        registry=Metrics().registry, health=health, guard=guard
+    ) as server:
+        assert (await get(server, "/metrics"))[:2] == (403, "not you\n")
+        assert (await get(server, "/healthz"))[0] == 200
+        url = f"http://{server.host}:{server.port}/metrics"
+        headers = {"Authorization": "Bearer x"}
+        async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+            assert answer.status == 200
+
+
+@virtual_time
+async def test_metrics_are_served_with_tls_where_there_is_a_certificate() -> None:
+    now = datetime.now(UTC)
+    authority = create_authority("ca", now)
+    pair = issue_certificate(authority, "metrics", ["127.0.0.1"], now)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_key_pair(context, pair.certificate, pair.key)
+    trust = ssl.create_default_context(cadata=authority.certificate.decode())
+    async with ObservabilityServer(registry=Metrics().registry, ssl_context=context) as server:
+        url = f"https://{server.host}:{server.port}/metrics"
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=trust) as answer:
+            assert answer.status == 200
+
+
+@virtual_time
+async def test_the_paths_of_probes_are_those_of_the_configuration() -> None:
+    async with ObservabilityServer(health=HealthChecks(liveness="l", readiness="r")) as server:
+        assert [(await get(server, path))[0] for path in ("/l", "/r")] == [200, 200]
+        assert (await get(server, "/healthz"))[0] == 404
+
+
+@contextmanager
+def loop_in_a_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def test_a_stuck_event_loop_is_seen_by_the_probe() -> None:
+    server = ObservabilityServer(health=HealthChecks())
+    stuck = threading.Event()
+    with loop_in_a_thread() as loop:
+        asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        assert (await get(server, "/healthz"))[0] == 200
+        loop.call_soon_threadsafe(stuck.wait)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await get(server, "/healthz")
+        stuck.set()
+        assert (await get(server, "/healthz"))[0] == 200
+        asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
 
 
 @virtual_time

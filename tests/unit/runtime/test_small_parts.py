@@ -20,7 +20,7 @@ from multiqueue.runtime.process import Stopped, run_process
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        (":8443", ("0.0.0.0", 8443)),
+        (":8443", ("", 8443)),
         ("127.0.0.1:0", ("127.0.0.1", 0)),
         ("[::1]:81", ("::1", 81)),
         ("0", None),
