@@ -1,0 +1,155 @@
+"""May they? Every request but those about health is reviewed; answers are believed for seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import KubeError
+from multiqueue.kube.resources import SUBJECT_ACCESS_REVIEWS
+from multiqueue.visibility.authentication import User
+from multiqueue.visibility.expiring import ExpiringCache
+from multiqueue.visibility.refusals import Refusal, cannot_review
+
+ALLOWED_SECONDS = DENIED_SECONDS = 10.0
+"""What upstream's delegated authorizer believes an answer for."""
+MAX_ANSWERS = 4096
+MASTERS = "system:masters"
+"""May everything, and is never asked about: the API server's own checks depend on nobody."""
+OPEN_PATHS = ("/healthz", "/livez", "/readyz")
+
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+
+log = structlog.get_logger(component="visibility")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """What a request wants to do. ``path`` alone says it where it is about no resource."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def action_of(method: str, path: str) -> Action:
+    """Read a path as Kubernetes does.
+
+    ``/apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]]`` is about a
+    resource, anything else about itself.
+    """
+    verb = _VERBS.get(method, method.lower())
+    parts = [part for part in path.split("/") if part]
+    if len(parts) < 4 or parts[0] != "apis":
+        return Action(verb=method.lower(), path=path)
+    group, version, *rest = parts[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    resource, name, subresource = (*rest, "", "")[:3]
+    if not name:
+        verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    return Action(
+        verb=verb,
+        path=path,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=resource,
+        name=name,
+        subresource=subresource,
+    )
+
+
+class Authorizer:
+    """Asks the API server what users may do."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._answers: ExpiringCache[tuple[User, Action], bool] = ExpiringCache(
+            seconds=ALLOWED_SECONDS, limit=MAX_ANSWERS
+        )
+
+    async def authorize(self, user: User, action: Action) -> None:
+        """Return if the user may.
+
+        Raises:
+            Refusal: 403; 500 where the API server cannot be asked.
+        """
+        if MASTERS in user.groups or action.path.startswith(OPEN_PATHS):
+            return
+        allowed = self._answers.get((user, action))
+        if allowed is None:
+            allowed = await self._review(user, action)
+            self._answers.put((user, action), allowed)
+        if not allowed:
+            raise forbidden(user, action)
+
+    async def _review(self, user: User, action: Action) -> bool:
+        review = {
+            "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
+            "kind": SUBJECT_ACCESS_REVIEWS.kind,
+            "spec": review_spec(user, action),
+        }
+        try:
+            answer = await self._client.create(SUBJECT_ACCESS_REVIEWS, review)
+        except KubeError as error:
+            log.warning("access cannot be reviewed", error=str(error))
+            raise cannot_review("the access cannot be reviewed") from error
+        return bool((answer.get("status") or {}).get("allowed"))
+
+
+def review_spec(user: User, action: Action) -> dict[str, Any]:
+    """Return what a SubjectAccessReview asks."""
+    spec: dict[str, Any] = {
+        "user": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra},
+    }
+    if not action.resource:
+        return {**spec, "nonResourceAttributes": {"path": action.path, "verb": action.verb}}
+    attributes = {
+        "verb": action.verb,
+        "group": action.group,
+        "version": action.version,
+        "namespace": action.namespace,
+        "resource": action.resource,
+        "subresource": action.subresource,
+        "name": action.name,
+    }
+    return {**spec, "resourceAttributes": {k: v for k, v in attributes.items() if v}}
+
+
+def forbidden(user: User, action: Action) -> Refusal:
+    """They may not; says what it would take."""
+    if not action.resource:
+        message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
+        return Refusal(403, "Forbidden", message)
+    resource = "/".join(filter(None, (action.resource, action.subresource)))
+    where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
+    subject = f"{action.resource}.{action.group}"
+    details = {"group": action.group, "kind": action.resource}
+    if action.name:
+        subject += f' "{action.name}"'
+        details = {"name": action.name, **details}
+    message = (
+        f'{subject} is forbidden: User "{user.name}" cannot {action.verb} resource "{resource}" '
+        f'in API group "{action.group}" {where}'
+    )
+    return Refusal(403, "Forbidden", message, details)

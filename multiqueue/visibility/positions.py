@@ -1,0 +1,105 @@
+"""Who waits where: the order of a queue, computed when somebody asks and shared while it holds.
+
+Sorting a deep queue takes a third of a second, so it is done in steps with a turn of the event loop
+between them; all readers of one state of a queue share the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from multiqueue.engine.engine import Engine
+
+MAX_ORDERS = 8
+"""Queues whose order is remembered: 100,000 workloads take 4 MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The order of one ClusterQueue.
+
+    Shape: ``keys`` of the workloads in queue order; ``in_local_queue`` has the position of each
+    among those of its LocalQueue; ``by_local_queue`` the places in ``keys`` of a LocalQueue's.
+    """
+
+    keys: list[str] = field(default_factory=list)
+    in_local_queue: array[int] = field(default_factory=lambda: array("l"))
+    by_local_queue: dict[str, array[int]] = field(default_factory=dict)
+
+    def add(self, key: str, local_queue: str) -> None:
+        """Add the next one."""
+        mine = self.by_local_queue.get(local_queue)
+        if mine is None:
+            mine = self.by_local_queue[local_queue] = array("l")
+        self.in_local_queue.append(len(mine))
+        mine.append(len(self.keys))
+        self.keys.append(key)
+
+
+NOBODY = Positions()
+
+
+class _Order(NamedTuple):
+    """``number`` of the sort that made it, and the ``revision`` of the queue when it began."""
+
+    number: int
+    revision: object
+    positions: Positions
+
+
+class PositionReader:
+    """Reads positions from the engine.
+
+    The engine of a standby is fed like the leader's, so every replica answers.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._orders: OrderedDict[str, _Order] = OrderedDict()
+        self._sorting = asyncio.Lock()
+        self._sorted = 0
+
+    async def of_cluster_queue(self, name: str) -> Positions | None:
+        """Return who waits in a ClusterQueue; None where there is no such queue.
+
+        What is returned was true at some moment since the call.
+        """
+        asked_at = self._sorted
+        async with self._sorting:  # the others wait for the result, or for their turn
+            order = self._orders.get(name)
+            revision = self._engine.pending_revision(name)
+            if revision is None:
+                return None
+            if order is None or (order.revision is not revision and order.number <= asked_at):
+                order = await self._sort(name, revision)
+            return order.positions
+
+    async def _sort(self, name: str, revision: object) -> _Order:
+        self._sorted += 1
+        order = self._orders[name] = _Order(self._sorted, revision, Positions())
+        try:
+            for piece in self._engine.pending_in_steps(name):
+                for key, local_queue in piece:
+                    order.positions.add(key, local_queue)
+                await asyncio.sleep(0)
+        except BaseException:
+            del self._orders[name]  # it is not whole
+            raise
+        self._orders.move_to_end(name)
+        if len(self._orders) > MAX_ORDERS:
+            self._orders.popitem(last=False)
+        return order
+
+    async def of_local_queue(self, key: str) -> Positions | None:
+        """Return who waits in the ClusterQueue of a LocalQueue; None where there is no such queue.
+
+        Nobody waits where its ClusterQueue does not exist.
+        """
+        target = self._engine.local_queue_target(key)
+        if target is None:
+            return None
+        return await self.of_cluster_queue(target) or NOBODY

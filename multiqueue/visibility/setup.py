@@ -1,0 +1,243 @@
+"""Assembly of the visibility API: trust, certificate, server and registration as one `Runnable`."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from multiqueue.api.config import Configuration
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.certificate_source import (
+    CertificateSource,
+    FileCertificates,
+    SecretCertificates,
+    Serving,
+)
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import KubeError
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.resources import CONFIG_MAPS
+from multiqueue.visibility import front_proxy
+from multiqueue.visibility.answers import Answers
+from multiqueue.visibility.authentication import Authenticator
+from multiqueue.visibility.authorization import Authorizer
+from multiqueue.visibility.front_proxy import Trust, read_trust
+from multiqueue.visibility.positions import PositionReader
+from multiqueue.visibility.registration import (
+    EXTERNAL_SERVICE_NAME,
+    SERVICE_NAME,
+    External,
+    Registrar,
+)
+from multiqueue.visibility.server import VisibilityServer
+
+SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
+CERTIFICATE_FOLDER = Path("/visibility")
+"""Where upstream's manifests mount what cert-manager made."""
+CHECK_SECONDS = 300.0
+"""How often certificate and registration are looked after."""
+RETRY_SECONDS = 5.0
+REVIEWS_PER_SECOND, REVIEW_BURST = 50.0, 100.0
+"""Reviews have a budget of their own: whoever asks much must not slow admission."""
+LOOPBACK = "127.0.0.1"
+
+log = structlog.get_logger(component="visibility")
+
+
+def find_address(
+    config: Configuration, server: str, environment: Mapping[str, str] = os.environ
+) -> tuple[str, int] | None:
+    """Return where a manager outside of a cluster listens; None: the API server cannot reach it.
+
+    Nobody relies on the port of such a manager, so it is any free one unless an address is
+    configured; several managers may share a machine.
+    """
+    wanted = config.visibility_server
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        return wanted.bind_address, wanted.bind_port
+    if wanted.bind_address and not ipaddress.ip_address(wanted.bind_address).is_unspecified:
+        return wanted.bind_address, wanted.bind_port
+    return (LOOPBACK, 0) if _is_loopback(urlsplit(server).hostname or "") else None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def build_visibility(
+    context: ManagerContext,
+    engine: Engine,
+    credentials: Credentials,
+    *,
+    address: tuple[str, int],
+    leading: asyncio.Event,
+    environment: Mapping[str, str] = os.environ,
+) -> VisibilityService:
+    """Build the visibility API of a manager.
+
+    Args:
+        context: What all parts share.
+        engine: Knows who waits.
+        credentials: Of the API server, for a connection of its own.
+        address: See `find_address`.
+        leading: Of several managers outside of a cluster the one that leads registers itself;
+            in a cluster a Service finds them all.
+        environment: Tells whether this is a cluster.
+    """
+    config = context.config
+    host, port = address
+    is_outside = not environment.get("KUBERNETES_SERVICE_HOST")
+    name = EXTERNAL_SERVICE_NAME if is_outside else SERVICE_NAME
+    service = f"{name}.{config.namespace}"
+    source: CertificateSource
+    if config.internal_cert_management.enable:
+        source = SecretCertificates(
+            context.client,
+            context.clock,
+            namespace=config.namespace,
+            name=SECRET_NAME,
+            hosts=[f"{service}.svc", f"{service}.svc.cluster.local", *([host] if host else [])],
+        )
+    else:
+        source = FileCertificates(CERTIFICATE_FOLDER)
+    return VisibilityService(
+        context,
+        engine,
+        credentials,
+        source,
+        host=host,
+        port=port,
+        leading=leading if is_outside else None,
+    )
+
+
+class VisibilityService:
+    """Serves positions, and keeps certificate and registration as they should be.
+
+    Attributes:
+        registered: Set once the API server knows where we are.
+    """
+
+    name = "visibility"
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        engine: Engine,
+        credentials: Credentials,
+        source: CertificateSource,
+        *,
+        host: str,
+        port: int,
+        leading: asyncio.Event | None,
+    ) -> None:
+        self.registered = asyncio.Event()
+        self._context = context
+        self._source = source
+        self._host = host
+        self._leading = leading
+        self._trust = Trust()
+        self._missing: list[str] = []
+        self._registrar = Registrar(context.client, context.config.namespace)
+        self._reviews = KubeClient(
+            credentials,
+            limiter=RateLimiter(rate=REVIEWS_PER_SECOND, burst=REVIEW_BURST),
+            user_agent="multiqueue-visibility",
+        )
+        self._config_map = Informer[dict[str, Any]](
+            self._reviews,
+            CONFIG_MAPS,
+            namespace=front_proxy.NAMESPACE,
+            field_selector=f"metadata.name={front_proxy.NAME}",
+        )
+        self._config_map.add_handler(self._follow_trust)
+        self.server = VisibilityServer(
+            Answers(PositionReader(engine), context.informers.workloads.store.get),
+            Authenticator(self._reviews, lambda: self._trust),
+            Authorizer(self._reviews),
+            host=host,
+            port=port,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        async with self._reviews, asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(self._config_map.run(), name="visibility trust")
+            try:
+                await self._serve()
+            finally:
+                following.cancel()
+
+    async def _serve(self) -> None:
+        self.server.show(await self._load_first())
+        try:
+            await self.server.start()
+        except OSError as error:
+            setting = "visibilityServer.bindPort"
+            raise OSError(
+                f"{setting}: cannot listen on {self.server.port}: {error.strerror}"
+            ) from error
+        log.info("visibility listens", host=self._host, port=self.server.port)
+        try:
+            await self._look_after_always()
+        finally:
+            await self.server.stop()
+
+    def _follow_trust(self, _old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        self._trust = read_trust(new)
+        self.server.trust(self._trust)
+
+    async def _load_first(self) -> Serving:
+        """Nothing can be served without a certificate: wait for one."""
+        told = ""
+        while True:
+            try:
+                return await self._source.load()
+            except (KubeError, OSError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("visibility certificate not available, retrying", error=told)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _look_after_always(self) -> None:
+        if self._leading is not None:
+            await self._leading.wait()
+        while True:
+            seconds = await self._look_after()
+            await asyncio.sleep(seconds)
+
+    async def _look_after(self) -> float:
+        """Renew and register what is due; return the seconds until the next look."""
+        external = None
+        if self._leading is not None:
+            external = External(host=self._host, port=self.server.port)
+        try:
+            serving = await self._source.load()
+            # The API server learns to trust an authority before it is shown a certificate of it.
+            missing = await self._registrar.ensure(serving.authority, external)
+        except (KubeError, OSError) as error:
+            log.warning("visibility not registered, retrying", error=str(error))
+            return RETRY_SECONDS
+        self.server.show(serving)
+        if missing != self._missing:
+            self._missing = missing
+            log.warning(
+                "positions cannot be asked for: apply config/visibility",
+                missing_api_services=missing,
+            )
+        if not missing:
+            self.registered.set()
+        return CHECK_SECONDS
