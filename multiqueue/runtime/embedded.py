@@ -28,6 +28,7 @@ from multiqueue.runtime.components import Scope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
 from multiqueue.simcluster.cluster import SimCluster, SimOptions
+from multiqueue.simcluster.pod_logs import read_log
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 
 
@@ -104,6 +105,7 @@ class EmbeddedCluster:
             data_dir=options.data_dir,
             crds=[*load_crds(), *autoscaling, *options.crds],
             converters=converters(),
+            pod_log=read_log,
         )
         async with ApiServer(server_options) as server:
             self.url = server.url

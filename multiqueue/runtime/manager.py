@@ -36,6 +36,7 @@ from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
 from multiqueue.runtime.preconditions import (
     can_reach_webhooks,
     ensure_namespace,
@@ -102,15 +103,19 @@ class Manager:
         self._credentials = credentials
         self._identity = self.options.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._metrics = Metrics()
-        self._health = HealthChecks()
+        self._health = HealthChecks(
+            liveness=config.health.liveness_endpoint_name,
+            readiness=config.health.readiness_endpoint_name,
+        )
         self._starting: str | None = "not started"
         self._webhooks: WebhookService | None = None
+        self._endpoint: MetricsEndpoint | None = None
 
     async def run(self) -> None:
         """Work until cancelled; leadership is released on the way out."""
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._observability())
             client = await stack.enter_async_context(self._client())
+            await stack.enter_async_context(self._observability(client))
             await self._wait_for_kinds(client)
             await ensure_namespace(client, self.config.namespace)
             scope = await stack.enter_async_context(open_scope())
@@ -128,6 +133,8 @@ class Manager:
         # Connected before the informers run, so that the engine sees everything from the start.
         leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
         scope.create_task(context.recorder.run(), name="events")
+        if self._endpoint is not None:
+            scope.start(self._endpoint)
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             scope.start(self._webhooks)
@@ -202,6 +209,7 @@ class Manager:
             retry=election.retry_period,
             clock=self.options.clock,
         )
+        self._health.add_live("leader-election", elector.check)
         if await elector.run(work) is LeadershipEnd.LOST:
             raise LeadershipLost(
                 f'Lease "{election.resource_name}" could not be renewed within '
@@ -239,17 +247,21 @@ class Manager:
         )
 
     @asynccontextmanager
-    async def _observability(self) -> AsyncIterator[None]:
+    async def _observability(self, client: KubeClient) -> AsyncIterator[None]:
         self._health.add_ready("started", lambda: self._starting)
         self._health.add_ready("webhooks", self._check_webhooks)
         async with AsyncExitStack() as stack:
             metrics = parse_bind_address(self.config.metrics.bind_address)
             if metrics is not None:
-                server = ObservabilityServer(
-                    host=metrics[0], port=metrics[1], registry=self._metrics.registry
+                self._endpoint = MetricsEndpoint(
+                    self.config,
+                    metrics,
+                    self._metrics.registry,
+                    client=client,
+                    clock=self.options.clock,
                 )
-                await _listen(stack, server, "metrics.bindAddress")
-                self.metrics_port = server.port
+                await _listen(stack, self._endpoint.server, "metrics.bindAddress")
+                self.metrics_port = self._endpoint.server.port
             health = parse_bind_address(self.config.health.health_probe_bind_address)
             if health is not None:
                 server = ObservabilityServer(host=health[0], port=health[1], health=self._health)

@@ -1,0 +1,49 @@
+"""Who may read the metrics: the API server says whose token it is, and what they may do.
+
+Parity: controller-runtime's authentication and authorization filter, which guards upstream's
+metrics; whoever is bound to the ClusterRole ``kueue-metrics-reader`` may read them.
+"""
+
+from __future__ import annotations
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.observability.server import Refusal
+from multiqueue.visibility.authentication import Authenticator
+from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.front_proxy import Trust
+from multiqueue.visibility.refusals import Refusal as RefusedByReview
+
+MAX_ASKING = 8
+"""Questions at a time: strangers must not keep the manager's own requests waiting."""
+BUSY = Refusal(503, "Too many tokens to check; try again")
+NO_TOKEN = Refusal(401, "Unauthorized: a bearer token is needed")
+
+
+class MetricsAccess:
+    """Checks bearer tokens by TokenReview and SubjectAccessReview.
+
+    Args:
+        client: Of the cluster that issued the tokens.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._authenticator = Authenticator(client, Trust)  # tokens only: no certificate counts
+        self._authorizer = Authorizer(client)
+        self._asking = 0
+
+    async def check(self, authorization: str, path: str) -> Refusal | None:
+        """Return why this header does not open the path, or None."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            return NO_TOKEN
+        if self._asking >= MAX_ASKING:
+            return BUSY
+        self._asking += 1
+        try:
+            user = await self._authenticator.authenticate(None, [("authorization", authorization)])
+            await self._authorizer.authorize(user, Action(verb="get", path=path))
+        except RefusedByReview as refusal:
+            return Refusal(refusal.code, str(refusal))
+        finally:
+            self._asking -= 1
+        return None

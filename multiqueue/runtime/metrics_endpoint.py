@@ -1,0 +1,114 @@
+"""Where metrics are served: with TLS and to those who may, or plainly on the loopback address.
+
+Deviates: upstream guards a loopback address, too; whoever is on this machine, or in this pod, may
+read ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from multiqueue.api.config import Configuration
+from multiqueue.kube.certificates import create_authority, issue_certificate
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock
+from multiqueue.kube.tls import build_server_context, load_key_pair
+from multiqueue.observability.server import ObservabilityServer
+from multiqueue.runtime.metrics_access import MetricsAccess
+
+CERTIFICATES = Path("/etc/kueue/metrics/certs")
+"""Where somebody else, such as cert-manager, keeps a certificate (internalCertManagement off)."""
+SERVICE = "kueue-controller-manager-metrics-service"
+RENEW_SECONDS = 24 * 3600.0
+"""How often our own certificate is made anew: nobody keeps it, and it is good for a year."""
+REREAD_SECONDS = 60.0
+
+log = structlog.get_logger("multiqueue.runtime")
+
+
+class MetricsEndpoint:
+    """The server of the metrics, and the certificate that it shows.
+
+    Args:
+        config: Says where to listen and how.
+        address: Host and port, from ``metrics.bindAddress``.
+        registry: The metrics.
+        client: To ask whose token is shown.
+        clock: For the life of certificates.
+        certificates: Folder with ``tls.crt`` and ``tls.key`` of somebody else.
+    """
+
+    name = "metrics"
+
+    def __init__(
+        self,
+        config: Configuration,
+        address: tuple[str, int],
+        registry: CollectorRegistry,
+        *,
+        client: KubeClient,
+        clock: Clock,
+        certificates: Path = CERTIFICATES,
+    ) -> None:
+        host, port = address
+        self._clock = clock
+        self._certificates = certificates
+        self._namespace = config.namespace
+        self._from_files = (
+            not config.internal_cert_management.enable and (certificates / "tls.crt").exists()
+        )
+        self._context: ssl.SSLContext | None = None
+        self._shown = b""
+        if is_loopback(host):
+            self.server = ObservabilityServer(host=host, port=port, registry=registry)
+            return
+        self._context = build_server_context(config.tls)
+        self._show(self._context)
+        self.server = ObservabilityServer(
+            host=host,
+            port=port,
+            registry=registry,
+            ssl_context=self._context,
+            guard=MetricsAccess(client).check,
+        )
+
+    async def run(self) -> None:
+        """Keep the certificate fresh until cancelled; `server` is started by who owns it."""
+        while True:
+            await asyncio.sleep(REREAD_SECONDS if self._from_files else RENEW_SECONDS)
+            if self._context is None:
+                continue
+            try:
+                self._show(self._context)
+            except (OSError, ValueError) as error:
+                log.warning("certificate of the metrics not renewed, retrying", error=str(error))
+
+    def _show(self, context: ssl.SSLContext) -> None:
+        certificate, key = self._read() if self._from_files else self._make()
+        if certificate != self._shown:
+            load_key_pair(context, certificate, key)
+            self._shown = certificate
+
+    def _read(self) -> tuple[bytes, bytes]:
+        folder = self._certificates
+        return (folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes()
+
+    def _make(self) -> tuple[bytes, bytes]:
+        now = self._clock.now()
+        service = f"{SERVICE}.{self._namespace}.svc"
+        pair = issue_certificate(create_authority(service, now), service, [service], now)
+        return pair.certificate, pair.key
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
