@@ -22,6 +22,7 @@ COMMANDS = {
     "queue": "Show who waits in a queue, in which order and why",
     "why": "Explain where a job stands and what it waits for",
     "clusters": "Show the worker clusters and their GPUs",
+    "lint": "Find pitfalls in manifests or in a cluster",
     "version": "Print the version",
 }
 

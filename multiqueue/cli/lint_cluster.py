@@ -1,0 +1,178 @@
+"""A cluster and its workers for the linter: listed page by page, never written to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.api.names import GROUP
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
+from multiqueue.kube.resources import Resource
+from multiqueue.lint.rules.jobs import is_done
+from multiqueue.lint.world import Entry, Surroundings, World
+from multiqueue.multikueue.credentials import Refusal, check_kubeconfig, read_secret
+
+WORKER_SECONDS = 30.0
+"""How long all lists of one worker may take."""
+CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
+BUDGETS = Resource(
+    group="policy",
+    version="v1",
+    plural="poddisruptionbudgets",
+    kind="PodDisruptionBudget",
+    namespaced=True,
+)
+KINDS = (
+    resources.ADMISSION_CHECKS,
+    resources.CLUSTER_QUEUES,
+    resources.COHORTS,
+    resources.LOCAL_QUEUES,
+    resources.MULTIKUEUE_CLUSTERS,
+    resources.MULTIKUEUE_CONFIGS,
+    resources.PROVISIONING_REQUEST_CONFIGS,
+    resources.RESOURCE_FLAVORS,
+    resources.TOPOLOGIES,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+    resources.JOBS,
+    resources.LIMIT_RANGES,
+    resources.NAMESPACES,
+    resources.NODES,
+    BUDGETS,
+    resources.PRIORITY_CLASSES,
+)
+"""Workloads are left out: there are many, and each was checked when it was made."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """What was read of one cluster.
+
+    Attributes:
+        complete: Kinds of which everything was read.
+        skipped: Which kinds were not, and why.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    complete: set[str] = field(default_factory=set)
+    skipped: list[str] = field(default_factory=list)
+
+    def to_world(self) -> World:
+        """Return it for the rules."""
+        return World(self.entries, Surroundings(complete=frozenset(self.complete)))
+
+
+async def read_cluster(client: KubeClient) -> Reading:
+    """List every kind that rules look at; what is forbidden or not served is skipped and named."""
+    reading = Reading()
+    for resource in KINDS:
+        try:
+            await _list(client, resource, reading)
+        except Forbidden:
+            reading.skipped.append(f"{resource.kind}: not allowed to list {resource.plural}")
+        except NotFound:
+            reading.skipped.append(f"{resource.kind}: the cluster does not serve {resource.plural}")
+        else:
+            reading.complete.add(resource.kind)
+    return reading
+
+
+async def _list(client: KubeClient, resource: Resource, reading: Reading) -> None:
+    try:
+        listed = await client.list(resource)
+    except NotFound:
+        if resource.group != GROUP:
+            raise
+        listed = await client.list(replace(resource, version="v1beta1"))  # an old worker
+    ended = is_done if resource.kind == "Job" else lambda _: False
+    reading.entries.extend(Entry(obj) for obj in listed.items if not ended(obj))
+
+
+async def read_config(client: KubeClient, namespace: str) -> Configuration | None:
+    """Return the manager's configuration from its ConfigMap, where it is there and can be read.
+
+    Raises:
+        ConfigurationError: it cannot be used.
+    """
+    try:
+        config_map = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+    except (Forbidden, NotFound):
+        return None
+    content = text(mapping(config_map, "data").get(CONFIG_KEY))
+    return load_configuration(content) if content else None
+
+
+@dataclass(slots=True)
+class Workers:
+    """Worlds of workers, and why some are missing, by MultiKueueCluster."""
+
+    worlds: dict[str, World] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    skipped: list[str] = field(default_factory=list)
+
+
+async def read_workers(
+    client: KubeClient, clusters: Sequence[Object], *, namespace: str
+) -> Workers:
+    """Look at the workers side by side, each through the kubeconfig in its Secret."""
+    workers = Workers()
+    await asyncio.gather(*(_read_worker(client, c, namespace, workers) for c in clusters))
+    return workers
+
+
+async def _read_worker(
+    client: KubeClient, cluster: Object, namespace: str, workers: Workers
+) -> None:
+    name = cluster["metadata"]["name"]
+    source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
+    if source.get("locationType", "Secret") != "Secret":
+        workers.unseen[name] = "its kubeconfig is no Secret"
+        return
+    location = text(source.get("location"))
+    try:
+        secret = await client.get(resources.SECRETS, location, namespace=namespace)
+    except NotFound:
+        secret = None
+    except Forbidden:
+        workers.unseen[name] = f'not allowed to read Secret "{namespace}/{location}"'
+        return
+    config = check_secret(secret, location, namespace)
+    if isinstance(config, str):
+        workers.refused[name] = config
+        return
+    try:
+        await add_worker(name, await Credentials.from_kubeconfig_dict(config), workers)
+    except KubeError as error:
+        workers.unseen[name] = str(error)
+
+
+def check_secret(secret: dict[str, Any] | None, name: str, namespace: str) -> dict[str, Any] | str:
+    """Return the kubeconfig in a Secret, or why the manager refuses it."""
+    data = read_secret(secret, name, namespace)
+    found = data if isinstance(data, Refusal) else check_kubeconfig(data, datetime.now(UTC))
+    return found.message if isinstance(found, Refusal) else dict(found.config)
+
+
+async def add_worker(name: str, credentials: Credentials, workers: Workers) -> None:
+    """Read one worker within its time."""
+    try:
+        async with (
+            asyncio.timeout(WORKER_SECONDS),
+            KubeClient(credentials, user_agent="multiqueue-cli") as client,
+        ):
+            reading = await read_cluster(client)
+    except TimeoutError:
+        workers.unseen[name] = f"no answer within {WORKER_SECONDS:g} s"
+    except KubeError as error:
+        workers.unseen[name] = str(error)
+    else:
+        workers.worlds[name] = reading.to_world()
+        workers.skipped.extend(f'worker "{name}": {text}' for text in reading.skipped)

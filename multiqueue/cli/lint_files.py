@@ -1,0 +1,105 @@
+"""Manifests for the linter: every object with the file and the line it stands at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.cli.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from multiqueue.lint.world import Entry
+
+SUFFIXES = {".yaml", ".yml", ".json"}
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What was read.
+
+    Attributes:
+        skipped: What is no object in files that were not named themselves, such as Helm values.
+    """
+
+    entries: list[Entry] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def read_sources(sources: tuple[str, ...]) -> Manifests:
+    """Read files, directories (with all below) and standard input (``-``).
+
+    Raises:
+        UsageProblem: something cannot be read or is no YAML; names the file and the line.
+    """
+    result = Manifests()
+    for source in sources:
+        if source == "-":
+            _read_text(_decode(sys.stdin.buffer.read(), "standard input"), "stdin", result)
+        elif Path(source).is_dir():
+            for path in sorted(Path(source).rglob("*")):
+                if path.suffix in SUFFIXES and path.is_file():
+                    _read_file(path, result, named=False)
+        else:
+            _read_file(Path(source), result, named=True)
+    return result
+
+
+def _read_file(path: Path, result: Manifests, *, named: bool) -> None:
+    try:
+        text = _decode(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UsageProblem(f'cannot read "{path}": {error.strerror or error}') from error
+    _read_text(text, str(path), result, named=named)
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UsageProblem(f"{name}:{line}: not UTF-8 text") from error
+
+
+def _read_text(text: str, name: str, result: Manifests, *, named: bool = True) -> None:
+    from multiqueue.lint.world import Entry
+
+    for line, document in _documents(text, name):
+        where = f"{name}:{line}"
+        if document is None:
+            continue
+        if not _is_object(document):
+            if named:
+                raise UsageProblem(f"{where}: no object; it needs apiVersion and kind")
+            result.skipped.append(f"{where}: no object")
+            continue
+        listed = document.get("items") if str(document["kind"]).endswith("List") else None
+        objects = listed if isinstance(listed, list) else [document]
+        result.entries.extend(Entry(obj, where) for obj in objects if _is_object(obj))
+
+
+def _documents(text: str, name: str) -> Iterator[tuple[int, Any]]:
+    """Yield (line, value) of each document."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            assert node is not None
+            yield node.start_mark.line + 1, loader.construct_document(node)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or str(error)
+        raise UsageProblem(f"{name}{line}: not YAML: {' '.join(problem.split())}") from error
+    finally:
+        loader.dispose()
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(value.get(key), str) and value[key] for key in ("apiVersion", "kind")
+    )

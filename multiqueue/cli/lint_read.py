@@ -1,0 +1,150 @@
+"""From the command line of ``multiqueue lint`` to the world that rules look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiqueue.api.config import (
+    Configuration,
+    ConfigurationError,
+    build_configuration,
+    load_configuration,
+)
+from multiqueue.api.validation.access import mapping, text
+from multiqueue.cli.connect import Target, connect, load_credentials
+from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.lint_files import Manifests, read_sources
+from multiqueue.lint.world import Surroundings, World, name_of
+
+if TYPE_CHECKING:
+    from multiqueue.cli.lint_cluster import Workers
+
+_CONFIG_GROUP = "config.kueue.x-k8s.io/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What else was named.
+
+    Attributes:
+        workers: MultiKueueCluster -> a kubeconfig, or manifests.
+        config_file: The manager's configuration.
+        system_namespace: Where the manager and its Secrets are.
+    """
+
+    workers: dict[str, str]
+    config_file: Path | None
+    system_namespace: str
+
+
+async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[World, list[str]]:
+    """Read manifests; returns them with what was skipped."""
+    from multiqueue.cli.lint_cluster import Workers
+
+    manifests = read_sources(sources)
+    workers = Workers(skipped=manifests.skipped)
+    await _read_named(inputs, workers)
+    config = _config_file(inputs) or _config_among(manifests)
+    _check_secrets(manifests, inputs.system_namespace, workers)
+    return World(manifests.entries, _around(config, workers)), workers.skipped
+
+
+async def read_cluster_world(target: Target, inputs: Inputs) -> tuple[World, list[str]]:
+    """List a cluster and its workers; returns them with what could not be read."""
+    from multiqueue.cli import lint_cluster
+
+    async with connect(target) as (client, _):
+        reading = await lint_cluster.read_cluster(client)
+        try:
+            config = _config_file(inputs) or await lint_cluster.read_config(
+                client, inputs.system_namespace
+            )
+        except ConfigurationError as error:
+            raise CliError(f"the manager's ConfigMap: {error}") from error
+        named = [
+            entry.obj
+            for entry in World(reading.entries).entries("MultiKueueCluster")
+            if name_of(entry.obj) not in inputs.workers
+        ]
+        workers = await lint_cluster.read_workers(client, named, namespace=inputs.system_namespace)
+    workers.skipped.extend(reading.skipped)
+    await _read_named(inputs, workers)
+    around = _around(config, workers, frozenset(reading.complete))
+    return World(reading.entries, around), workers.skipped
+
+
+def _around(
+    config: Configuration | None, workers: Workers, complete: frozenset[str] = frozenset()
+) -> Surroundings:
+    return Surroundings(
+        complete=complete,
+        config=config,
+        workers=workers.worlds,
+        worker_problems=workers.unseen,
+        kubeconfig_problems=workers.refused,
+    )
+
+
+async def _read_named(inputs: Inputs, workers: Workers) -> None:
+    """Read what ``--worker`` names: a kubeconfig, or manifests."""
+    from multiqueue.cli.lint_cluster import add_worker
+
+    for name, path in inputs.workers.items():
+        found = read_sources((path,))
+        if any(_is_kubeconfig(entry.obj) for entry in found.entries):
+            await add_worker(
+                name, await load_credentials(Target(kubeconfig=path, context=None)), workers
+            )
+        else:
+            workers.worlds[name] = World(found.entries)
+
+
+def _is_kubeconfig(obj: Any) -> bool:
+    return bool(obj.get("kind") == "Config" and obj.get("apiVersion") == "v1")
+
+
+def _config_file(inputs: Inputs) -> Configuration | None:
+    path = inputs.config_file
+    if path is None:
+        return None
+    try:
+        return load_configuration(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f'cannot read the configuration "{path}": {error}') from error
+    except ConfigurationError as error:
+        raise UsageProblem(f'"{path}": {error}') from error
+
+
+def _config_among(manifests: Manifests) -> Configuration | None:
+    for entry in manifests.entries:
+        if text(entry.obj.get("apiVersion")).startswith(_CONFIG_GROUP):
+            try:
+                return build_configuration(entry.obj)
+            except ConfigurationError as error:
+                raise UsageProblem(f"{entry.source}: {error}") from error
+    return None
+
+
+def _check_secrets(manifests: Manifests, namespace: str, workers: Workers) -> None:
+    """Judge the kubeconfigs that stand among the manifests; others are somewhere else."""
+    from multiqueue.cli.lint_cluster import check_secret
+
+    world = World(manifests.entries)
+    for cluster in world.all("MultiKueueCluster"):
+        location = text(mapping(cluster, "spec", "clusterSource", "kubeConfig").get("location"))
+        secret = world.get("Secret", location, namespace)
+        if secret is not None:
+            problem = check_secret(_encoded(secret), location, namespace)
+            if isinstance(problem, str):
+                workers.refused[name_of(cluster)] = problem
+
+
+def _encoded(secret: Any) -> dict[str, Any]:
+    """The Secret as the API server keeps it: stringData is merged into data."""
+    import base64
+
+    plain = mapping(secret, "stringData")
+    encoded = {k: base64.b64encode(str(v).encode()).decode() for k, v in plain.items()}
+    return {**secret, "data": {**mapping(secret, "data"), **encoded}}

@@ -1,0 +1,129 @@
+"""Reading quotas, requests and nodes of wire objects, for several rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER, QUEUE_NAME
+from multiqueue.api.validation.access import Object, items, mapping, number, quantity, text
+from multiqueue.lib.quantity import Quantity
+from multiqueue.lint.finding import Severity
+from multiqueue.lint.world import Lookup, Sight, flavors_of, labels_of, namespace_of
+from multiqueue.model.pod_requests import sum_pod_requests
+
+ZERO = Quantity(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One resource of one flavor; limits are None where there are none."""
+
+    path: str
+    flavor: str
+    resource: str
+    nominal: Quantity
+    borrowing: Quantity | None
+    lending: Quantity | None
+
+
+def quotas_of(queue: Object) -> Iterator[Quota]:
+    """Every quota of a ClusterQueue or Cohort; malformed ones are left to validation."""
+    for path, flavor in flavors_of(queue):
+        for k, resource in items(flavor.get("resources")):
+            nominal = quantity(resource.get("nominalQuota"))
+            if nominal is not None:
+                yield Quota(
+                    path=f"{path}.resources[{k}]",
+                    flavor=text(flavor.get("name")),
+                    resource=text(resource.get("name")),
+                    nominal=nominal,
+                    borrowing=quantity(resource.get("borrowingLimit")),
+                    lending=quantity(resource.get("lendingLimit")),
+                )
+
+
+def covered_by(queue: Object) -> frozenset[str]:
+    """The resources that a ClusterQueue gives quota for."""
+    return frozenset(quota.resource for quota in quotas_of(queue))
+
+
+def cohort_of(queue: Object) -> str:
+    """The cohort of a ClusterQueue, or the parent of a Cohort."""
+    spec = mapping(queue, "spec")
+    return text(spec.get("cohortName")) or text(spec.get("parentName"))
+
+
+def preemption_of(queue: Object, field: str) -> str:
+    """One of the preemption policies of a ClusterQueue."""
+    return text(mapping(queue, "spec", "preemption").get(field)) or "Never"
+
+
+def checks_of(queue: Object) -> Iterator[tuple[str, Object]]:
+    """(path, rule) of each AdmissionCheck of a ClusterQueue."""
+    strategy = mapping(queue, "spec", "admissionChecksStrategy")
+    for i, rule in items(strategy.get("admissionChecks")):
+        yield f"spec.admissionChecksStrategy.admissionChecks[{i}]", rule
+
+
+def controllers_of(queue: Object, lookup: Lookup) -> frozenset[str]:
+    """Who answers the AdmissionChecks of a ClusterQueue, of those that are in sight."""
+    return frozenset(
+        text(mapping(check, "spec").get("controllerName"))
+        for _, rule in checks_of(queue)
+        if (check := lookup.get("AdmissionCheck", text(rule.get("name")))) is not None
+    )
+
+
+def runs_elsewhere(queue: Object, lookup: Lookup) -> bool:
+    """Whether what a queue admits needs no nodes here, or such as are made for it."""
+    elsewhere = {MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER}
+    return bool(controllers_of(queue, lookup) & elsewhere)
+
+
+def queue_label(job: Object) -> str:
+    """The LocalQueue that a job names, or an empty text."""
+    return labels_of(job).get(QUEUE_NAME, "")
+
+
+def queue_of_job(job: Object, lookup: Lookup) -> Object | None:
+    """The ClusterQueue that a job waits in, where it is in sight."""
+    name = queue_label(job)
+    local = lookup.get("LocalQueue", name, namespace_of(job)) if name else None
+    if local is None:
+        return None
+    return lookup.get("ClusterQueue", text(mapping(local, "spec").get("clusterQueue")))
+
+
+def template_of(job: Object) -> Object:
+    """The pod template of a Job."""
+    return mapping(job, "spec", "template")
+
+
+def pods_of(job: Object) -> int:
+    """How many pods of a Job run at a time (spec inventory section 9)."""
+    spec = mapping(job, "spec")
+    parallelism = number(spec.get("parallelism"), 1)
+    return min(parallelism, number(spec.get("completions"), parallelism))
+
+
+def requests_of(job: Object) -> Mapping[str, int]:
+    """What one pod requests, as it is counted; resources of which it wants none are left out."""
+    requests = sum_pod_requests(template_of(job)).requests
+    return {name: int(amount) for name, amount in requests.items() if int(amount) > 0}
+
+
+def missing_severity(lookup: Lookup, kind: str) -> Severity:
+    """How bad it is that an object is not in sight."""
+    return {
+        Sight.ALL: Severity.ERROR,
+        Sight.SOME: Severity.WARNING,
+        Sight.NONE: Severity.INFO,
+    }[lookup.sight(kind)]
+
+
+def absent(lookup: Lookup, kind: str, name: str) -> str:
+    """Say that an object is not in sight."""
+    if lookup.sight(kind) is Sight.ALL:
+        return f'{kind} "{name}" does not exist'
+    return f'{kind} "{name}" is not among what was read'

@@ -1,0 +1,251 @@
+"""Rules about queued Jobs: whether their queue can ever admit them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS, QUEUE_NAME
+from multiqueue.api.validation.access import Object, items, mapping, text
+from multiqueue.lib.amount import UNLIMITED
+from multiqueue.lint.finding import Severity
+from multiqueue.lint.nodes import tolerates
+from multiqueue.lint.quotas import (
+    absent,
+    cohort_of,
+    covered_by,
+    missing_severity,
+    pods_of,
+    queue_label,
+    queue_of_job,
+    quotas_of,
+    requests_of,
+    template_of,
+)
+from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.world import Lookup, Sight, labels_of, namespace_of
+from multiqueue.model.resources import amount_of, format_amount
+
+LABEL = f"metadata.labels[{QUEUE_NAME}]"
+CONTAINERS = "spec.template.spec.containers"
+L = TypeVar("L", bound=Lookup)
+
+
+def of_queued(
+    check: Callable[[Object, L], Iterator[Hit]],
+) -> Callable[[Object, L], Iterator[Hit]]:
+    """Look only at Jobs that name a queue and are not done."""
+
+    def guarded(job: Object, lookup: L) -> Iterator[Hit]:
+        if queue_label(job) and not is_done(job):
+            yield from check(job, lookup)
+
+    return guarded
+
+
+def is_done(job: Object) -> bool:
+    """Whether a Job has ended."""
+    ends = {"Complete", "Failed"}
+    conditions = items(mapping(job, "status").get("conditions"))
+    return any(c.get("type") in ends and c.get("status") == "True" for _, c in conditions)
+
+
+@of_queued
+def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    name, namespace = queue_label(job), namespace_of(job)
+    if lookup.sight("LocalQueue") is Sight.NONE or lookup.get("LocalQueue", name, namespace):
+        return
+    yield Hit(
+        LABEL,
+        f'{absent(lookup, "LocalQueue", name)} in namespace "{namespace}"',
+        "create it there, or correct the label",
+        missing_severity(lookup, "LocalQueue"),
+    )
+
+
+QUEUE_MISSING = Rule[Lookup](
+    id="job-queue-missing",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job whose LocalQueue does not exist",
+    why="The Job is suspended and waits for a queue that may never come.",
+    check=_queue_missing,
+    at_admission=False,
+)
+
+
+@of_queued
+def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    name = labels_of(job).get(PRIORITY_CLASS, "")
+    kind = "WorkloadPriorityClass"
+    if name and lookup.sight(kind) is not Sight.NONE and lookup.get(kind, name) is None:
+        yield Hit(
+            f"metadata.labels[{PRIORITY_CLASS}]",
+            absent(lookup, kind, name),
+            "create it, or correct the label",
+            missing_severity(lookup, kind),
+        )
+
+
+PRIORITY_MISSING = Rule[Lookup](
+    id="job-priority-class-missing",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job whose WorkloadPriorityClass does not exist",
+    why="The Job stays suspended until the class exists.",
+    check=_priority_missing,
+)
+
+
+@of_queued
+def _uncovered(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    queue = queue_of_job(job, lookup)
+    if queue is None:
+        return
+    config = lookup.config
+    excluded: tuple[str, ...] = ()
+    if config is not None:
+        if config.resources.quota_check_strategy == "IgnoreUndeclared":
+            return
+        transformed = [rule.input for rule in config.resources.transformations]
+        excluded = (*config.resources.exclude_resource_prefixes, *transformed)
+    covered = covered_by(queue)
+    for resource in sorted(requests_of(job)):
+        if resource not in covered and not resource.startswith(excluded):
+            yield Hit(
+                CONTAINERS,
+                f'requests {resource}, for which ClusterQueue "{_name(queue)}" has no quota',
+                "add it to coveredResources with a quota, or drop the request",
+            )
+
+
+def _name(queue: Object) -> str:
+    return text(mapping(queue, "metadata").get("name"))
+
+
+UNCOVERED = Rule[Lookup](
+    id="job-resource-not-covered",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job that requests what its queue has no quota for",
+    why="It is never admitted, whatever else is free.",
+    check=_uncovered,
+)
+
+
+@of_queued
+def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    queue = queue_of_job(job, lookup)
+    if queue is None:
+        return
+    for resource in sorted(covered_by(queue) & {"cpu", "memory"} - requests_of(job).keys()):
+        yield Hit(
+            CONTAINERS,
+            f'requests no {resource}, for which ClusterQueue "{_name(queue)}" has quota',
+            "set requests on the containers, or a defaultRequest in a LimitRange",
+        )
+
+
+REQUEST_MISSING = Rule[Lookup](
+    id="job-request-missing",
+    kinds=("Job",),
+    severity=Severity.INFO,
+    title="a Job without a request for a resource that has quota",
+    why="It counts as 0: any number of such jobs is admitted, and they share what is left.",
+    check=_request_missing,
+)
+
+
+@of_queued
+def _too_large(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    queue = queue_of_job(job, lookup)
+    if queue is None:
+        return
+    count = _fewest(job)
+    most = _most(queue)
+    for resource, amount in sorted(requests_of(job).items()):
+        if resource in most and count * amount > most[resource]:
+            yield Hit(
+                CONTAINERS,
+                f"needs {format_amount(resource, count * amount)} {resource} ({count} pods); "
+                f'ClusterQueue "{_name(queue)}" gives at most '
+                f"{format_amount(resource, most[resource])} of one flavor",
+                "ask for less, set job-min-parallelism, or raise the quota or borrowingLimit",
+            )
+
+
+def _fewest(job: Object) -> int:
+    """The pods that must start together: partial admission may start fewer than asked for."""
+    minimum = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
+    return min(pods_of(job), int(minimum)) if minimum.isdecimal() else pods_of(job)
+
+
+def _most(queue: Object) -> Mapping[str, int]:
+    """What one job can ever get, by resource, of the flavor that has most."""
+    most: dict[str, int] = {}
+    for quota in quotas_of(queue):
+        amount = amount_of(quota.resource, quota.nominal)
+        if cohort_of(queue):
+            limit = quota.borrowing
+            amount = amount + amount_of(quota.resource, limit) if limit is not None else UNLIMITED
+        most[quota.resource] = max(most.get(quota.resource, 0), amount)
+    return most
+
+
+TOO_LARGE = Rule[Lookup](
+    id="job-too-large",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job that needs more than its queue can ever give",
+    why="All of its pods start together and on one flavor; it is never admitted.",
+    check=_too_large,
+)
+
+
+@of_queued
+def _no_flavor(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    queue = queue_of_job(job, lookup)
+    if queue is None:
+        return
+    pod = mapping(template_of(job), "spec")
+    for i, group in items(mapping(queue, "spec").get("resourceGroups")):
+        if not requests_of(job).keys() & {*map(str, group.get("coveredResources") or ())}:
+            continue
+        names = [text(f.get("name")) for _, f in items(group.get("flavors"))]
+        flavors = [lookup.get("ResourceFlavor", name) for name in names]
+        keys = {key for f in flavors for key in mapping(f, "spec", "nodeLabels")}
+        refusals = [_refusal(pod, flavor, keys) if flavor is not None else "" for flavor in flavors]
+        if refusals and all(refusals):
+            yield Hit(
+                "spec.template.spec",
+                f'no flavor of resourceGroups[{i}] of ClusterQueue "{_name(queue)}" suits it: '
+                + "; ".join(f"{n}: {why}" for n, why in zip(names, refusals, strict=True)),
+                "change nodeSelector or tolerations, or add such a flavor",
+            )
+
+
+def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
+    """Why the pods of a job cannot have a flavor; only labels that flavors use count (E-50)."""
+    spec = mapping(flavor, "spec")
+    labels = mapping(spec, "nodeLabels")
+    for key, value in sorted(mapping(pod, "nodeSelector").items()):
+        if key in keys and labels.get(key) != value:
+            return f"{key} is {labels.get(key, 'not set')}, not {value}"
+    tolerations = [t for holder in (pod, spec) for _, t in items(holder.get("tolerations"))]
+    for _, taint in items(spec.get("nodeTaints")):
+        bars = taint.get("effect") in {"NoSchedule", "NoExecute"}
+        if bars and not any(tolerates(t, taint) for t in tolerations):
+            return f"taint {taint.get('key')} is not tolerated"
+    return ""
+
+
+NO_FLAVOR = Rule[Lookup](
+    id="job-no-flavor",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job that no flavor of its queue suits",
+    why="Its nodeSelector or missing tolerations exclude every flavor: it is never admitted.",
+    check=_no_flavor,
+)
+
+LOCAL = (QUEUE_MISSING, PRIORITY_MISSING, UNCOVERED, TOO_LARGE, NO_FLAVOR, REQUEST_MISSING)

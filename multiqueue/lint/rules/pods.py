@@ -1,0 +1,230 @@
+"""Rules about the pods of Jobs: limits, time to save a checkpoint, budgets, and Jobs that no queue
+sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from multiqueue.api.names import DEFAULT_QUEUE, JOB_MIN_PARALLELISM, QUEUE_NAME
+from multiqueue.api.validation.access import Object, items, mapping, number, strings, text
+from multiqueue.api.validation.pod_sets import iterate_resources
+from multiqueue.lib.selectors import SelectorError, label_selector_from
+from multiqueue.lint.finding import Severity
+from multiqueue.lint.quotas import pods_of, queue_label, template_of
+from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rules.jobs import CONTAINERS, is_done, of_queued
+from multiqueue.lint.world import Lookup, World, labels_of, name_of, namespace_of
+from multiqueue.model.surroundings import (
+    Surroundings,
+    adjust_template,
+    find_broken_limits,
+    summarize_limit_ranges,
+)
+
+CHECKPOINT_SECONDS = "multiqueue.dev/checkpoint-seconds"
+"""Annotation of a Job or its pod template: how long saving a checkpoint takes. Ours; the linter
+compares it with the grace period.
+"""
+_GRACE_SECONDS = 30
+"""What Kubernetes gives a pod that does not say."""
+_SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")
+
+
+@of_queued
+def _extended_limits(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    pod = mapping(template_of(job), "spec")
+    for path, resources in iterate_resources(pod, "spec.template.spec"):
+        limits = mapping(resources, "limits")
+        for name in sorted(mapping(resources, "requests")):
+            if _is_extended(name) and name not in limits:
+                yield Hit(
+                    f"{path}.limits",
+                    f"requests {name} without a limit",
+                    f"set limits[{name}] to the same amount",
+                )
+
+
+def _is_extended(resource: str) -> bool:
+    prefix, slash, _ = resource.partition("/")
+    native = not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io")
+    return not native and not resource.startswith("requests.")
+
+
+EXTENDED_LIMITS = Rule[Lookup](
+    id="job-extended-resource-limit",
+    kinds=("Job",),
+    severity=Severity.WARNING,
+    title="an extended resource that is requested without a limit",
+    why="Kubernetes refuses such pods. Our webhook adds the limit to queued Jobs; without it, or "
+    "with upstream Kueue, the Job is refused.",
+    check=_extended_limits,
+    at_admission=False,
+)
+
+
+@of_queued
+def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    value = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
+    if value.isdecimal() and not 0 < int(value) < pods_of(job):
+        yield Hit(
+            f"metadata.annotations[{JOB_MIN_PARALLELISM}]",
+            f"is {value}, for {pods_of(job)} pods",
+            "set it to 1 or more and less than parallelism, or remove it",
+        )
+
+
+MIN_PARALLELISM = Rule[Lookup](
+    id="job-min-parallelism",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a minimum of pods that is not below their number",
+    why="Partial admission starts fewer pods than asked for; with this minimum it cannot, and the "
+    "Job is refused.",
+    check=_min_parallelism,
+    at_admission=False,
+)
+
+
+@of_queued
+def _grace(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    pod = mapping(template_of(job), "spec")
+    grace = number(pod.get("terminationGracePeriodSeconds"), _GRACE_SECONDS)
+    for path, seconds, what in _saving(job, pod):
+        if seconds >= grace:
+            yield Hit(
+                path,
+                f"{what} {seconds} s; the pods are killed after {grace} s",
+                f"set terminationGracePeriodSeconds to more than {seconds}",
+            )
+
+
+def _saving(job: Object, pod: Object) -> Iterator[tuple[str, int, str]]:
+    """(path, seconds, words) for everything that says how long pods need to end well."""
+    for path, holder in (("", job), ("spec.template.", template_of(job))):
+        value = text(mapping(holder, "metadata", "annotations").get(CHECKPOINT_SECONDS))
+        if value.isdecimal():
+            at = f"{path}metadata.annotations[{CHECKPOINT_SECONDS}]"
+            yield at, int(value), "saving a checkpoint takes"
+    for i, container in items(pod.get("containers")):
+        hook = mapping(container, "lifecycle", "preStop")
+        command = " ".join(strings(mapping(hook, "exec").get("command")))
+        sleeps = [int(match) for match in _SLEEP.findall(command)]
+        seconds = number(mapping(hook, "sleep").get("seconds")) or sum(sleeps)
+        if seconds:
+            yield f"{CONTAINERS}[{i}].lifecycle.preStop", seconds, "the hook sleeps"
+
+
+GRACE = Rule[Lookup](
+    id="checkpoint-exceeds-grace",
+    kinds=("Job",),
+    severity=Severity.WARNING,
+    title="a checkpoint that takes longer than the grace period",
+    why="A preempted pod gets SIGTERM, then SIGKILL when the grace period ends, hooks included: "
+    "the checkpoint is cut off and the work since the last one is lost.",
+    check=_grace,
+)
+
+
+@of_queued
+def _limit_ranges(job: Object, world: World) -> Iterator[Hit]:
+    namespace = namespace_of(job)
+    ranges = [r for r in world.all("LimitRange") if namespace_of(r) == namespace]
+    around = Surroundings(limits=summarize_limit_ranges(ranges))
+    template = adjust_template(template_of(job), around)
+    for problem in find_broken_limits(template, around):
+        yield Hit(CONTAINERS, problem, "change the request or limit, or the LimitRange")
+
+
+LIMIT_RANGES = Rule[World](
+    id="job-limit-range",
+    kinds=("Job",),
+    severity=Severity.ERROR,
+    title="a Job whose pods a LimitRange forbids",
+    why="The Job is not admitted, since its pods could not be created.",
+    check=_limit_ranges,
+)
+
+
+def _budget(budget: Object, world: World) -> Iterator[Hit]:
+    spec = mapping(budget, "spec")
+    field = _allows_nothing(spec)
+    if not field:
+        return
+    try:
+        selector = label_selector_from(mapping(spec, "selector"))
+    except SelectorError:
+        return
+    namespace = namespace_of(budget)
+    for job in world.all("Job"):
+        mine = namespace_of(job) == namespace and queue_label(job) and not is_done(job)
+        if mine and selector.matches(labels_of(template_of(job))):
+            yield Hit(
+                f"spec.{field}",
+                f'allows no disruption of the pods of Job "{name_of(job)}"',
+                "let it allow at least one, or leave queued Jobs out of its selector",
+            )
+
+
+def _allows_nothing(spec: Mapping[str, object]) -> str:
+    if str(spec.get("maxUnavailable")) in {"0", "0%"}:
+        return "maxUnavailable"
+    return "minAvailable" if spec.get("minAvailable") == "100%" else ""
+
+
+BUDGET = Rule[World](
+    id="budget-blocks-eviction",
+    kinds=("PodDisruptionBudget",),
+    severity=Severity.WARNING,
+    title="a PodDisruptionBudget that forbids all disruption of queued Jobs",
+    why="Whatever evicts pods (node drains, autoscalers, preemption by the scheduler) is held up "
+    "until the Job ends. Preemption by the queue deletes pods without asking the budget, so that "
+    "it protects from nothing there.",
+    check=_budget,
+)
+
+
+def _without_queue(job: Object, world: World) -> Iterator[Hit]:
+    owners = items(mapping(job, "metadata").get("ownerReferences"))
+    if queue_label(job) or is_done(job) or any(o.get("controller") for _, o in owners):
+        return
+    namespace = namespace_of(job)
+    queues = [name_of(q) for q in world.all("LocalQueue") if namespace_of(q) == namespace]
+    if not queues or DEFAULT_QUEUE in queues or not _is_managed(namespace, world):
+        return
+    strict = world.config is not None and world.config.manage_jobs_without_queue_name
+    yield Hit(
+        f"metadata.labels[{QUEUE_NAME}]",
+        "the Job names no queue, "
+        + ("and is suspended for that" if strict else "and runs outside of all quotas"),
+        f"set the label, for example to {queues[0]}",
+        Severity.ERROR if strict else None,
+    )
+
+
+def _is_managed(namespace: str, world: World) -> bool:
+    if world.config is None:
+        return True
+    labels = {
+        "kubernetes.io/metadata.name": namespace,
+        **labels_of(world.get("Namespace", namespace) or {}),
+    }
+    return label_selector_from(world.config.jobs_namespace_selector).matches(labels)
+
+
+WITHOUT_QUEUE = Rule[World](
+    id="job-without-queue",
+    kinds=("Job",),
+    severity=Severity.WARNING,
+    title="a Job without a queue in a namespace that has queues",
+    why="It takes nodes that quotas count as free (or, with manageJobsWithoutQueueName, it never "
+    "starts).",
+    check=_without_queue,
+)
+
+LOCAL = (EXTENDED_LIMITS, MIN_PARALLELISM, GRACE)
+WORLD = (LIMIT_RANGES, BUDGET, WITHOUT_QUEUE)

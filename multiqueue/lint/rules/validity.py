@@ -1,0 +1,105 @@
+"""What the webhooks refuse, and what upstream's would, told before anything is applied."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from multiqueue.api.config.gates import Gates
+from multiqueue.api.crd import load_crds
+from multiqueue.api.names import V1BETA2
+from multiqueue.api.validation import RULES
+from multiqueue.api.validation.access import Object
+from multiqueue.lint.finding import Severity
+from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.world import OURS, Lookup
+
+
+def _invalid(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+    gates = lookup.config.gates if lookup.config is not None else Gates()
+    rules = RULES[obj["kind"]]
+    for error in rules.validate_create(rules.default(obj, gates=gates), gates):
+        yield Hit(error.path, str(error).removeprefix(f"{error.path}: "), "correct the field")
+
+
+INVALID = Rule[Lookup](
+    id="invalid",
+    kinds=OURS,
+    severity=Severity.ERROR,
+    title="an object that will be refused",
+    why="The API server answers with this error.",
+    check=_invalid,
+    at_admission=False,
+)
+
+
+def _refused_upstream(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    for warning in RULES[obj["kind"]].warn(obj):
+        path, _, text = warning.partition(": ")
+        if "upstream" in text and not path.endswith(".borrowingLimit"):  # limit-without-cohort
+            yield Hit(path, text, "change it if the manifest shall work with upstream Kueue, too")
+
+
+REFUSED_UPSTREAM = Rule[Lookup](
+    id="refused-upstream",
+    kinds=("ClusterQueue", "Cohort"),
+    severity=Severity.WARNING,
+    title="what upstream Kueue refuses and multiqueue accepts",
+    why="The manifest does not work on a worker that runs upstream Kueue.",
+    check=_refused_upstream,
+    at_admission=False,
+)
+
+
+def _unknown_field(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    for path, known in _unknown(obj, _schemas()[obj["kind"]], ""):
+        close = difflib.get_close_matches(path.rpartition(".")[2], known, n=1)
+        todo = f'did you mean "{close[0]}"?' if close else "remove it"
+        yield Hit(path, "there is no such field", todo)
+
+
+@lru_cache
+def _schemas() -> Mapping[str, Mapping[str, Any]]:
+    """The schema of each of our kinds in v1beta2."""
+    return {
+        crd["spec"]["names"]["kind"]: version["schema"]["openAPIV3Schema"]
+        for crd in load_crds()
+        for version in crd["spec"]["versions"]
+        if f"{crd['spec']['group']}/{version['name']}" == V1BETA2
+    }
+
+
+def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple[str, list[str]]]:
+    """(path, the fields that there are) for each field that a schema does not know."""
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield from _unknown(item, schema.get("items", {}), f"{path}[{i}]")
+    fields = schema.get("properties")
+    if not isinstance(value, Mapping) or fields is None:
+        return
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for key, child in value.items():
+        at = f"{path}.{key}" if path else str(key)
+        if key in fields:
+            yield from _unknown(child, fields[key], at)
+        elif "additionalProperties" not in schema and at not in {"apiVersion", "kind", "metadata"}:
+            yield at, list(fields)
+
+
+UNKNOWN_FIELD = Rule[Lookup](
+    id="unknown-field",
+    kinds=OURS,
+    severity=Severity.ERROR,
+    title="a field that does not exist",
+    why="The API server drops it, silently unless the client asks for strict validation, and the "
+    "default holds.",
+    check=_unknown_field,
+    at_admission=False,
+)
+
+LOCAL = (UNKNOWN_FIELD, INVALID, REFUSED_UPSTREAM)

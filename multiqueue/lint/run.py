@@ -1,0 +1,47 @@
+"""Asks every rule about every object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from multiqueue.api.validation.access import text
+from multiqueue.lint.finding import Finding
+from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rules import RULES
+from multiqueue.lint.world import Entry, World, name_of, namespace_of
+
+
+def lint(world: World, rules: Sequence[Rule[World]] = RULES) -> list[Finding]:
+    """Return what rules find in a world and in those of its workers.
+
+    The most severe come first, then by cluster and object, then in the order of the rules.
+    """
+    found = [*_lint_one(world, rules, "")]
+    for name in sorted(world.workers):
+        found.extend(_lint_one(world.workers[name], rules, name))
+    return sorted(found, key=lambda f: (f.severity.rank, f.cluster, f.kind, f.namespace, f.name))
+
+
+def _lint_one(world: World, rules: Sequence[Rule[World]], cluster: str) -> Iterator[Finding]:
+    for rule in rules:
+        for kind in rule.kinds:
+            for entry in world.entries(kind):
+                for hit in rule.check(entry.obj, world):
+                    yield _finding(rule, entry, hit, cluster)
+
+
+def _finding(rule: Rule[Any], entry: Entry, hit: Hit, cluster: str) -> Finding:
+    return Finding(
+        rule=rule.id,
+        severity=hit.severity or rule.severity,
+        cluster=cluster,
+        kind=text(entry.obj.get("kind")),
+        namespace=namespace_of(entry.obj),
+        name=name_of(entry.obj),
+        source=entry.source,
+        path=hit.path,
+        what=hit.what,
+        why=rule.why,
+        todo=hit.todo,
+    )
