@@ -21,7 +21,10 @@ TARGET = Path(__file__).parent.parent / "multiqueue" / "apiserver" / "builtin" /
 PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "meta": (
         "io.k8s.apimachinery.pkg.apis.meta.v1",
-        ("V1ObjectMeta", "V1ListMeta", "V1LabelSelector", "V1Condition", "V1DeleteOptions"),
+        (
+            *("V1ObjectMeta", "V1ListMeta", "V1LabelSelector", "V1Condition"),
+            *("V1DeleteOptions", "V1FieldSelectorRequirement"),
+        ),
     ),
     "core": (
         "io.k8s.api.core.v1",
@@ -40,6 +43,13 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "authentication": (
         "io.k8s.api.authentication.v1",
         ("AuthenticationV1TokenRequest", "V1TokenReview", "V1SelfSubjectReview"),
+    ),
+    "authorization": (
+        "io.k8s.api.authorization.v1",
+        (
+            *("V1LocalSubjectAccessReview", "V1SelfSubjectAccessReview"),
+            *("V1SelfSubjectRulesReview", "V1SubjectAccessReview"),
+        ),
     ),
     "coordination": ("io.k8s.api.coordination.v1", ("V1Lease",)),
     "events": ("io.k8s.api.events.v1", ("EventsV1Event",)),

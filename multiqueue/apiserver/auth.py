@@ -2,13 +2,18 @@
 
 import hmac
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 AUTHENTICATED = "system:authenticated"
-PUBLIC_PATHS = ("/healthz", "/readyz", "/livez", "/version")
-"""What anybody may ask, with everything below it."""
+UNAUTHENTICATED = "system:unauthenticated"
+MASTERS = "system:masters"
+"""Its members may do everything, whatever the roles say."""
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+"""Who signs the tokens of ServiceAccounts, and the audience that this server is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,24 +23,76 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_master(self) -> bool:
+        """Whether everything is allowed."""
+        return MASTERS in self.groups
 
     def as_dict(self) -> dict[str, Any]:
         """The shape of a UserInfo."""
-        info: dict[str, Any] = {"username": self.name, "groups": [*self.groups, AUTHENTICATED]}
+        info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {key: list(values) for key, values in self.extra}
         return info
 
 
-ADMIN = User("admin", ("system:masters",))
-GARBAGE_COLLECTOR = User(
-    "system:serviceaccount:kube-system:generic-garbage-collector", ("system:serviceaccounts",)
-)
-NAMESPACE_CONTROLLER = User(
-    "system:serviceaccount:kube-system:namespace-controller", ("system:serviceaccounts",)
-)
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-API_SERVER = User("system:apiserver", ("system:masters",))
+def authenticated(user: User) -> User:
+    """A user as it is once it has proven who it is."""
+    if AUTHENTICATED in user.groups:
+        return user
+    return replace(user, groups=(*user.groups, AUTHENTICATED))
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    """As whom a ServiceAccount is logged in."""
+    return f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    """The groups that a ServiceAccount is in for what it is."""
+    return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
+
+
+def service_account(namespace: str, name: str, uid: str = "") -> User:
+    """A ServiceAccount that is logged in."""
+    groups = service_account_groups(namespace)
+    return authenticated(User(service_account_name(namespace, name), groups, uid))
+
+
+ADMIN = authenticated(User("admin", (MASTERS,)))
+GARBAGE_COLLECTOR = service_account("kube-system", "generic-garbage-collector")
+NAMESPACE_CONTROLLER = service_account("kube-system", "namespace-controller")
+ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+API_SERVER = authenticated(User("system:apiserver", (MASTERS,)))
+
+
+class BadToken(Exception):  # noqa: N818 - what it is
+    """A token that proves nothing; ``str()`` tells a TokenReview why."""
+
+
+class Verified(NamedTuple):
+    """What a token proves."""
+
+    user: User
+    audiences: tuple[str, ...]
+    """For whom the token is meant, of those who were named."""
+
+
+class TokenVerifier(Protocol):
+    """Knows tokens that are not in a list."""
+
+    def verify(self, token: str, audiences: Sequence[str]) -> Verified:
+        """What a token proves to one of these audiences.
+
+        Raises:
+            BadToken: nothing.
+        """
 
 
 def new_token() -> str:
@@ -44,26 +101,43 @@ def new_token() -> str:
 
 
 class Authenticator:
-    """Knows the tokens of one server."""
+    """Knows the tokens of one server, the first ones fastest."""
 
-    def __init__(self, tokens: Mapping[str, User]) -> None:
-        self._tokens = dict(tokens)
+    def __init__(
+        self, tokens: Mapping[str, User], service_accounts: TokenVerifier | None = None
+    ) -> None:
+        self._tokens = [(token.encode(), authenticated(user)) for token, user in tokens.items()]
+        self._service_accounts = service_accounts
 
     def user_of_header(self, authorization: str) -> User | None:
-        """The user of an ``Authorization`` header; None: nobody we know."""
+        """The user of an ``Authorization`` header; None: somebody who gave a wrong token.
+
+        Who gives no bearer token is anonymous, as with any other scheme.
+        """
         scheme, _, token = authorization.partition(" ")
-        return self.user_of_token(token.strip()) if scheme.lower() == "bearer" else None
+        token = token.strip()
+        if not token or scheme.lower() != "bearer":
+            return ANONYMOUS
+        try:
+            return self.verify(token).user
+        except BadToken:
+            return None
 
-    def user_of_token(self, token: str) -> User | None:
-        """The user of a token, found without telling by timing how much of a guess was right."""
-        found: User | None = None
+    def verify(self, token: str, audiences: Sequence[str] = ()) -> Verified:
+        """What a bearer token proves; without audiences: to this server.
+
+        The comparison does not tell by its time how much of a guess was right.
+
+        Raises:
+            BadToken: nothing.
+        """
+        meant = tuple(each for each in audiences if each == ISSUER) if audiences else (ISSUER,)
         given = token.encode()
-        for known, user in self._tokens.items():
-            if hmac.compare_digest(known.encode(), given):
-                found = user
-        return found
-
-
-def is_public(path: str) -> bool:
-    """Whether a path needs no user."""
-    return path.startswith(PUBLIC_PATHS)
+        for known, user in self._tokens:
+            if hmac.compare_digest(known, given):
+                if not meant:
+                    raise BadToken("invalid bearer token")
+                return Verified(user, meant)
+        if self._service_accounts is None:
+            raise BadToken("invalid bearer token")
+        return self._service_accounts.verify(token, audiences or (ISSUER,))

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from multiqueue.apiserver import handlers_objects as objects
 from multiqueue.apiserver import status
-from multiqueue.apiserver.auth import ANONYMOUS, is_public
+from multiqueue.apiserver.authz.entrance import check_path, check_resource, find_user
 from multiqueue.apiserver.handlers_meta import MetaHandlers
 from multiqueue.apiserver.kinds import Kind, KindVersion
 from multiqueue.apiserver.plane import ControlPlane, Target
@@ -59,19 +59,17 @@ class Handlers:
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         path = http.rel_url.raw_path
-        user = self._plane.authenticator.user_of_header(http.headers.get("Authorization", ""))
-        if user is None:
-            if not is_public(path):
-                raise status.unauthorized()
-            user = ANONYMOUS
+        user = find_user(self._plane, http)
         query = first_values(http.query.items()) if http.query_string else {}
         route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
         if route is None:
             answer = self._meta.answer(path, http, query)
             return answer if answer is not None else page_not_found()
         wanted = parse_accept(http.headers.get("Accept", ""))
+            check_path(self._plane, user, http)
         request = Request(http, self._plane, user, query, wanted)
         return await self._answer_resource(request, route)
+        check_resource(self._plane, user, http, route, query)
 
     async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
         kind = self._plane.registry.get(route.group, route.plural)

@@ -14,6 +14,7 @@ from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.handlers_watch import watch
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject, Scale, Subresource
 from multiqueue.apiserver.lists import Page, find_page, parse_revision, parse_selection
+from multiqueue.apiserver.metadata import check_identity
 from multiqueue.apiserver.namespaces import check_mortal
 from multiqueue.apiserver.patch import parse_patch
 from multiqueue.apiserver.plane import Call, Target
@@ -169,9 +170,8 @@ def _respond(request: Request, target: Target, body: Any, call: Call) -> web.Res
     """Answer a review; nothing is stored."""
     respond = target.kind.hooks.respond
     assert respond is not None, "only virtual kinds come here"
-    if not isinstance(body, dict):
-        raise status.bad_request("the body must be an object")
-    admitted = admit(target.kind, target.version, body, field_validation=call.field_validation)
+    obj = check_identity(body, target)
+    admitted = admit(target.kind, target.version, obj, field_validation=call.field_validation)
     if admitted.bad_request is not None:
         raise status.bad_request(admitted.bad_request)
     if admitted.causes:

@@ -10,13 +10,17 @@ functions call the hooks.
 Kinds with ``hooks.respond`` (reviews) are answered at once and never stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.version_order import version_priority
+
+if TYPE_CHECKING:
+    from multiqueue.apiserver.auth import User, Verified
+    from multiqueue.apiserver.authz.authorizer import Authorizer
 
 JsonObject = dict[str, Any]
 GroupPlural = tuple[str, str]
@@ -43,8 +47,16 @@ class RequestContext(Protocol):
     def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
         """Stored objects of a kind (all namespaces if None), read only."""
 
-    def authenticate(self, token: str) -> Mapping[str, Any] | None:
-        """The user that a bearer token stands for."""
+    def verify(self, token: str, audiences: Sequence[str]) -> "Verified":
+        """What a bearer token proves to one of these audiences; raises BadToken: nothing."""
+
+    @property
+    def user_info(self) -> "User":
+        """Who asks."""
+
+    @property
+    def authorizer(self) -> "Authorizer":
+        """Who may do what."""
 
 
 PrepareCreate = Callable[[JsonObject, RequestContext], None]

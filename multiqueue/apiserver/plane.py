@@ -1,11 +1,12 @@
 """What every request shares: the kinds, the objects, the rules that apply to all of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from multiqueue.apiserver.auth import Authenticator, User
+from multiqueue.apiserver.auth import Authenticator, User, Verified
+from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, Registry
 from multiqueue.apiserver.schema import FieldValidation
@@ -25,6 +26,7 @@ class ControlPlane:
     store: Store
     authenticator: Authenticator
     clock: Clock
+    authorizer: Authorizer
     admission: "Admission"
 
     def call(
@@ -73,10 +75,18 @@ class Call:
         """Stored objects, in their storage version."""
         return map(Entry.decode, self.plane.store.collection((group, plural)).entries(namespace))
 
-    def authenticate(self, token: str) -> Mapping[str, Any] | None:
-        """The user that a bearer token stands for."""
-        user = self.plane.authenticator.user_of_token(token)
-        return user.as_dict() if user else None
+    def verify(self, token: str, audiences: Sequence[str]) -> Verified:
+        """What a bearer token proves to one of these audiences.
+
+        Raises:
+            BadToken: nothing.
+        """
+        return self.plane.authenticator.verify(token, audiences)
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """Who may do what."""
+        return self.plane.authorizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,8 +61,7 @@ class Request:
 
     def flag(self, name: str) -> bool:
         """A boolean query parameter, as Go parses it."""
-        value = self.query.get(name)
-        return value is not None and value.lower() not in {"0", "false", "f"}
+        return is_set(self.query, name)
 
     def number(self, name: str) -> int | None:
         """An integer query parameter.
@@ -110,6 +109,12 @@ class Request:
     def answer_object(self, obj: JsonObject, *, status: int = 200) -> web.Response:
         """An answer with an object."""
         return self.answer(orjson.dumps(obj), status=status)
+
+
+def is_set(query: Mapping[str, str], name: str) -> bool:
+    """Whether a boolean query parameter says yes, as Go parses it."""
+    value = query.get(name)
+    return value is not None and value.lower() not in {"0", "false", "f"}
 
 
 def parse_accept(accept: str) -> Wanted:

@@ -13,6 +13,9 @@ from aiohttp import web
 from multiqueue.apiserver import crds, namespaces
 from multiqueue.apiserver.admission import Admission
 from multiqueue.apiserver.auth import ADMIN, API_SERVER, Authenticator, User, new_token
+from multiqueue.apiserver.authz.aggregation import AggregationController
+from multiqueue.apiserver.authz.authorizer import Authorizer
+from multiqueue.apiserver.authz.bootstrap import create_policy
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.certificates import Authority, create_authority, server_context
 from multiqueue.apiserver.converters import Converters
@@ -175,6 +178,7 @@ class ApiServer:
             clock=self.options.clock,
             admission=Admission(store, registry, self.options.services),
         )
+            authorizer=Authorizer(),
 
     def _start_controllers(self, plane: ControlPlane, saved: Saved) -> None:
         crd_controller = CrdController(plane, self.options.converters)
@@ -189,7 +193,9 @@ class ApiServer:
         namespace_controller.resume()
         collector.resume()
         plane.store.start()
-        for controller in (crd_controller, namespace_controller, collector):
+        aggregation = AggregationController(plane.store)
+        for controller in (crd_controller, namespace_controller, collector, aggregation):
+        plane.authorizer.load(plane.store)
             plane.store.observers.append(controller.observe)
             task = asyncio.create_task(controller.background.run(), name=controller.background.name)
             self._tasks.append(task)
@@ -200,6 +206,7 @@ class ApiServer:
         assert kind is not None, "definitions are built in"
         call = plane.call(API_SERVER)
         for crd in self.options.crds:
+        create_policy(plane.store, plane.clock.now())
             target = Target(kind=kind, version=kind.storage_version, name=crd["metadata"]["name"])
             if target.find(call) is None:
                 await create(call, target, crd)

@@ -72,7 +72,7 @@ class Api:
 
     def __init__(self, cluster: Cluster, session: aiohttp.ClientSession) -> None:
         self.cluster = cluster
-        self._session = session
+        self.session = session
 
     async def send(
         self,
@@ -87,7 +87,7 @@ class Api:
         """Send a request and read the answer; a str or bytes body is sent as it is."""
         data = body if body is None or isinstance(body, str | bytes) else json.dumps(body)
         all_headers = {"Content-Type": content_type} if data is not None else {}
-        async with self._session.request(
+        async with self.session.request(
             method,
             self.cluster.url + path,
             data=data,
@@ -124,7 +124,7 @@ class Api:
         self, path: str, headers: Mapping[str, str] | None = None, **query: Any
     ) -> AsyncIterator[Watch]:
         """Open a watch; ends with the block."""
-        async with self._session.get(
+        async with self.session.get(
             self.cluster.url + path,
             params={"watch": "true", **{name: str(value) for name, value in query.items()}},
             headers={**self.cluster.headers, **(headers or {})},

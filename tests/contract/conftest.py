@@ -38,6 +38,12 @@ async def api(cluster: Cluster) -> AsyncIterator[Api]:
 
 
 @pytest.fixture
+async def anonymous(cluster: Cluster, api: Api) -> Api:
+    """A client that does not say who it is."""
+    return Api(Cluster(cluster.url, {}, cluster.ssl, embedded=cluster.embedded), api.session)
+
+
+@pytest.fixture
 async def namespace(api: Api) -> AsyncIterator[str]:
     """A namespace of the test's own."""
     name = unique("contract")

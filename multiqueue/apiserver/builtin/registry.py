@@ -5,6 +5,12 @@ from typing import Any
 
 from multiqueue.apiserver.builtin import cluster_columns as cluster_cells
 from multiqueue.apiserver.builtin import workload_columns as cells
+from multiqueue.apiserver.builtin.access_reviews import (
+    ACCESS_HOOKS,
+    LOCAL_ACCESS_HOOKS,
+    SELF_ACCESS_HOOKS,
+    SELF_RULES_HOOKS,
+)
 from multiqueue.apiserver.builtin.cluster import (
     NAMESPACE_HOOKS,
     NAMESPACE_SUBRESOURCES,
@@ -25,6 +31,7 @@ from multiqueue.apiserver.builtin.limit_ranges import LIMIT_RANGE_HOOKS
 from multiqueue.apiserver.builtin.pod import POD_HOOKS, POD_SUBRESOURCES
 from multiqueue.apiserver.builtin.pod_columns import POD_COLUMNS
 from multiqueue.apiserver.builtin.priority import PRIORITY_CLASS_HOOKS
+from multiqueue.apiserver.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
 from multiqueue.apiserver.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, TOKEN_REVIEW_HOOKS
 from multiqueue.apiserver.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
 from multiqueue.apiserver.builtin.types import schema_of
@@ -36,7 +43,6 @@ from multiqueue.apiserver.builtin.workloads import (
     LEASE_HOOKS,
     POD_TEMPLATE_HOOKS,
     REPLICA_SET_HOOKS,
-    ROLE_BINDING_HOOKS,
     SERVICE_HOOKS,
     STATEFUL_SET_HOOKS,
 )
@@ -149,10 +155,10 @@ def _policy_and_nodes() -> list[Kind]:
             _kind(name, plural, group="rbac.authorization.k8s.io", cluster=cluster,
                   name_rule="segment", hooks=hooks, columns=columns)
             for name, plural, cluster, hooks, columns in (
-                ("rbac.Role", "roles", False, NO_HOOKS, cluster_cells.ROLE_COLUMNS),
+                ("rbac.Role", "roles", False, ROLE_HOOKS, cluster_cells.ROLE_COLUMNS),
                 ("rbac.RoleBinding", "rolebindings", False, ROLE_BINDING_HOOKS,
                  cluster_cells.ROLE_BINDING_COLUMNS),
-                ("rbac.ClusterRole", "clusterroles", True, NO_HOOKS, cluster_cells.ROLE_COLUMNS),
+                ("rbac.ClusterRole", "clusterroles", True, ROLE_HOOKS, cluster_cells.ROLE_COLUMNS),
                 ("rbac.ClusterRoleBinding", "clusterrolebindings", True, ROLE_BINDING_HOOKS,
                  cluster_cells.ROLE_BINDING_COLUMNS),
             )
@@ -183,6 +189,16 @@ def _reviews() -> list[Kind]:
               hooks=TOKEN_REVIEW_HOOKS, status=False),
         _kind("authentication.SelfSubjectReview", "selfsubjectreviews", group=group, cluster=True,
               hooks=SELF_SUBJECT_REVIEW_HOOKS),
+        *(
+            _kind(f"authorization.{name}", f"{name.lower()}s", group="authorization.k8s.io",
+                  cluster=cluster, hooks=hooks)
+            for name, cluster, hooks in (
+                ("LocalSubjectAccessReview", False, LOCAL_ACCESS_HOOKS),
+                ("SelfSubjectAccessReview", True, SELF_ACCESS_HOOKS),
+                ("SelfSubjectRulesReview", True, SELF_RULES_HOOKS),
+                ("SubjectAccessReview", True, ACCESS_HOOKS),
+            )
+        ),
     ]  # fmt: skip
 
 

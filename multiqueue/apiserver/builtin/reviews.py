@@ -1,21 +1,30 @@
-"""Reviews: kinds that are asked and answered, never stored."""
+"""Reviews of who somebody is: kinds that are asked and answered, never stored."""
 
+from multiqueue.apiserver.auth import BadToken
 from multiqueue.apiserver.kinds import Hooks, JsonObject, RequestContext
+from multiqueue.apiserver.metadata import format_time
+from multiqueue.apiserver.status import bad_request
 
 
 def _token_review(review: JsonObject, context: RequestContext) -> JsonObject:
-    token = review.get("spec", {}).get("token", "")
-    user = context.authenticate(token) if token else None
-    if user is None:
-        error = "no token was given" if not token else "the token is not known to this server"
-        status: JsonObject = {"authenticated": False, "user": {}, "error": error}
-    else:
-        status = {"authenticated": True, "user": dict(user)}
+    spec = review.get("spec") or {}
+    if not spec.get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        verified = context.verify(spec["token"], spec.get("audiences") or ())
+    except BadToken as error:
+        return {**review, "status": {"user": {}, "error": str(error)}}
+    status: JsonObject = {
+        "authenticated": True,
+        "user": verified.user.as_dict(),
+        "audiences": list(verified.audiences),
+    }
     return {**review, "status": status}
 
 
 def _self_subject_review(review: JsonObject, context: RequestContext) -> JsonObject:
-    return {**review, "status": {"userInfo": dict(context.user)}}
+    metadata = {**review["metadata"], "creationTimestamp": format_time(context.now)}
+    return {**review, "metadata": metadata, "status": {"userInfo": dict(context.user)}}
 
 
 TOKEN_REVIEW_HOOKS = Hooks(respond=_token_review)

@@ -179,24 +179,6 @@ def _default_pod_template(obj: JsonObject) -> None:
 POD_TEMPLATE_HOOKS = Hooks(default=_default_pod_template)
 
 
-def _default_binding(obj: JsonObject) -> None:
-    """RBAC: the group of role and subjects."""
-    child(obj, "roleRef").setdefault("apiGroup", "rbac.authorization.k8s.io")
-    for subject in obj.get("subjects", ()):
-        group = "" if subject.get("kind") == "ServiceAccount" else "rbac.authorization.k8s.io"
-        if group:
-            subject.setdefault("apiGroup", group)
-
-
-def _role_ref_is_immutable(new: JsonObject, old: Json, _context: RequestContext) -> list[Cause]:
-    if new["roleRef"] == old["roleRef"]:
-        return []
-    return [invalid("roleRef", new["roleRef"], "cannot change roleRef")]
-
-
-ROLE_BINDING_HOOKS = Hooks(default=_default_binding, validate_update=_role_ref_is_immutable)
-
-
 def _validate_lease(lease: JsonObject) -> list[Cause]:
     spec = lease.get("spec", {})
     causes = []

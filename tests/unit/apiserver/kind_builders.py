@@ -1,9 +1,11 @@
 """Builders for tests of kinds: a stored world, a custom kind, pods and jobs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from multiqueue.apiserver.auth import AUTHENTICATED, MASTERS, Authenticator, User, Verified
+from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.kinds import Kind, KindVersion
@@ -19,12 +21,14 @@ class World:
     """A RequestContext over given objects."""
 
     def __init__(
-        self, *objects: Mapping[str, Any], tokens: Mapping[str, Any] | None = None
+        self, *objects: Mapping[str, Any], tokens: Mapping[str, User] | None = None
     ) -> None:
         self.now = T0
-        self.user: Mapping[str, Any] = {"username": "alice", "groups": ["system:authenticated"]}
+        self.user_info = User("alice", (MASTERS, AUTHENTICATED))
+        self.user: Mapping[str, Any] = self.user_info.as_dict()
+        self.authorizer = Authorizer()
         self._objects = objects
-        self._tokens = tokens or {}
+        self._authenticator = Authenticator(tokens or {})
 
     def get(
         self, group: str, plural: str, namespace: str | None, name: str
@@ -41,8 +45,8 @@ class World:
             if obj["kind"] == kind.kind and namespace in {None, obj["metadata"].get("namespace")}
         ]
 
-    def authenticate(self, token: str) -> Mapping[str, Any] | None:
-        return self._tokens.get(token)
+    def verify(self, token: str, audiences: Sequence[str]) -> Verified:
+        return self._authenticator.verify(token, audiences)
 
 
 def kind_of(group: str, plural: str) -> Kind:

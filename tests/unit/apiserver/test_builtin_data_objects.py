@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from multiqueue.apiserver.auth import ISSUER, User
 from multiqueue.apiserver.builtin.events import from_core, to_core
 from tests.unit.apiserver.kind_builders import (
     World,
@@ -170,14 +171,25 @@ def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
 def test_a_token_is_reviewed() -> None:
     respond = kind_of("authentication.k8s.io", "tokenreviews").hooks.respond
     assert respond is not None
-    world = World(tokens={"good": {"username": "bob"}})
+    world = World(tokens={"good": User("bob")})
     good = respond({"spec": {"token": "good"}}, world)["status"]
     bad = respond({"spec": {"token": "bad"}}, world)["status"]
-    assert good == {"authenticated": True, "user": {"username": "bob"}}
-    assert (bad["authenticated"], bad["error"]) == (False, "the token is not known to this server")
+    bob = {"username": "bob", "groups": ["system:authenticated"]}
+    assert good == {"authenticated": True, "user": bob, "audiences": [ISSUER]}
+    assert bad == {"user": {}, "error": "invalid bearer token"}
+
+
+def test_a_token_for_somebody_else_proves_nothing() -> None:
+    respond = kind_of("authentication.k8s.io", "tokenreviews").hooks.respond
+    assert respond is not None
+    world = World(tokens={"good": User("bob")})
+    review = respond({"spec": {"token": "good", "audiences": ["other"]}}, world)
+    assert review["status"] == {"user": {}, "error": "invalid bearer token"}
 
 
 def test_who_am_i() -> None:
     respond = kind_of("authentication.k8s.io", "selfsubjectreviews").hooks.respond
     assert respond is not None
-    assert respond({}, World())["status"]["userInfo"]["username"] == "alice"
+    review = respond({"metadata": {}}, World())
+    assert review["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert review["status"]["userInfo"]["username"] == "alice"

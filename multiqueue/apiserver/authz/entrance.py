@@ -1,0 +1,53 @@
+"""Who is let in: from a request to its user, and the check of what that user asks for."""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from multiqueue.apiserver import status
+from multiqueue.apiserver.auth import User
+from multiqueue.apiserver.authz.attributes import of_path, of_resource
+from multiqueue.apiserver.authz.impersonation import impersonated
+from multiqueue.apiserver.plane import ControlPlane
+from multiqueue.apiserver.request import is_set
+from multiqueue.apiserver.routes import Route
+
+
+def find_user(plane: ControlPlane, http: web.BaseRequest) -> User:
+    """The user of a request, or whom it acts as.
+
+    Raises:
+        StatusError: 401, a wrong token; 400 or 403, it may not act as somebody else.
+    """
+    headers = http.headers
+    user = plane.authenticator.user_of_header(headers.get("Authorization", ""))
+    if user is None:
+        raise status.unauthorized()
+    return impersonated(plane.authorizer, user, headers)
+
+
+def check_path(plane: ControlPlane, user: User, http: web.BaseRequest) -> None:
+    """Refuse a request for something that is no resource.
+
+    Raises:
+        StatusError: 403.
+    """
+    if not user.is_master:
+        plane.authorizer.check(user, of_path(http.method, http.path))
+
+
+def check_resource(
+    plane: ControlPlane,
+    user: User,
+    http: web.BaseRequest,
+    route: Route,
+    query: Mapping[str, str],
+) -> None:
+    """Refuse a request for a resource, whether there is such a resource or not.
+
+    Raises:
+        StatusError: 403.
+    """
+    if not user.is_master:
+        wish = of_resource(http.method, route, query, watch=is_set(query, "watch"))
+        plane.authorizer.check(user, wish)
