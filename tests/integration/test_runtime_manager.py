@@ -185,7 +185,7 @@ async def test_a_standby_takes_over_when_the_leader_stops() -> None:
         second = Manager(make_config(), await credentials(cluster))
         async with running(second):
             async with running(first):
-                leader, standby = await _leader_and_standby(first, second)
+                leader, standby = await leader_and_standby(first, second)
                 assert not standby.leading.is_set()
             if leader is first:
                 await asyncio.wait_for(second.leading.wait(), 10)
@@ -193,7 +193,7 @@ async def test_a_standby_takes_over_when_the_leader_stops() -> None:
     assert lease["spec"]["holderIdentity"] == second._identity
 
 
-async def _leader_and_standby(first: Manager, second: Manager) -> tuple[Manager, Manager]:
+async def leader_and_standby(first: Manager, second: Manager) -> tuple[Manager, Manager]:
     waits = {asyncio.create_task(each.leading.wait()): each for each in (first, second)}
     done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:

@@ -1,0 +1,57 @@
+"""What the probes see: both replicas serve, and whoever cannot lead any more ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from multiqueue.runtime.components import innermost
+from multiqueue.runtime.manager import LeadershipLost, Manager
+from tests.integration.test_runtime_manager import (
+    credentials,
+    embedded,
+    get,
+    leader_and_standby,
+    make_config,
+    running,
+)
+
+
+async def until_ready(manager: Manager) -> None:
+    await manager.serving.wait()
+    while (await get(manager.health_port, "/readyz"))[0] != 200:
+        pass  # each question lets the manager go on
+
+
+async def test_leader_and_standby_are_both_ready() -> None:
+    """The Service of the webhooks leads to both."""
+    async with embedded() as (cluster, _):
+        managers = [Manager(make_config(), await credentials(cluster)) for _ in range(2)]
+        async with running(managers[0]), running(managers[1]):
+            for manager in managers:
+                await until_ready(manager)
+            _, standby = await leader_and_standby(*managers)
+            assert not standby.leading.is_set()
+            checks = (await get(standby.health_port, "/readyz?verbose"))[1]
+    assert checks == "[+]started ok\n[+]webhooks ok\ncheck passed\n"
+
+
+async def test_without_an_api_server_a_leader_ends_and_a_standby_waits() -> None:
+    managers = []
+    async with embedded() as (cluster, _):
+        managers = [Manager(make_config(), await credentials(cluster)) for _ in range(2)]
+        tasks = {each: asyncio.create_task(each.run()) for each in managers}
+        leader, standby = await leader_and_standby(*managers)
+        await until_ready(standby)
+        assert (await get(leader.health_port, "/healthz/leader-election"))[0] == 200
+    try:
+        with pytest.raises(BaseException) as caught:
+            await asyncio.wait_for(tasks[leader], 10)
+        assert isinstance(innermost(caught.value), LeadershipLost)
+        # A restart would bring the API server back no sooner, and lose what the standby knows.
+        assert await get(standby.health_port, "/healthz") == (200, "ok")
+        assert await get(standby.health_port, "/readyz") == (200, "ok")
+    finally:
+        tasks[standby].cancel()
+        await asyncio.wait({tasks[standby]})
