@@ -77,7 +77,7 @@ class SecretCertificates:
             bundle = renew_bundle(None, self._hosts, now)
             wanted = encode_secret(bundle, namespace=self._namespace, name=self._name)
             await self._client.create(SECRETS, wanted, namespace=self._namespace)
-            log.info("certificate created", secret=self._name, hosts=self._hosts)
+            log.info("certificate created", name=self._name, hosts=self._hosts)
             return bundle
         known = decode_secret(secret)
         bundle = renew_bundle(known, self._hosts, now)
@@ -88,7 +88,7 @@ class SecretCertificates:
                 "data": data,
             }
             await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
-            log.info("certificate renewed", secret=self._name, hosts=self._hosts)
+            log.info("certificate renewed", name=self._name, hosts=self._hosts)
         return bundle
 
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass, field
 import structlog
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import Configuration, Gate
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
+from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
@@ -45,6 +46,7 @@ from multiqueue.runtime.preconditions import (
     tune_garbage_collector,
     wait_until_settled,
 )
+from multiqueue.visibility.setup import build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 
 CRD_RETRY_SECONDS = 1.0
@@ -138,6 +140,7 @@ class Manager:
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             scope.start(self._webhooks)
+        self._start_visibility(scope, context, engine)
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -147,6 +150,24 @@ class Manager:
         self._starting = None
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
+
+    def _start_visibility(self, scope: Scope, context: ManagerContext, engine: Engine) -> None:
+        if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
+            return
+        server = self._credentials.server
+        address = find_address(self.config, server)
+        if address is None:
+            log.warning(
+                "no visibility API: this manager runs outside of the cluster, whose API server "
+                "could not reach it; name an address in visibilityServer.bindAddress",
+                server=server,
+            )
+            return
+        scope.start(
+            build_visibility(
+                context, engine, self._credentials, address=address, leading=self.leading
+            )
+        )
 
     async def _take_over_webhooks(self) -> None:
         """An earlier leader may have registered an address at which nobody listens any more."""

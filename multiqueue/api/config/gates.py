@@ -141,7 +141,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
     {
         Gate.PARTIAL_ADMISSION: _beta(adjustable=True),
         Gate.FLAVOR_FUNGIBILITY: _beta(adjustable=True),
-        Gate.VISIBILITY_ON_DEMAND: _beta(),
+        Gate.VISIBILITY_ON_DEMAND: _beta(adjustable=True),
         Gate.DISABLE_WAIT_FOR_PODS_READY: _alpha(adjustable=True),
         Gate.PRIORITY_SORTING_WITHIN_COHORT: _beta(adjustable=True),
         Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL: _beta(adjustable=True),
