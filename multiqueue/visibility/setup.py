@@ -150,7 +150,7 @@ class VisibilityService:
         self._host = host
         self._leading = leading
         self._trust = Trust()
-        self._missing: list[str] = []
+        self._told = ""
         self._registrar = Registrar(context.client, context.config.namespace)
         self._reviews = KubeClient(
             credentials,
@@ -202,14 +202,11 @@ class VisibilityService:
 
     async def _load_first(self) -> Serving:
         """Nothing can be served without a certificate: wait for one."""
-        told = ""
         while True:
             try:
                 return await self._source.load()
             except (KubeError, OSError) as error:
-                if str(error) != told:
-                    told = str(error)
-                    log.warning("visibility certificate not available, retrying", error=told)
+                self._tell("visibility certificate not available, retrying", str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _look_after_always(self) -> None:
@@ -229,15 +226,18 @@ class VisibilityService:
             # The API server learns to trust an authority before it is shown a certificate of it.
             missing = await self._registrar.ensure(serving.authority, external)
         except (KubeError, OSError) as error:
-            log.warning("visibility not registered, retrying", error=str(error))
+            self._tell("visibility not registered, retrying", str(error))
             return RETRY_SECONDS
         self.server.show(serving)
-        if missing != self._missing:
-            self._missing = missing
-            log.warning(
-                "positions cannot be asked for: apply config/visibility",
-                missing_api_services=missing,
-            )
-        if not missing:
+        if missing:
+            self._tell("APIServices are missing: apply config/visibility", ", ".join(missing))
+        else:
+            self._told = ""
             self.registered.set()
         return CHECK_SECONDS
+
+    def _tell(self, what: str, why: str) -> None:
+        """Warn once of what is tried again and again."""
+        if why != self._told:
+            self._told = why
+            log.warning(what, cause=why)
