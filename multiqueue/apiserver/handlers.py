@@ -11,6 +11,7 @@ from multiqueue.apiserver.authz.entrance import check_path, check_resource, find
 from multiqueue.apiserver.handlers_meta import MetaHandlers
 from multiqueue.apiserver.kinds import Kind, KindVersion
 from multiqueue.apiserver.plane import ControlPlane, Target
+from multiqueue.apiserver.pod_logs import get_log
 from multiqueue.apiserver.request import Request, first_values, parse_accept, status_response
 from multiqueue.apiserver.routes import Route, parse_route
 from multiqueue.apiserver.status import StatusError
@@ -32,6 +33,8 @@ OBJECT: dict[str, tuple[str, Handler]] = {
     "DELETE": ("delete", objects.remove),
 }
 SUBRESOURCE = {method: OBJECT[method] for method in ("GET", "PUT", "PATCH")}
+READ: dict[str, Handler] = {"log": get_log}
+"""Subresources whose GET shows something else than the object."""
 NOT_FOUND_TEXT = "404 page not found\n"
 
 
@@ -63,13 +66,13 @@ class Handlers:
         query = first_values(http.query.items()) if http.query_string else {}
         route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
         if route is None:
+            check_path(self._plane, user, http)
             answer = self._meta.answer(path, http, query)
             return answer if answer is not None else page_not_found()
+        check_resource(self._plane, user, http, route, query)
         wanted = parse_accept(http.headers.get("Accept", ""))
-            check_path(self._plane, user, http)
         request = Request(http, self._plane, user, query, wanted)
         return await self._answer_resource(request, route)
-        check_resource(self._plane, user, http, route, query)
 
     async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
         kind = self._plane.registry.get(route.group, route.plural)
@@ -112,7 +115,7 @@ class Handlers:
         if verb not in subresource.verbs:
             raise status.method_not_allowed()
         if verb == "get":
-            return await objects.get(request, target)
+            return await READ.get(target.subresource, objects.get)(request, target)
         return await objects.change_subresource(request, target, subresource)
 
 

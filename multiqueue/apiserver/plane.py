@@ -16,6 +16,7 @@ from multiqueue.kube.clock import Clock
 
 if TYPE_CHECKING:
     from multiqueue.apiserver.admission import Admission
+    from multiqueue.apiserver.pod_logs import PodLog
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,9 +26,10 @@ class ControlPlane:
     registry: Registry
     store: Store
     authenticator: Authenticator
-    clock: Clock
     authorizer: Authorizer
+    clock: Clock
     admission: "Admission"
+    pod_log: "PodLog"
 
     def call(
         self, user: User, *, dry_run: bool = False, field_validation: FieldValidation = "Ignore"

@@ -28,6 +28,7 @@ from multiqueue.apiserver.kinds import GroupPlural
 from multiqueue.apiserver.kubeconfig import build_kubeconfig
 from multiqueue.apiserver.namespaces import NamespaceController
 from multiqueue.apiserver.plane import ControlPlane, Target
+from multiqueue.apiserver.pod_logs import PodLog, no_log
 from multiqueue.apiserver.request import make_request
 from multiqueue.apiserver.storage import Saved, Storage
 from multiqueue.apiserver.storage_memory import MemoryStorage
@@ -66,6 +67,8 @@ class ServerOptions:
     services: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """(namespace, name) of a Service -> base URL: where webhooks that name a service are reached.
     """
+    pod_log: PodLog = no_log
+    """What ``kubectl logs`` shows; whoever simulates the kubelets knows."""
 
 
 class ApiServer:
@@ -175,10 +178,11 @@ class ApiServer:
             registry=registry,
             store=store,
             authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}),
+            authorizer=Authorizer(),
             clock=self.options.clock,
             admission=Admission(store, registry, self.options.services),
+            pod_log=self.options.pod_log,
         )
-            authorizer=Authorizer(),
 
     def _start_controllers(self, plane: ControlPlane, saved: Saved) -> None:
         crd_controller = CrdController(plane, self.options.converters)
@@ -190,23 +194,23 @@ class ApiServer:
             saved.revision,
             [(key, _current(plane, key, raw)) for key, raw in objects if key != crds.KEY],
         )
+        plane.authorizer.load(plane.store)
         namespace_controller.resume()
         collector.resume()
         plane.store.start()
         aggregation = AggregationController(plane.store)
         for controller in (crd_controller, namespace_controller, collector, aggregation):
-        plane.authorizer.load(plane.store)
             plane.store.observers.append(controller.observe)
             task = asyncio.create_task(controller.background.run(), name=controller.background.name)
             self._tasks.append(task)
 
     async def _create_initial_objects(self, plane: ControlPlane) -> None:
         namespaces.create_initial(plane.store, plane.clock.now())
+        create_policy(plane.store, plane.clock.now())
         kind = plane.registry.get(*crds.KEY)
         assert kind is not None, "definitions are built in"
         call = plane.call(API_SERVER)
         for crd in self.options.crds:
-        create_policy(plane.store, plane.clock.now())
             target = Target(kind=kind, version=kind.storage_version, name=crd["metadata"]["name"])
             if target.find(call) is None:
                 await create(call, target, crd)

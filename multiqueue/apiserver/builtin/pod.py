@@ -194,4 +194,5 @@ POD_SUBRESOURCES = (
         answer=_success,
         deletes=True,
     ),
+    Subresource(name="log", kind="Pod", group="", version="v1", verbs=("get",)),
 )
