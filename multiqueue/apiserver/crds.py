@@ -14,7 +14,7 @@ from multiqueue.apiserver.delete import CRD_CLEANUP, DeleteOptions, delete, is_f
 from multiqueue.apiserver.kinds import GroupPlural, JsonObject, Kind, Registry
 from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.plane import Call, ControlPlane, target_of
-from multiqueue.apiserver.status import StatusError, method_not_allowed
+from multiqueue.apiserver.status import StatusError, forbidden
 from multiqueue.apiserver.versions import to_storage
 from multiqueue.apiserver.watch import Event
 
@@ -64,16 +64,17 @@ def is_established(crd: Mapping[str, Any]) -> bool:
     return _condition((crd.get("status") or {}).get("conditions") or (), "Established") == "True"
 
 
-def check_open(call: Call, kind: Kind) -> None:
+def check_open(call: Call, kind: Kind, name: str) -> None:
     """Refuse new objects of a kind whose definition is being deleted.
 
     Raises:
-        StatusError: 405.
+        StatusError: 403.
     """
     if not kind.builtin:
         definition = call.plane.store.get(KEY, "", kind.resource)
         if definition is not None and definition.deleting:
-            raise method_not_allowed()
+            why = "create not allowed while custom resource definition is terminating"
+            raise forbidden(kind, name, why)
 
 
 def migrated(kind: Kind, raw: bytes) -> bytes:
@@ -196,7 +197,7 @@ def _complete_names(names: Mapping[str, Any]) -> JsonObject:
 
 
 def _name_conflict(registry: Registry, crd: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(reason, message) of the first name that another kind of the group has."""
+    """(reason, message) of the last name, in Kubernetes' order, that another kind has."""
     spec = crd["spec"]
     names = spec["names"]
     others = [
@@ -207,17 +208,18 @@ def _name_conflict(registry: Registry, crd: Mapping[str, Any]) -> tuple[str, str
         name for kind in others for name in (kind.plural, kind.singular, *kind.short_names)
     }
     checks: tuple[tuple[str, Iterable[str], set[str]], ...] = (
-        ("KindConflict", (names["kind"],), kinds),
-        ("ListKindConflict", (names.get("listKind") or names["kind"] + "List",), kinds),
         ("PluralConflict", (names["plural"],), resources),
         ("SingularConflict", (names.get("singular") or names["kind"].lower(),), resources),
         ("ShortNamesConflict", names.get("shortNames") or (), resources),
+        ("KindConflict", (names["kind"],), kinds),
+        ("ListKindConflict", (names.get("listKind") or names["kind"] + "List",), kinds),
     )
+    conflict = None
     for reason, wanted, taken in checks:
         for name in wanted:
             if name in taken:
-                return reason, f'"{name}" is already in use'
-    return None
+                conflict = reason, f'"{name}" is already in use'
+    return conflict
 
 
 def _condition(conditions: Iterable[Mapping[str, Any]], type_: str) -> str:

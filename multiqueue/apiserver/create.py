@@ -38,8 +38,8 @@ async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = N
         StatusError: 400, 403, 404 (namespace), 409, 422, or what a webhook says.
     """
     check_namespace(call, target)
-    crds.check_open(call, target.kind)
     obj = check_identity(body, target)
+    crds.check_open(call, target.kind, obj["metadata"].get("name", ""))
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None

@@ -7,9 +7,9 @@ from typing import Any
 
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject
-from multiqueue.apiserver.metadata import check_precondition, format_time
+from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.plane import Call, Target
-from multiqueue.apiserver.status import bad_request, conflict, not_found
+from multiqueue.apiserver.status import StatusError, bad_request, conflict, not_found
 from multiqueue.apiserver.versions import decode_in
 from multiqueue.apiserver.webhook_match import Review
 
@@ -117,9 +117,7 @@ async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
         entry = target.find(call)
         if entry is None:
             raise not_found(target.kind, target.name)
-        check_precondition(
-            entry, target, uid=options.uid, resource_version=options.resource_version
-        )
+        _check_preconditions(entry, target, options)
         old = decode_in(target.kind, target.version, entry)
         review = Review(
             operation="DELETE",
@@ -135,6 +133,30 @@ async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
                 continue
         return await _commit(call, target, options, entry)
     raise conflict(target.kind, target.name)
+
+
+def _check_preconditions(entry: Entry, target: Target, options: DeleteOptions) -> None:
+    """Check what the client believes about the object.
+
+    Raises:
+        StatusError: 409.
+    """
+    uid, revision = options.uid, options.resource_version
+    if uid and uid != entry.uid:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({entry.uid}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif revision and str(revision) != str(entry.revision):
+        why = (
+            f"the ResourceVersion in the precondition ({revision}) does not match the "
+            f"ResourceVersion in record ({entry.revision}). The object might have been modified"
+        )
+    else:
+        return
+    kind = target.kind.kind
+    message = f'Operation cannot be fulfilled on {kind} "{target.name}": {why}'
+    raise StatusError(409, "Conflict", message, details={"name": target.name, "kind": kind})
 
 
 async def _commit(call: Call, target: Target, options: DeleteOptions, entry: Entry) -> Deleted:

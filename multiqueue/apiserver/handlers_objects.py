@@ -86,8 +86,7 @@ async def remove(request: Request, target: Target) -> web.StreamResponse:
     if outcome.gone:
         entry = outcome.entry
         return request.answer_object(status.success(target.kind, entry.name, entry.uid))
-    waits = options.propagation == "Foreground"
-    return request.answer(show_object(request, target, outcome.entry), status=202 if waits else 200)
+    return request.answer(show_object(request, target, outcome.entry))
 
 
 async def remove_collection(request: Request, target: Target) -> web.StreamResponse:

@@ -116,20 +116,14 @@ def check_update_identity(new: JsonObject, target: Target) -> None:
         )
 
 
-def check_precondition(entry: Entry, target: Target, *, uid: Any, resource_version: Any) -> None:
-    """Check what the client believes about the object.
+def check_uid(entry: Entry, target: Target, uid: Any) -> None:
+    """Check that a whole object was sent for this one, and not for an earlier one of its name.
 
     Raises:
         StatusError: 409.
     """
     if uid and uid != entry.uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
-        raise conflict(target.kind, target.name, why)
-    if resource_version and str(resource_version) != str(entry.revision):
-        why = (
-            f"Precondition failed: ResourceVersion in precondition: {resource_version}, "
-            f"ResourceVersion in object meta: {entry.revision}"
-        )
         raise conflict(target.kind, target.name, why)
 
 

@@ -13,7 +13,7 @@ from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
 from multiqueue.apiserver.metadata import (
     changed_outside_status,
     check_identity,
-    check_precondition,
+    check_uid,
     check_update_identity,
     keep_server_fields,
     metadata_causes,
@@ -126,7 +126,7 @@ def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObje
     """
     revision = metadata.get("resourceVersion")
     if change.is_put:
-        check_precondition(entry, target, uid=metadata.get("uid"), resource_version=None)
+        check_uid(entry, target, metadata.get("uid"))
         if not revision and not target.kind.builtin:
             cause = invalid_cause("metadata.resourceVersion", 0, "must be specified for an update")
             raise invalid(target.kind, target.name, [cause])

@@ -225,7 +225,9 @@ async def test_rules_name_subresources(
     await asyncio.sleep(0 if api.cluster.embedded else 2)
     await api.merge(f"{jobs}/a", {"metadata": {"labels": {"x": "y"}}})
     await api.merge(f"{jobs}/a/status", {"status": {"active": 1}})
-    assert [each["subResource"] for each in hooks.requests] == ["status"]
+    # Once for us, and once or more for the Job controller of a real cluster.
+    assert {each["subResource"] for each in hooks.requests} == {"status"}
+    assert not api.cluster.embedded or len(hooks.requests) == 1
 
 
 async def test_webhooks_with_side_effects_refuse_dry_runs(

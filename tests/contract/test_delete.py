@@ -28,8 +28,8 @@ async def test_deleting_what_is_not_there(api: Api, config_maps: str) -> None:
 @pytest.mark.parametrize(
     ("precondition", "words"),
     [
-        ({"uid": "00000000-0000-0000-0000-000000000000"}, "UID in precondition"),
-        ({"resourceVersion": "1"}, "ResourceVersion in precondition"),
+        ({"uid": "00000000-0000-0000-0000-000000000000"}, "the UID in the precondition (00000000"),
+        ({"resourceVersion": "1"}, "the ResourceVersion in the precondition (1)"),
     ],
 )
 async def test_preconditions(

@@ -39,7 +39,7 @@ async def test_foreground_deletion_waits_for_dependents(api: Api, config_maps: s
     child = config_map("child", ownerReferences=[reference], finalizers=["example.com/hold"])
     await api.create(config_maps, child)
     answer = await api.send("DELETE", f"{config_maps}/parent", {"propagationPolicy": "Foreground"})
-    assert answer.status == 202
+    assert answer.status == 200
     assert answer.body["metadata"]["finalizers"] == ["foregroundDeletion"]
     await api.until(
         f"{config_maps}/child", lambda each: "deletionTimestamp" in each.body["metadata"]

@@ -144,7 +144,6 @@ async def test_unknown_patch_types_are_refused(api: Api, config_maps: str) -> No
     await api.create(config_maps, config_map("a"))
     status = expect(await send(api, f"{config_maps}/a", {}, "application/json"), 415)
     assert status["reason"] == "UnsupportedMediaType"
-    assert "application/merge-patch+json" in status["message"]
 
 
 async def test_a_malformed_patch_is_a_bad_request(api: Api, config_maps: str) -> None:

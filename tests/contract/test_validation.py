@@ -117,8 +117,8 @@ async def test_metadata_has_the_same_types_everywhere(api: Api, widgets: Widgets
         ({"labels": {"a b": "x"}}, "metadata.labels"),
         ({"labels": {"a": "x y"}}, "metadata.labels"),
         ({"annotations": {"a b": "x"}}, "metadata.annotations"),
-        ({"finalizers": ["plain"]}, "metadata.finalizers"),
-        ({"ownerReferences": [{"kind": "Pod"}]}, "metadata.ownerReferences[0].uid"),
+        ({"finalizers": ["plain"]}, "metadata.finalizers[0]"),
+        ({"ownerReferences": [{"kind": "Pod"}]}, "metadata.ownerReferences.uid"),
     ],
     ids=["label key", "label value", "annotation key", "finalizer", "owner"],
 )
@@ -213,7 +213,7 @@ async def test_what_a_job_runs_cannot_change(api: Api, jobs: str) -> None:
         ({"spec": {"managedBy": "example.com/other"}}, "spec.managedBy"),
         (
             {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "x"}]}}}},
-            "spec.template",
+            "spec.template.spec",
         ),
     ):
         answer = await api.send("PATCH", f"{jobs}/a", patch, content_type=STRATEGIC)
@@ -294,5 +294,5 @@ async def test_schemas_must_be_structural(api: Api) -> None:
     body = {"metadata": {"name": "xs.x.example.com"}, "spec": spec}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     causes = refused(await api.send("POST", path, body, dryRun="All"))
-    where = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties"
+    where = "spec.validation.openAPIV3Schema.properties[spec].properties"
     assert {f"{where}[a].type", f"{where}[b].type"} <= causes.keys()

@@ -1,13 +1,22 @@
 """Watches: where they start, what they tell, how they end."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from tests.contract.client import TABLE, Api, config_map, job, pod
+from tests.contract.client import TABLE, Api, config_map, expect, job, pod
+from tests.contract.widgets import Widgets, served_widgets
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+@pytest.fixture
+async def widgets(api: Api, namespace: str) -> AsyncIterator[Widgets]:
+    """A kind whose history begins with the test."""
+    async with served_widgets(api, namespace) as served:
+        yield served
 
 
 async def revision(api: Api, path: str) -> str:
@@ -41,30 +50,29 @@ async def test_a_watch_replays_what_it_missed(api: Api, config_maps: str) -> Non
 
 @pytest.mark.parametrize("start", ["", "0"])
 async def test_a_watch_without_a_revision_starts_with_what_is_there(
-    api: Api, jobs: str, start: str
+    api: Api, pods: str, start: str
 ) -> None:
-    await api.create(jobs, job("a"))
-    await api.create(jobs, job("b"))
+    await api.create(pods, pod("a"))
+    await api.create(pods, pod("b"))
     query = {"resourceVersion": start} if start else {}
-    async with api.watch(jobs, **query) as watch:
+    async with api.watch(pods, **query) as watch:
         assert sorted(await watch.next_names(2)) == [("ADDED", "a"), ("ADDED", "b")]
-        await api.create(jobs, job("c"))
+        await api.create(pods, pod("c"))
         assert await watch.next_names(1) == [("ADDED", "c")]
 
 
-async def test_a_revision_older_than_the_history_is_gone(api: Api, config_maps: str) -> None:
-    async with api.watch(config_maps, resourceVersion="1") as watch:
+async def test_a_revision_older_than_the_history_is_gone(api: Api, widgets: Widgets) -> None:
+    async with api.watch(widgets.path, resourceVersion="1") as watch:
         type_, status = await watch.next()
     assert type_ == "ERROR"
     assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
     assert status["message"].startswith("too old resource version: 1 (")
 
 
-async def test_a_revision_of_the_future_is_refused(api: Api, config_maps: str) -> None:
-    async with api.watch(config_maps, resourceVersion=str(2**53)) as watch:
-        type_, status = await watch.next()
-    assert type_ == "ERROR"
-    assert (status["kind"], status["code"], status["reason"]) == ("Status", 504, "Timeout")
+async def test_a_list_of_the_future_is_refused(api: Api, config_maps: str) -> None:
+    status = expect(await api.send("GET", config_maps, resourceVersion=str(2**53)), 504)
+    assert status["reason"] == "Timeout"
+    assert status["message"].startswith(f"Timeout: Too large resource version: {2**53}, current: ")
 
 
 async def test_updates_that_change_nothing_are_not_told(api: Api, config_maps: str) -> None:
@@ -126,20 +134,20 @@ async def test_timeout_seconds_ends_a_watch(api: Api, config_maps: str) -> None:
     assert all(type_ in {"ADDED", "MODIFIED"} for type_, _ in frames)
 
 
-async def test_initial_events_end_with_a_bookmark(api: Api, jobs: str) -> None:
-    await api.create(jobs, job("a"))
+async def test_initial_events_end_with_a_bookmark(api: Api, pods: str) -> None:
+    await api.create(pods, pod("a"))
     query: dict[str, Any] = {
         "sendInitialEvents": "true",
         "resourceVersionMatch": "NotOlderThan",
         "allowWatchBookmarks": "true",
     }
-    async with api.watch(jobs, **query) as watch:
+    async with api.watch(pods, **query) as watch:
         assert await watch.next_names(1) == [("ADDED", "a")]
         type_, bookmark = await watch.next()
-        created = await api.create(jobs, job("b"))
+        created = await api.create(pods, pod("b"))
         assert await watch.next() == ("ADDED", created)
     assert type_ == "BOOKMARK"
-    assert (bookmark["kind"], bookmark["apiVersion"]) == ("Job", "batch/v1")
+    assert (bookmark["kind"], bookmark["apiVersion"]) == ("Pod", "v1")
     assert bookmark["metadata"]["annotations"] == {INITIAL_EVENTS_END: "true"}
     assert int(bookmark["metadata"]["resourceVersion"]) > 0
 

@@ -50,7 +50,6 @@ CONTROLLERS = (
     "pod-garbage-collector",
     "replicaset",
     "resourcequota",
-    "root-ca-certificate-publisher",
     "serviceaccount",
     "serviceaccount-token",
     "statefulset",

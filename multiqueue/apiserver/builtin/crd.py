@@ -81,6 +81,7 @@ def _versions(spec: Json) -> list[Cause]:
     if not versions:
         return [required("spec.versions", "must have at least one version")]
     causes = []
+    shared = _share_schema(versions)
     seen: set[str] = set()
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
@@ -89,7 +90,8 @@ def _versions(spec: Json) -> list[Cause]:
         if name in seen:
             causes.append(invalid("spec.versions", name, "must contain unique version names"))
         seen.add(name)
-        causes += _version(version, path)
+        where = "spec.validation" if shared else f"{path}.schema"
+        causes += _version(version, path, f"{where}.openAPIV3Schema")
     if _selectable_fields_lack_a_schema(versions):
         text = "may only be set when validations.schema is included"
         causes.append(invalid("spec.selectableFields", "", text))
@@ -104,15 +106,18 @@ def _selectable_fields_lack_a_schema(versions: Sequence[Json]) -> bool:
     """Kubernetes lifts what all versions share out of them, and then misses a schema beside the
     selectable fields where the schemas differ.
     """
-    fields = [version.get("selectableFields") for version in versions]
-    schemas = [version.get("schema") for version in versions]
-    shared = bool(fields[0]) and all(each == fields[0] for each in fields)
-    return shared and any(each != schemas[0] for each in schemas)
+    first = versions[0]
+    shared = all(each.get("selectableFields") == first.get("selectableFields") for each in versions)
+    return bool(first.get("selectableFields")) and shared and not _share_schema(versions)
 
 
-def _version(version: Json, path: str) -> list[Cause]:
+def _share_schema(versions: Sequence[Json]) -> bool:
+    """Whether the schema is one for all versions, and so is called ``spec.validation``."""
+    return all(version.get("schema") == versions[0].get("schema") for version in versions)
+
+
+def _version(version: Json, path: str, where: str) -> list[Cause]:
     schema = version.get("schema", {}).get("openAPIV3Schema")
-    where = f"{path}.schema.openAPIV3Schema"
     if schema is None:
         return [required(where, "schemas are required")]
     causes = validate_schema(schema, where)

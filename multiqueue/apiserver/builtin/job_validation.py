@@ -186,13 +186,11 @@ def validate_job_change(new: Json, old: Json) -> list[Cause]:
     causes += _completions_change(spec, before)
     template = spec["template"]
     if template != before["template"]:
-        base = (
-            with_scheduling_of(template, before["template"])
-            if may_move(old)
-            else before["template"]
-        )
+        base, field = before["template"], "spec.template"
+        if may_move(old):  # then labels are free, and where pods go; the rest is not
+            base, field = with_scheduling_of(template, base), "spec.template.spec"
         if changed := changed_paths(template, base):
-            causes.append(invalid("spec.template", ", ".join(changed), "field is immutable"))
+            causes.append(invalid(field, ", ".join(changed), "field is immutable"))
     return causes
 
 

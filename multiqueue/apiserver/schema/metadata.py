@@ -59,17 +59,17 @@ def check_name(name: str, path: str, rule: Callable[[str], names.Messages]) -> l
 
 def _finalizers(finalizers: Any, path: str) -> list[Cause]:
     causes = []
-    for finalizer in finalizers:
+    for index, finalizer in enumerate(finalizers):
         causes += [invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
-            causes.append(invalid(path, finalizer, text))
+            causes.append(invalid(f"{path}[{index}]", finalizer, text))
     return causes
 
 
 def _owner_references(references: Any, path: str) -> list[Cause]:
     causes = []
-    for index, reference in enumerate(references):
+    for reference in references:
         for field, text in (
             ("apiVersion", "version must not be empty"),
             ("kind", "must not be empty"),
@@ -77,10 +77,12 @@ def _owner_references(references: Any, path: str) -> list[Cause]:
             ("uid", "must not be empty"),
         ):
             if not reference.get(field):
-                causes.append(invalid(f"{path}[{index}].{field}", reference.get(field, ""), text))
+                causes.append(invalid(f"{path}.{field}", reference.get(field, ""), text))
     controllers = [reference for reference in references if reference.get("controller")]
     if len(controllers) > 1:
-        shown = " and ".join(str(reference.get("name")) for reference in controllers[:2])
+        shown = " and ".join(
+            f"{reference.get('kind')}/{reference.get('name')}" for reference in controllers[:2]
+        )
         text = (
             "Only one reference can have Controller set to true. "
             f'Found "true" in references for {shown}'

@@ -8,7 +8,7 @@ import pytest
 from multiqueue.apiserver.custom import kind_from_crd
 from tests.unit.apiserver.kind_builders import create_causes, created, fields, texts, update_causes
 
-SPEC = "spec.versions[0].schema.openAPIV3Schema.properties[spec]"
+SPEC = "spec.validation.openAPIV3Schema.properties[spec]"
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
