@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.apiserver.auth import Authenticator, User, Verified
+from multiqueue.apiserver.authz.attributes import Audit
 from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, Registry
@@ -30,6 +31,7 @@ class ControlPlane:
     clock: Clock
     admission: "Admission"
     pod_log: "PodLog"
+    audit: Audit | None = None
 
     def call(
         self, user: User, *, dry_run: bool = False, field_validation: FieldValidation = "Ignore"

@@ -14,6 +14,7 @@ from multiqueue.apiserver import crds, namespaces
 from multiqueue.apiserver.admission import Admission
 from multiqueue.apiserver.auth import ADMIN, API_SERVER, Authenticator, User, new_token
 from multiqueue.apiserver.authz.aggregation import AggregationController
+from multiqueue.apiserver.authz.attributes import Audit
 from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.authz.bootstrap import create_policy
 from multiqueue.apiserver.builtin.registry import builtin_registry
@@ -61,6 +62,8 @@ class ServerOptions:
     """
     tokens: Mapping[str, User] = field(default_factory=dict)
     """Bearer tokens besides that of the administrator."""
+    audit: Audit | None = None
+    """Is told of every request of a known user that names a resource or a path."""
     clock: Clock = field(default_factory=SystemClock)
     history_length: int = 4096
     """Changes per kind that a watch can start behind."""
@@ -179,6 +182,7 @@ class ApiServer:
             store=store,
             authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}),
             authorizer=Authorizer(),
+            audit=self.options.audit,
             clock=self.options.clock,
             admission=Admission(store, registry, self.options.services),
             pod_log=self.options.pod_log,

@@ -1,6 +1,6 @@
 """What a request wants to do, as rules judge it, and the words with which it is refused."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from multiqueue.apiserver.auth import User
@@ -36,6 +36,10 @@ class Attributes(NamedTuple):
     def combined(self) -> str:
         """``pods``, ``pods/log``."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+Audit = Callable[[User, Attributes], None]
+"""Is told who wants what, before it is judged."""
 
 
 def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: bool) -> Attributes:

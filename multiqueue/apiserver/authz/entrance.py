@@ -6,7 +6,7 @@ from aiohttp import web
 
 from multiqueue.apiserver import status
 from multiqueue.apiserver.auth import User
-from multiqueue.apiserver.authz.attributes import of_path, of_resource
+from multiqueue.apiserver.authz.attributes import Attributes, of_path, of_resource
 from multiqueue.apiserver.authz.impersonation import impersonated
 from multiqueue.apiserver.plane import ControlPlane
 from multiqueue.apiserver.request import is_set
@@ -32,8 +32,8 @@ def check_path(plane: ControlPlane, user: User, http: web.BaseRequest) -> None:
     Raises:
         StatusError: 403.
     """
-    if not user.is_master:
-        plane.authorizer.check(user, of_path(http.method, http.path))
+    if plane.audit is not None or not user.is_master:
+        _check(plane, user, of_path(http.method, http.path))
 
 
 def check_resource(
@@ -48,6 +48,12 @@ def check_resource(
     Raises:
         StatusError: 403.
     """
-    if not user.is_master:
+    if plane.audit is not None or not user.is_master:
         wish = of_resource(http.method, route, query, watch=is_set(query, "watch"))
-        plane.authorizer.check(user, wish)
+        _check(plane, user, wish)
+
+
+def _check(plane: ControlPlane, user: User, wish: Attributes) -> None:
+    if plane.audit is not None:
+        plane.audit(user, wish)
+    plane.authorizer.check(user, wish)
