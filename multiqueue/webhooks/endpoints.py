@@ -18,6 +18,7 @@ from multiqueue.jobs.batch_job.webhook import (
     validate_job_create,
     validate_job_update,
 )
+from multiqueue.webhooks.advice import Advise, no_advice
 from multiqueue.webhooks.review import Request, Verdict
 
 Handler = Callable[[Request], Verdict]
@@ -55,6 +56,7 @@ class Endpoints:
 
     lookup: QueueLookup
     config: Configuration
+    advise: Advise = no_advice
 
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each path."""
@@ -82,8 +84,10 @@ class Endpoints:
         if request.subresource or _is_leaving(request):
             return Verdict()
         if request.operation == "CREATE":
-            return Verdict(errors=validate_job_create(request.obj, self.config.gates))
-        return Verdict(errors=validate_job_update(request.obj, request.old, self.config.gates))
+            errors = validate_job_create(request.obj, self.config.gates)
+        else:
+            errors = validate_job_update(request.obj, request.old, self.config.gates)
+        return Verdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
 
     def mutate_kind(self, request: Request) -> Verdict:
         """Default one of our objects, whatever its version."""
@@ -106,12 +110,16 @@ class Endpoints:
         else:
             errors = rules.validate_update(new, convert(request.old, V1BETA2), self.config.gates)
         warnings = [] if request.subresource else rules.warn(new)
-        return Verdict(errors=errors, warnings=warnings)
+        return Verdict(errors=errors, warnings=[*warnings, *self.advise(request, new, warnings)])
 
 
 def _is_leaving(request: Request) -> bool:
     """Nothing may keep a deleted object from losing its finalizers."""
     return bool((request.obj.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def _with_kind(request: Request) -> dict[str, object]:
+    return {**_with_namespace(request), "kind": request.kind}
 
 
 def _with_namespace(request: Request) -> dict[str, object]:

@@ -22,6 +22,7 @@ from multiqueue.kube.certificate_source import (
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.tls import build_server_context
 from multiqueue.webhooks.addresses import Address
+from multiqueue.webhooks.advice import InformerView, advise_by
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
 from multiqueue.webhooks.lookup import InformerLookup
@@ -101,7 +102,8 @@ class WebhookService:
         self._shown: Serving | None = None
         self._wake = asyncio.Event()
         self._lookup = InformerLookup(context.informers)
-        endpoints = Endpoints(self._lookup, context.config)
+        advise = advise_by(InformerView(context.informers, context.config))
+        endpoints = Endpoints(self._lookup, context.config, advise)
         self.server = WebhookServer(
             endpoints.table(),
             host=host,

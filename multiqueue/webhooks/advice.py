@@ -1,0 +1,86 @@
+"""Admission warnings of the linter: what is accepted, and hardly meant.
+
+Only rules that need the object and what it names; those names are looked up in the shared
+informers, so an answer costs the same whatever exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import QUEUE_NAME, key_of
+from multiqueue.api.serde import encode
+from multiqueue.api.validation.access import Object, mapping
+from multiqueue.jobs.context import Informers
+from multiqueue.kube.informer import Informer
+from multiqueue.lint.admission import warn
+from multiqueue.lint.world import Lookup, Sight
+from multiqueue.webhooks.review import Request
+
+
+class Advise(Protocol):
+    """Returns warnings about an object that is accepted (in v1beta2, if it is ours)."""
+
+    def __call__(self, request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+        """``said`` are warnings that it gets anyway: no field is warned of twice."""
+
+
+def no_advice(request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+    """Say nothing."""
+    _ = request, obj, said
+    return []
+
+
+def advise_by(lookup: Lookup) -> Advise:
+    """Ask the rules of the linter about what users write: new objects, and changes of a spec."""
+
+    def advise(request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+        if request.subresource or not _is_news(request):
+            return []
+        return warn(obj, lookup, frozenset(text.partition(": ")[0] for text in said))
+
+    return advise
+
+
+def _is_news(request: Request) -> bool:
+    """Of a running Job everything but its queue is changed by controllers, and fixed by then."""
+    if request.operation == "CREATE":
+        return True
+    if request.kind == "Job":
+        old, new = (mapping(o, "metadata", "labels") for o in (request.old, request.obj))
+        return old.get(QUEUE_NAME) != new.get(QUEUE_NAME)
+    return bool(request.obj.get("spec") != request.old.get("spec"))
+
+
+class InformerView:
+    """A `Lookup` over the informers of the manager."""
+
+    def __init__(self, informers: Informers, config: Configuration) -> None:
+        self.config: Configuration | None = config
+        self._by_kind: dict[str, Informer[Any]] = {
+            "AdmissionCheck": informers.admission_checks,
+            "ClusterQueue": informers.cluster_queues,
+            "Cohort": informers.cohorts,
+            "LocalQueue": informers.local_queues,
+            "MultiKueueCluster": informers.multikueue_clusters,
+            "MultiKueueConfig": informers.multikueue_configs,
+            "Namespace": informers.namespaces,
+            "ResourceFlavor": informers.resource_flavors,
+            "Topology": informers.topologies,
+            "WorkloadPriorityClass": informers.priority_classes,
+        }
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
+        """Return an object as on the wire; None where there is none, or none is seen yet."""
+        informer = self._by_kind.get(kind)
+        if informer is None:
+            return None
+        found = informer.store.get(key_of(namespace, name) if namespace else name)
+        return found if found is None or isinstance(found, dict) else encode(found)
+
+    def sight(self, kind: str) -> Sight:
+        """Everything or nothing: before the first list an absence means nothing."""
+        informer = self._by_kind.get(kind)
+        return Sight.ALL if informer is not None and informer.synced.is_set() else Sight.NONE
