@@ -5,7 +5,8 @@ types (the ``.proto`` files, made from them, do not tell which fields are inline
 may be absent). Nothing but names and numbers is taken over. Run from the repository's root, with
 the directories of three modules as ``go mod download -json`` names them:
 
-    .venv/bin/python tools/generate_protobuf_fields.py <k8s.io/api> <k8s.io/apimachinery>
+    .venv/bin/python tools/generate_protobuf_fields.py \
+        <k8s.io/api> <k8s.io/apimachinery> <k8s.io/kube-aggregator>
 """
 
 import json
@@ -30,11 +31,11 @@ GROUPS = {
     "rbac": "rbac.authorization.k8s.io",
     "admissionregistration": "admissionregistration.k8s.io",
 }
-META = "meta"
+META, AGGREGATION = "meta", "apiregistration"
 
 TYPE = re.compile(r"^type (\w+) (struct \{|.+)$")
 FIELD = re.compile(r'^\s*(?:(\w+)\s+)?(\S+)\s+`json:"([^"]*)"[^`]* protobuf:"([^"]*)"')
-IMPORT = re.compile(r'^\s*(?:(\w+) )?"k8s\.io/(api|apimachinery)/(\S+)"')
+IMPORT = re.compile(r'^(?:import )?\s*(?:(\w+) )?"k8s\.io/(api|apimachinery)/(\S+)"')
 KNOWN = {
     "string": "string",
     "bool": "boolean",
@@ -88,9 +89,11 @@ class Package:
 
 def main() -> None:
     """Write the table."""
-    api, machinery = map(Path, sys.argv[1:3])
+    api, machinery, aggregator = map(Path, sys.argv[1:4])
     packages = {name: Package(name, api / name / "v1" / "types.go") for name in GROUPS}
     packages[META] = Package(META, machinery / "pkg/apis/meta/v1/types.go")
+    registration = aggregator / "pkg/apis/apiregistration/v1/types.go"
+    packages[AGGREGATION] = Package(AGGREGATION, registration)
     types = {}
     for package in packages.values():
         for struct in package.declared:
@@ -98,7 +101,8 @@ def main() -> None:
                 types[f"{package.name}.{struct}"] = fields
     reached = _reachable(types)
     document = {
-        "groups": {group: name for name, group in GROUPS.items()},
+        "groups": {group: name for name, group in GROUPS.items()}
+        | {"apiregistration.k8s.io": AGGREGATION},
         "types": {name: fields for name, fields in sorted(types.items()) if name in reached},
     }
     TARGET.parent.mkdir(parents=True, exist_ok=True)

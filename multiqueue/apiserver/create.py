@@ -7,7 +7,12 @@ from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause, required
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
-from multiqueue.apiserver.metadata import check_identity, generated_name, stamp_new
+from multiqueue.apiserver.metadata import (
+    check_identity,
+    check_update_identity,
+    generated_name,
+    stamp_new,
+)
 from multiqueue.apiserver.namespaces import check_namespace
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.schema import Admitted, admit, validate_create
@@ -51,6 +56,18 @@ async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = N
         if not prefix:
             raise already_exists(target.kind, attempt["metadata"]["name"])
     raise name_collision(target.kind, prefix or "")
+
+
+async def create_by_put(call: Call, target: Target, body: Any, *, raw: bytes | None) -> Entry:
+    """Store what was meant to replace an object that is not there.
+
+    Raises:
+        StatusError: as :func:`create`.
+    """
+    obj = check_identity(body, target)
+    check_update_identity(obj, target)
+    obj["metadata"].pop("resourceVersion", None)
+    return await create(call, target, obj, raw=raw)
 
 
 def _named(obj: JsonObject, prefix: str | None) -> JsonObject:

@@ -23,6 +23,7 @@ def kind_from_crd(crd: Mapping[str, Any]) -> Kind:
         versions=tuple(_version(version) for version in spec["versions"]),
         has_generation=True,
         builtin=False,
+        put_needs_revision=True,
     )
 
 

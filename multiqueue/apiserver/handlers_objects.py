@@ -8,7 +8,7 @@ from aiohttp import web
 
 from multiqueue.apiserver import status
 from multiqueue.apiserver.body import decode_object
-from multiqueue.apiserver.create import create
+from multiqueue.apiserver.create import create, create_by_put
 from multiqueue.apiserver.delete import DeleteOptions, delete, parse_delete_options
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.handlers_watch import watch
@@ -68,6 +68,10 @@ async def put(request: Request, target: Target) -> web.StreamResponse:
     raw = await request.body()
     body = decode_object(raw, request.content_type)
     raw_to_check = raw if _may_repeat_fields(request) else None
+    call = request.call()
+    if target.kind.put_creates and not target.subresource and target.find(call) is None:
+        entry = await create_by_put(call, target, body, raw=raw_to_check)
+        return request.answer(show_object(request, target, entry), status=201)
     change = Change(produce=lambda _current: body, is_put=True, raw=raw_to_check)
     return await _change(request, target, change)
 
@@ -117,6 +121,12 @@ async def change_subresource(
     if not isinstance(body, dict):
         raise status.bad_request("the body must be an object")
     call = request.call()
+    if subresource.respond is not None:
+        entry = target.find(call)
+        if entry is None:
+            raise status.not_found(target.kind, target.name)
+        answered = subresource.respond(orjson.loads(target.raw(entry)), body, call)
+        return request.answer_object(answered, status=201)
     if subresource.deletes:
         return await _evict(request, target, body, call)
     apply = subresource.apply

@@ -206,6 +206,10 @@ class Kind:
     hooks: Hooks = NO_HOOKS
     builtin: bool = True
     verbs: tuple[str, ...] = ALL_VERBS
+    put_creates: bool = False
+    """Whether a PUT of an object that is not there creates it."""
+    put_needs_revision: bool = False
+    """Whether a PUT must say which resourceVersion it replaces."""
     stored_as: GroupPlural | None = None
     """Another kind whose stored objects this one shows (events.k8s.io Event shows core events)."""
 

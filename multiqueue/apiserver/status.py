@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from multiqueue.apiserver.causes import Cause, invalid_message
+from multiqueue.apiserver.causes import invalid as invalid_cause
 from multiqueue.apiserver.kinds import JsonObject, Kind
 
 MODIFIED = (
@@ -158,6 +159,14 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
     return StatusError(
         422, "Invalid", invalid_message(kind.kind, kind.group, name, causes), details=details
     )
+
+
+def revision_required(kind: Kind, name: str) -> StatusError:
+    """A PUT without the resourceVersion that the kind asks for; it names the resource."""
+    cause = invalid_cause("metadata.resourceVersion", 0, "must be specified for an update")
+    details = {**_resource(kind, name), "causes": [cause.as_dict()]}
+    message = invalid_message(kind.plural, kind.group, name, [cause])
+    return StatusError(422, "Invalid", message, details=details)
 
 
 def unprocessable(message: str) -> StatusError:

@@ -6,7 +6,6 @@ from typing import Any
 
 from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause
-from multiqueue.apiserver.causes import invalid as invalid_cause
 from multiqueue.apiserver.delete import is_finished
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
@@ -20,7 +19,14 @@ from multiqueue.apiserver.metadata import (
 )
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.schema import Admitted, admit, validate_status, validate_update
-from multiqueue.apiserver.status import bad_request, conflict, forbidden, invalid, not_found
+from multiqueue.apiserver.status import (
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    revision_required,
+)
 from multiqueue.apiserver.versions import decode_in, is_stored_in, to_storage
 from multiqueue.apiserver.webhook_match import Review
 
@@ -42,9 +48,7 @@ class Change:
 
     produce: Produce
     is_put: bool = False
-    """A whole object was sent: its uid is a precondition, and custom resources must say their
-    resourceVersion.
-    """
+    """A whole object was sent: its uid is a precondition, and some kinds want a resourceVersion."""
     raw: bytes | None = None
     """The bytes of a sent object, to find duplicate fields."""
     mutates: bool = True
@@ -127,9 +131,8 @@ def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObje
     revision = metadata.get("resourceVersion")
     if change.is_put:
         check_uid(entry, target, metadata.get("uid"))
-        if not revision and not target.kind.builtin:
-            cause = invalid_cause("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(target.kind, target.name, [cause])
+        if not revision and target.kind.put_needs_revision:
+            raise revision_required(target.kind, target.name)
     if revision and str(revision) != str(entry.revision):
         raise conflict(target.kind, target.name)
 

@@ -53,6 +53,41 @@ async def test_put_of_a_missing_object_is_not_found(api: Api, config_maps: str) 
     assert status["message"] == 'configmaps "a" not found'
 
 
+async def test_put_creates_objects_of_some_kinds(api: Api, namespace: str) -> None:
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/a"
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+    tried = await api.send("PUT", path, body, dryRun="All")
+    assert tried.status == 201
+    assert (await api.send("GET", path)).status == 404
+    old = {**body, "metadata": {"name": "a", "resourceVersion": "5"}}
+    created = expect(await api.send("PUT", path, old), 201)
+    assert created["metadata"]["uid"]
+    again = await api.send("PUT", path, {**body, "metadata": created["metadata"]})
+    assert again.status == 200
+
+
+async def test_put_that_creates_must_name_the_object_of_the_path(api: Api, namespace: str) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    other = await api.send("PUT", f"{leases}/a", {**body, "metadata": {"name": "b"}})
+    assert other.status == 400
+    elsewhere = leases.replace(namespace, "none")
+    gone = await api.send("PUT", f"{elsewhere}/a", {**body, "metadata": {"name": "a"}})
+    assert (gone.status, gone.body["message"]) == (404, 'namespaces "none" not found')
+
+
+async def test_some_kinds_are_replaced_in_a_named_state_only(api: Api, namespace: str) -> None:
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+    await api.create(leases, body)
+    status = expect(await api.send("PUT", f"{leases}/a", body), 422)
+    assert status["message"] == (
+        'leases.coordination.k8s.io "a" is invalid: metadata.resourceVersion: '
+        "Invalid value: 0: must be specified for an update"
+    )
+    assert status["details"]["kind"] == "leases"
+
+
 async def test_an_update_that_changes_nothing_keeps_the_resource_version(
     api: Api, config_maps: str
 ) -> None:

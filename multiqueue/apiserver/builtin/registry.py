@@ -66,6 +66,17 @@ _REPLICAS = Scale(
 )
 
 
+_PUT_CREATES = {
+    *("services", "endpoints", "limitranges", "events", "leases", "runtimeclasses"),
+    *("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
+}
+_PUT_NEEDS_REVISION = {
+    *("leases", "runtimeclasses", "poddisruptionbudgets", "customresourcedefinitions"),
+    *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+}
+"""Parity: AllowCreateOnUpdate and AllowUnconditionalUpdate of Kubernetes' strategies."""
+
+
 def builtin_registry() -> Registry:
     """A new registry with all built-in kinds."""
     registry = Registry()
@@ -247,6 +258,8 @@ def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
         categories=categories,
         subresources=subresources,
         has_generation=generation,
+        put_creates=plural in _PUT_CREATES,
+        put_needs_revision=plural in _PUT_NEEDS_REVISION,
         name_rule=name_rule,
         hooks=hooks,
         stored_as=stored_as,

@@ -81,7 +81,8 @@ def test_aggregated_discovery_describes_subresources() -> None:
     assert pods["shortNames"] == ["po"]
     assert pods["scope"] == "Namespaced"
     got = {sub["subresource"]: sub["responseKind"]["kind"] for sub in pods["subresources"]}
-    assert got == {"binding": "Binding", "eviction": "Eviction", "status": "Pod"}
+    want = {"binding": "Binding", "eviction": "Eviction", "log": "Pod", "status": "Pod"}
+    assert got == want
 
 
 def test_legacy_discovery_describes_the_same() -> None:
