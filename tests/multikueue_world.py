@@ -40,6 +40,7 @@ from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
+from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.queue_manager import (
     CONFIG,
     NAMESPACE,
@@ -176,8 +177,8 @@ class World:
         )
 
     def kubeconfig(self, name: str, **changes: Any) -> dict[str, Any]:
-        """The kubeconfig of a worker, through its gate; ``changes`` replace parts of its user."""
-        config = deepcopy(self.workers[name].server.kubeconfig())
+        """A manager's kubeconfig of a worker, through its gate; ``changes`` are of its user."""
+        config = kubeconfig_of(deepcopy(self.workers[name].server.kubeconfig()), REMOTE_TOKEN)
         config["clusters"][0]["cluster"]["server"] = self.gates[name].url
         config["users"][0]["user"].update(changes)
         return config

@@ -1,8 +1,8 @@
 """A control plane and the controllers of a queue in this process, for integration tests.
 
 `QueueCluster` is the API server with a client and informers to look at it;
-`QueueCluster.manager()` runs the controllers as a manager would, and ending it is as good as
-killing one.
+`QueueCluster.manager()` runs the controllers as a manager would, as its ServiceAccount; ending it is
+as good as killing one.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
 from multiqueue.observability.metrics import Metrics
+from multiqueue.runtime.apply import create_missing
+from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.waiting import Changes
 
 NAMESPACE = "team-a"
@@ -37,7 +39,7 @@ CONFIG = Configuration(namespace="kueue-system")
 
 
 class QueueCluster:
-    """A cluster as a test sees it."""
+    """A cluster as a test sees it; ``credentials`` are the manager's, ``client`` may do all."""
 
     def __init__(self, server: ApiServer, credentials: Credentials, client: KubeClient) -> None:
         self.server = server
@@ -135,11 +137,15 @@ async def queue_cluster(
         converters=converters(),
         tls=False,
         clock=clock or SystemClock(),
+        tokens=TOKENS,
+        audit=audit_sink(),
     )
     async with ApiServer(options) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
+        manager = kubeconfig_of(server.kubeconfig(), MANAGER_TOKEN)
+        manager_credentials = await Credentials.from_kubeconfig_dict(manager)
         async with KubeClient(credentials) as client:
-            cluster = QueueCluster(server, credentials, client)
+            cluster = QueueCluster(server, manager_credentials, client)
             async with _tasks() as start:
                 for informer in all_informers(cluster.informers):
                     start(informer.run())
@@ -148,6 +154,7 @@ async def queue_cluster(
                         resources.NAMESPACES,
                         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
                     )
+                await create_missing(client, list(rbac_objects()))
                 yield cluster
 
 
