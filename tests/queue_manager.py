@@ -1,8 +1,8 @@
 """A control plane and the controllers of a queue in this process, for integration tests.
 
 `QueueCluster` is the API server with a client and informers to look at it;
-`QueueCluster.manager()` runs the controllers as a manager would, as its ServiceAccount; ending it is
-as good as killing one.
+`QueueCluster.manager()` runs the controllers as a manager would, as its ServiceAccount; ending it
+is as good as killing one.
 """
 
 from __future__ import annotations
