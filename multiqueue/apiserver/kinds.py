@@ -21,6 +21,7 @@ from multiqueue.apiserver.version_order import version_priority
 if TYPE_CHECKING:
     from multiqueue.apiserver.auth import User, Verified
     from multiqueue.apiserver.authz.authorizer import Authorizer
+    from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
 
 JsonObject = dict[str, Any]
 GroupPlural = tuple[str, str]
@@ -57,6 +58,10 @@ class RequestContext(Protocol):
     @property
     def authorizer(self) -> "Authorizer":
         """Who may do what."""
+
+    @property
+    def tokens(self) -> "ServiceAccountTokens":
+        """Issues tokens for ServiceAccounts."""
 
 
 PrepareCreate = Callable[[JsonObject, RequestContext], None]
@@ -155,6 +160,8 @@ class Subresource:
     apply: Callable[[JsonObject, JsonObject, RequestContext], JsonObject] | None = None
     answer: Callable[[JsonObject, JsonObject], JsonObject] | None = None
     deletes: bool = False
+    respond: Callable[[JsonObject, JsonObject, RequestContext], JsonObject] | None = None
+    """If set, a POST is answered with this and changes nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

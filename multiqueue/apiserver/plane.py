@@ -17,6 +17,7 @@ from multiqueue.kube.clock import Clock
 
 if TYPE_CHECKING:
     from multiqueue.apiserver.admission import Admission
+    from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
     from multiqueue.apiserver.pod_logs import PodLog
 
 
@@ -29,6 +30,7 @@ class ControlPlane:
     authenticator: Authenticator
     authorizer: Authorizer
     clock: Clock
+    tokens: "ServiceAccountTokens"
     admission: "Admission"
     pod_log: "PodLog"
     audit: Audit | None = None
@@ -94,6 +96,11 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+    @property
+    def tokens(self) -> "ServiceAccountTokens":
+        """Issues tokens for ServiceAccounts."""
+        return self.plane.tokens
+
 class Target:
     """Which object or collection an operation is about, and in which version."""
 

@@ -19,6 +19,9 @@ from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.authz.bootstrap import create_policy
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.certificates import Authority, create_authority, server_context
+from multiqueue.apiserver.authz.default_accounts import DefaultAccounts
+from multiqueue.apiserver.authz.signing import create_key
+from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
 from multiqueue.apiserver.converters import Converters
 from multiqueue.apiserver.crds import CrdController
 from multiqueue.apiserver.create import create
@@ -44,6 +47,7 @@ SHUTDOWN_SECONDS = 1.0
 TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
 
 
+SIGNING_KEY = "service-account-key"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """How a server is to be."""
@@ -83,6 +87,7 @@ class ApiServer:
         self._token = ""
         self._authority: Authority | None = None
         self._storage: Storage = _storage(self.options)
+        self._signing_key = b""
         self._plane: ControlPlane | None = None
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -161,6 +166,9 @@ class ApiServer:
             return
         if CA_KEY in saved.settings:
             self._authority = Authority(saved.settings[CA_CERTIFICATE], saved.settings[CA_KEY])
+        self._signing_key = saved.settings.get(SIGNING_KEY) or create_key()
+        if SIGNING_KEY not in saved.settings:
+            self._storage.save_setting(SIGNING_KEY, self._signing_key)
         else:
             self._authority = create_authority(self.options.clock.now())
             self._storage.save_setting(CA_CERTIFICATE, self._authority.certificate)
@@ -180,7 +188,9 @@ class ApiServer:
         return ControlPlane(
             registry=registry,
             store=store,
-            authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}),
+            authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}, tokens),
+            tokens=tokens,
+        tokens = ServiceAccountTokens(store, self.options.clock, self._signing_key)
             authorizer=Authorizer(),
             audit=self.options.audit,
             clock=self.options.clock,
@@ -202,8 +212,10 @@ class ApiServer:
         namespace_controller.resume()
         collector.resume()
         plane.store.start()
-        aggregation = AggregationController(plane.store)
-        for controller in (crd_controller, namespace_controller, collector, aggregation):
+        accounts = DefaultAccounts(plane)
+        accounts.resume()
+        more = (AggregationController(plane.store), accounts)
+        for controller in (crd_controller, namespace_controller, collector, *more):
             plane.store.observers.append(controller.observe)
             task = asyncio.create_task(controller.background.run(), name=controller.background.name)
             self._tasks.append(task)

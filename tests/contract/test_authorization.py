@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.contract.client import Answer, Api, Cluster, config_map, expect, unique
+from tests.contract.client import PATIENCE_SECONDS, Answer, Api, Cluster, config_map, expect, unique
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 REVIEWS = "/apis/authorization.k8s.io/v1"
 GROUP = "rbac.authorization.k8s.io"
-PATIENCE_SECONDS = 15.0
 READ = ["get", "list", "watch"]
 
 As = Callable[..., Api]
@@ -397,6 +396,26 @@ async def test_a_binding_keeps_its_role(api: Api, cluster_role: Any, bind: Any) 
 
 
 # ------------------------------------------------------------------ acting as others
+
+
+async def test_acting_as_others_has_to_be_allowed(
+    api: Api, acting: As, cluster_role: Any, bind: Any, user: str, namespace: str
+) -> None:
+    """The administrator acts as a ServiceAccount; that one asks to act as somebody."""
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await api.create(accounts, {"metadata": {"name": "robot"}})
+    token = (await api.create(f"{accounts}/robot/token", {"spec": {}}))["status"]["token"]
+    headers = {"Authorization": f"Bearer {token}", "Impersonate-User": user}
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+    answer = await api.send("POST", path, {}, headers=headers)
+    assert (answer.status, answer.body["reason"]) == (403, "Forbidden")
+    granted = rule(["impersonate"], ["users"], resourceNames=[user])
+    robot = {"kind": "ServiceAccount", "name": "robot", "namespace": namespace}
+    await bind(await cluster_role(granted), robot)
+    answer = await until(lambda: api.send("POST", path, {}, headers=headers), 201)
+    assert answer.body["status"]["userInfo"]["username"] == user
+    more = {**headers, "Impersonate-Group": "system:masters"}
+    assert (await api.send("POST", path, {}, headers=more)).status == 403
 
 
 async def test_a_service_account_that_is_acted_as_has_its_groups(acting: As) -> None:

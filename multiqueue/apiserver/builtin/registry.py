@@ -35,6 +35,7 @@ from multiqueue.apiserver.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
 from multiqueue.apiserver.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, TOKEN_REVIEW_HOOKS
 from multiqueue.apiserver.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
 from multiqueue.apiserver.builtin.types import schema_of
+from multiqueue.apiserver.builtin.service_accounts import SERVICE_ACCOUNT_SUBRESOURCES
 from multiqueue.apiserver.builtin.webhook_configurations import MUTATING_HOOKS, VALIDATING_HOOKS
 from multiqueue.apiserver.builtin.workloads import (
     CLAIM_HOOKS,
@@ -111,7 +112,8 @@ def _core() -> list[Kind]:
         _kind("core.Service", "services", "svc", categories=("all",), name_rule="label1035",
               status=True, hooks=SERVICE_HOOKS, columns=cluster_cells.SERVICE_COLUMNS),
         _kind("core.ServiceAccount", "serviceaccounts", "sa",
-              columns=cluster_cells.SERVICE_ACCOUNT_COLUMNS),
+              columns=cluster_cells.SERVICE_ACCOUNT_COLUMNS,
+              subresources=SERVICE_ACCOUNT_SUBRESOURCES),
         _kind("core.Endpoints", "endpoints", "ep", columns=cluster_cells.ENDPOINTS_COLUMNS),
         _kind("core.PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True,
               hooks=CLAIM_HOOKS, columns=cluster_cells.CLAIM_COLUMNS),
