@@ -19,6 +19,7 @@ from multiqueue.apiserver.versions import to_storage
 from multiqueue.apiserver.watch import Event
 
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
+DELETING = "CustomResource deletion is in progress"
 
 
 def establish(call: Call, crd: JsonObject) -> None:
@@ -161,23 +162,11 @@ class CrdController:
         crd = definition.decode()
         if CRD_CLEANUP not in (crd["metadata"].get("finalizers") or ()):
             return
-        key = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
-        kind = self._plane.registry.get(*key)
-        remaining = 0
-        if kind is not None:
-            call = self._plane.call(API_SERVER)
-            for entry in list(store.collection(key).entries()):
-                if entry.deleting:
-                    remaining += 1
-                    continue
-                try:
-                    outcome = await delete(
-                        call, target_of(kind, entry), DeleteOptions(propagation="Background")
-                    )
-                    remaining += not outcome.gone
-                except StatusError as error:
-                    if error.code != 404:
-                        raise
+        self._say(crd, "True", "InstanceDeletionInProgress", DELETING)
+        if crd != definition.decode():
+            store.put(KEY, crd)
+        kind = self._plane.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        remaining = await self._delete_objects(kind) if kind is not None else 0
         definition = store.get(KEY, "", name)
         if definition is not None and not remaining:
             crd = definition.decode()
@@ -185,10 +174,33 @@ class CrdController:
             metadata["finalizers"] = [
                 each for each in metadata["finalizers"] if each != CRD_CLEANUP
             ]
+            self._say(crd, "False", "InstanceDeletionCompleted", "removed all instances")
             if is_finished(crd):
                 store.remove(definition, crd)
             else:
                 store.put(KEY, crd)
+
+    async def _delete_objects(self, kind: Kind) -> int:
+        """Delete all objects of a kind; the answer is how many wait for something."""
+        call, remaining = self._plane.call(API_SERVER), 0
+        for entry in list(self._plane.store.collection(kind.storage_key).entries()):
+            if entry.deleting:
+                remaining += 1
+                continue
+            try:
+                outcome = await delete(
+                    call, target_of(kind, entry), DeleteOptions(propagation="Background")
+                )
+                remaining += not outcome.gone
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return remaining
+
+    def _say(self, crd: JsonObject, status: str, reason: str, message: str) -> None:
+        """Set the Terminating condition of a definition."""
+        conditions = crd.setdefault("status", {}).setdefault("conditions", [])
+        _set(conditions, "Terminating", status, reason, message, self._plane.clock.now())
 
 
 def _complete_names(names: Mapping[str, Any]) -> JsonObject:

@@ -22,6 +22,7 @@ from multiqueue.apiserver.store import Store
 from multiqueue.apiserver.watch import Event, Matches
 from multiqueue.lib.selectors import EVERYTHING, LabelSelector, SelectorError, parse_label_selector
 
+MAX_UINT64, MAX_DIGITS = 2**64 - 1, 20
 INCONSISTENT = -1
 """Revision in a continue token that accepts whatever is there now."""
 
@@ -202,9 +203,18 @@ def parse_revision(text: str) -> int:
     """
     if not text:
         return 0
-    if not text.isdecimal():
-        raise bad_request(f'resourceVersion: Invalid value: "{text}": must be an unsigned integer')
+    if not (text.isascii() and text.isdecimal()):
+        raise _no_revision(text, "invalid syntax")
+    if len(text) > MAX_DIGITS or int(text) > MAX_UINT64:
+        raise _no_revision(text, "value out of range")
     return int(text)
+
+
+def _no_revision(text: str, why: str) -> StatusError:
+    return bad_request(
+        f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+        f'strconv.ParseUint: parsing "{text}": {why}'
+    )
 
 
 def _entries_at(

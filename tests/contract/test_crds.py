@@ -224,6 +224,9 @@ async def test_a_definition_waits_for_the_finalizers_of_its_objects(
         await asyncio.sleep(0.1)  # a real server notices in the background
     status = expect(late, 403)
     assert "create not allowed while custom resource definition" in status["message"]
+    crd = await api.get(f"{CRDS}/widgets.{group}")
+    [terminating] = [each for each in crd["status"]["conditions"] if each["type"] == "Terminating"]
+    assert terminating["status"] == "True"
     await api.merge(f"{widgets}/a", {"metadata": {"finalizers": None}})
     await api.until_gone(f"{CRDS}/widgets.{group}")
 

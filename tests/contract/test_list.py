@@ -155,6 +155,20 @@ async def test_an_exact_revision_shows_the_past(api: Api, config_maps: str) -> N
     assert await api.names(config_maps, labelSelector="of=test", **query) == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("revision", "why"),
+    [("x", "invalid syntax"), ("-1", "invalid syntax"), (2**64, "value out of range")],
+)
+async def test_a_resource_version_is_a_number_of_64_bits(
+    api: Api, config_maps: str, revision: Any, why: str
+) -> None:
+    status = expect(await api.send("GET", config_maps, resourceVersion=revision), 400)
+    assert status["message"] == (
+        f'invalid resource version: resourceVersion: Invalid value: "{revision}": '
+        f'strconv.ParseUint: parsing "{revision}": {why}'
+    )
+
+
 async def test_a_revision_from_the_future_times_out(api: Api, config_maps: str) -> None:
     answer = await api.send("GET", config_maps, resourceVersion=2**60)
     status = expect(answer, 504)
