@@ -233,11 +233,11 @@ def may_move(job: Json) -> bool:
     if not job["spec"].get("suspend"):
         return False
     status = job.get("status", {})
-    stopped = not status.get("active") and any(
+    stopped = any(
         condition.get("type") == "Suspended" and condition.get("status") == "True"
         for condition in status.get("conditions", ())
     )
-    return "startTime" not in status or stopped
+    return ("startTime" not in status or stopped) and not status.get("active")
 
 
 def with_scheduling_of(template: Json, old: Json) -> dict[str, Any]:

@@ -110,7 +110,7 @@ class BatchJob:
         """Suspend, clear the start time, restore: three writes, or one where nothing is restored.
 
         The annotation says that restoring is still to come; with it the Job does not count as
-        suspended.
+        suspended. Kubernetes takes the restored template once no pod is active any more.
         """
         if self.is_suspended(job):
             return None
@@ -122,6 +122,8 @@ class BatchJob:
             return JobPatch(patch=patch)
         if restored and _status(job).get("startTime"):
             return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
+        if restored and self.is_active(job):
+            return None
         patch = {"metadata": {"annotations": {names.STOPPING: None}}}
         if restored:
             patch["spec"] = restored

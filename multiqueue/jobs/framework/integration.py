@@ -109,7 +109,8 @@ class Integration(Protocol):
         ...
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
-        """Return the next write that stops the job and restores its templates; None when done.
+        """Return the next write that stops the job and restores its templates; None when done, or
+        while it must wait for pods to end (the job is not suspended until then).
 
         Decided from the job alone, so that a stop can be picked up after a crash between two
         writes. The caller writes, and asks again with the answer. ``pod_sets`` are those of the

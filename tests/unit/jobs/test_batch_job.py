@@ -242,6 +242,21 @@ def test_a_stop_is_picked_up_where_it_was_left() -> None:
     assert names.STOPPING not in job["metadata"]["annotations"]
 
 
+def test_a_template_is_restored_once_no_pod_is_active() -> None:
+    original = make_job()
+    pod_sets = JOB.pod_sets(original)
+    started = JOB.start_patch(original, [info(node_selector={"a": "b"})])
+    running = with_status(write(original, started), active=1)
+    first = JOB.stop_patch(running, pod_sets)
+    assert first is not None
+    stopping = write(running, first)
+    assert JOB.stop_patch(stopping, pod_sets) is None
+    assert not JOB.is_suspended(stopping)
+    last = JOB.stop_patch(with_status(stopping, active=0), pod_sets)
+    assert last is not None
+    assert JOB.is_suspended(write(stopping, last))
+
+
 def test_kubernetes_own_controller_is_no_other_manager() -> None:
     assert JOB.managed_by(make_job()) == ""
     assert JOB.managed_by(make_job(managedBy=names.KUBERNETES_JOB_CONTROLLER)) == ""

@@ -256,6 +256,15 @@ def test_a_stop_that_was_interrupted_is_carried_on() -> None:
     assert plan.patch == JobPatch(patch={"status": {"startTime": None}}, subresource="status")
 
 
+def test_what_was_injected_stays_while_pods_run() -> None:
+    job = stored_job(annotations={names.STOPPING: "true"}, status={"active": 1})
+    job["spec"]["template"]["spec"]["nodeSelector"] = {"left": "over"}
+    workload = evicted(admitted(own_workload(stored_job())))
+    assert decide(make_view(job, workload)) == Wait()
+    job["status"] = {"active": 0}
+    assert isinstance(decide(make_view(job, workload)), WriteJob)
+
+
 def test_an_evicted_job_that_completed_meanwhile_is_finished() -> None:
     job = stored_job(suspend=False, status=COMPLETE)
     workload = status_after(decide(make_view(job, evicted(admitted(own_workload(stored_job()))))))

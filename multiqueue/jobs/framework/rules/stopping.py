@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.jobs.framework.plan import JobPlan, Note, WriteJob
+from multiqueue.jobs.framework.plan import JobPlan, Note, Wait, WriteJob
 from multiqueue.jobs.framework.view import JobView
 
 
 def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPlan | None:
-    """Return the next write that stops the job; None once it is stopped, or has ended.
+    """Return the next step that stops the job; None once it is stopped, or has ended.
 
     With the Workload, what its admission injected is taken out again. Only the first step, which
     keeps pods from starting, is written whatever else changed; restoring is not.
@@ -17,7 +17,7 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
         return None
     patch = view.integration.stop_patch(view.job, workload.spec.pod_sets if workload else ())
     if patch is None:
-        return None
+        return None if view.suspended else Wait()
     first = "suspend" in (patch.patch.get("spec") or {})
     return WriteJob(
         patch=patch,
