@@ -68,6 +68,10 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
         ("V1CustomResourceDefinition",),
     ),
+    "apiregistration": (
+        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+        ("V1APIService",),
+    ),
 }
 
 # Published as an open object: recursive, and checked by builtin/crd.py.
@@ -95,7 +99,7 @@ QUANTITY_MAPS = {
 }  # fmt: skip
 QUANTITIES = {"ResourceFieldSelector.divisor", "EmptyDirVolumeSource.sizeLimit"}
 BYTES_MAPS = {"Secret.data", "ConfigMap.binaryData"}
-BYTES = {"WebhookClientConfig.caBundle"}
+BYTES = {"WebhookClientConfig.caBundle", "APIServiceSpec.caBundle"}
 MICRO_TIMES = {
     "LeaseSpec.acquireTime",
     "LeaseSpec.renewTime",
@@ -178,6 +182,7 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "MutatingWebhook.matchConditions": ("map", ("name",), "name", "merge"),
     "ValidatingWebhook.matchConditions": ("map", ("name",), "name", "merge"),
     "CustomResourceDefinitionStatus.conditions": ("map", ("type",), "", ""),
+    "APIServiceStatus.conditions": ("map", ("type",), "type", "merge"),
 }
 RETAIN_KEYS = {"DeploymentSpec.strategy"}
 ATOMIC_OBJECTS = {

@@ -29,13 +29,6 @@ def api_group_list(registry: Registry) -> JsonObject:
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def api_group(registry: Registry, group: str) -> JsonObject | None:
-    """APIGroup, at /apis/<group>; None if not served."""
-    if not group or not registry.versions(group):
-        return None
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, group)}
-
-
 def _group(registry: Registry, group: str) -> JsonObject:
     versions = [
         {"groupVersion": f"{group}/{version}", "version": version}

@@ -67,9 +67,14 @@ class Handlers:
         route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
         if route is None:
             check_path(self._plane, user, http)
+        else:
+            check_resource(self._plane, user, http, route, query)
+        backend = self._plane.aggregator.find(path)
+        if backend is not None:
+            return await self._plane.aggregator.forward(http, user, backend)
+        if route is None:
             answer = self._meta.answer(path, http, query)
             return answer if answer is not None else page_not_found()
-        check_resource(self._plane, user, http, route, query)
         wanted = parse_accept(http.headers.get("Accept", ""))
         request = Request(http, self._plane, user, query, wanted)
         return await self._answer_resource(request, route)

@@ -45,20 +45,27 @@ class MetaHandlers:
                 version = discovery.aggregated_version(http.headers.get("Accept", ""))
                 if version is not None:
                     document = discovery.aggregated(registry, core=root == "api", version=version)
+                    if root == "apis":
+                        document["items"] = self._plane.aggregator.add_discovery(document["items"])
                     return _json(document, content_type=discovery.content_type(version))
-                legacy = (
-                    discovery.api_versions()
-                    if root == "api"
-                    else discovery.api_group_list(registry)
-                )
+                legacy = discovery.api_versions() if root == "api" else self._group_list()
                 return _json(legacy)
             case ["api", version]:
                 return _json(discovery.api_resource_list(registry, "", version))
             case ["apis", group]:
-                return _json(discovery.api_group(registry, group))
+                return _json(self._group(group))
             case ["apis", group, version]:
                 return _json(discovery.api_resource_list(registry, group, version))
         return None
+
+    def _group_list(self) -> JsonObject:
+        document = discovery.api_group_list(self._registry)
+        return {**document, "groups": self._plane.aggregator.add_groups(document["groups"])}
+
+    def _group(self, name: str) -> JsonObject | None:
+        groups = self._group_list()["groups"]
+        found = next((group for group in groups if group["name"] == name), None)
+        return None if found is None else {"kind": "APIGroup", "apiVersion": "v1", **found}
 
     def _openapi(
         self, rest: list[str], http: web.BaseRequest, query: Mapping[str, str]
@@ -67,7 +74,7 @@ class MetaHandlers:
             case ["v2"]:
                 return self._openapi_v2(http.headers.get("Accept", ""))
             case ["v3"]:
-                return _json(openapi.index(self._registry))
+                return _json(self._plane.aggregator.add_openapi(openapi.index(self._registry)))
             case ["v3", *path]:
                 return self._openapi_document("/".join(path), http, query)
         return None

@@ -17,6 +17,7 @@ from multiqueue.kube.clock import Clock
 
 if TYPE_CHECKING:
     from multiqueue.apiserver.admission import Admission
+    from multiqueue.apiserver.aggregation.aggregator import Aggregator
     from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
     from multiqueue.apiserver.pod_logs import PodLog
 
@@ -32,6 +33,7 @@ class ControlPlane:
     clock: Clock
     tokens: "ServiceAccountTokens"
     admission: "Admission"
+    aggregator: "Aggregator"
     pod_log: "PodLog"
     audit: Audit | None = None
 

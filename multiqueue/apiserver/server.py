@@ -12,16 +12,18 @@ from aiohttp import web
 
 from multiqueue.apiserver import crds, namespaces
 from multiqueue.apiserver.admission import Admission
+from multiqueue.apiserver.aggregation.aggregator import Aggregator
+from multiqueue.apiserver.aggregation.front_proxy import FrontProxy, create_proxy_authority
 from multiqueue.apiserver.auth import ADMIN, API_SERVER, Authenticator, User, new_token
 from multiqueue.apiserver.authz.aggregation import AggregationController
 from multiqueue.apiserver.authz.attributes import Audit
 from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.authz.bootstrap import create_policy
-from multiqueue.apiserver.builtin.registry import builtin_registry
-from multiqueue.apiserver.certificates import Authority, create_authority, server_context
 from multiqueue.apiserver.authz.default_accounts import DefaultAccounts
 from multiqueue.apiserver.authz.signing import create_key
 from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
+from multiqueue.apiserver.builtin.registry import builtin_registry
+from multiqueue.apiserver.certificates import Authority, create_authority, server_context
 from multiqueue.apiserver.converters import Converters
 from multiqueue.apiserver.crds import CrdController
 from multiqueue.apiserver.create import create
@@ -45,9 +47,10 @@ DATABASE = "objects.sqlite3"
 SHUTDOWN_SECONDS = 1.0
 """How long requests in flight may take when the server stops; watches are ended first."""
 TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
-
-
+PROXY_CERTIFICATE, PROXY_KEY = "front-proxy-certificate", "front-proxy-key"
 SIGNING_KEY = "service-account-key"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """How a server is to be."""
@@ -85,9 +88,10 @@ class ApiServer:
         self.options = options or ServerOptions()
         self.url = ""
         self._token = ""
-        self._authority: Authority | None = None
-        self._storage: Storage = _storage(self.options)
         self._signing_key = b""
+        self._authority: Authority | None = None
+        self._proxy_authority: Authority | None = None
+        self._storage: Storage = _storage(self.options)
         self._plane: ControlPlane | None = None
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
@@ -140,6 +144,7 @@ class ApiServer:
         self._tasks.clear()
         if self._plane is not None:
             await self._plane.admission.close()
+            await self._plane.aggregator.close()
         self._storage.close()
         await asyncio.sleep(0)  # let the last confirmations of the storage arrive
 
@@ -152,9 +157,10 @@ class ApiServer:
         )
 
     def map_service(self, namespace: str, name: str, url: str) -> None:
-        """Say where webhooks that name this Service are reached; say it again when it moves."""
+        """Say where a Service is reached that webhooks or APIServices name; again when it moves."""
         assert self._plane is not None, "the server is not started"
         self._plane.admission.map_service(namespace, name, url)
+        self._plane.aggregator.map_service(namespace, name, url)
 
     # ------------------------------------------------------------------ start
     def _load_secrets(self, saved: Saved) -> None:
@@ -162,17 +168,28 @@ class ApiServer:
         if not self._token:
             self._token = new_token()
             self._storage.save_setting(TOKEN, self._token.encode())
+        self._signing_key = saved.settings.get(SIGNING_KEY) or create_key()
+        if SIGNING_KEY not in saved.settings:
+            self._storage.save_setting(SIGNING_KEY, self._signing_key)
+        if PROXY_KEY in saved.settings:
+            pair = (saved.settings[PROXY_CERTIFICATE], saved.settings[PROXY_KEY])
+            self._proxy_authority = Authority(*pair)
+        else:
+            self._proxy_authority = create_proxy_authority(self.options.clock.now())
+            self._storage.save_setting(PROXY_CERTIFICATE, self._proxy_authority.certificate)
+            self._storage.save_setting(PROXY_KEY, self._proxy_authority.key)
         if not self.options.tls:
             return
         if CA_KEY in saved.settings:
             self._authority = Authority(saved.settings[CA_CERTIFICATE], saved.settings[CA_KEY])
-        self._signing_key = saved.settings.get(SIGNING_KEY) or create_key()
-        if SIGNING_KEY not in saved.settings:
-            self._storage.save_setting(SIGNING_KEY, self._signing_key)
         else:
             self._authority = create_authority(self.options.clock.now())
             self._storage.save_setting(CA_CERTIFICATE, self._authority.certificate)
             self._storage.save_setting(CA_KEY, self._authority.key)
+
+    def _front_proxy(self) -> FrontProxy:
+        assert self._proxy_authority is not None, "secrets are loaded first"
+        return FrontProxy(self._proxy_authority, self.options.clock.now())
 
     def _build_plane(self) -> ControlPlane:
         registry = builtin_registry()
@@ -185,16 +202,17 @@ class ApiServer:
         store = Store(
             self._storage, fields_of=fields_of, history_length=self.options.history_length
         )
+        tokens = ServiceAccountTokens(store, self.options.clock, self._signing_key)
         return ControlPlane(
             registry=registry,
             store=store,
             authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}, tokens),
             tokens=tokens,
-        tokens = ServiceAccountTokens(store, self.options.clock, self._signing_key)
             authorizer=Authorizer(),
             audit=self.options.audit,
             clock=self.options.clock,
             admission=Admission(store, registry, self.options.services),
+            aggregator=Aggregator(self.options.services, self._front_proxy()),
             pod_log=self.options.pod_log,
         )
 
@@ -212,6 +230,10 @@ class ApiServer:
         namespace_controller.resume()
         collector.resume()
         plane.store.start()
+        plane.aggregator.connect(plane)
+        plane.store.observers.append(plane.aggregator.observe)
+        aggregating = plane.aggregator.background
+        self._tasks.append(asyncio.create_task(aggregating.run(), name=aggregating.name))
         accounts = DefaultAccounts(plane)
         accounts.resume()
         more = (AggregationController(plane.store), accounts)
@@ -232,6 +254,7 @@ class ApiServer:
                 await create(call, target, crd)
             else:
                 await update(call, target, Change(produce=_replacement(crd)))
+        await plane.aggregator.publish()
         await plane.store.durable()
 
     async def _listen(self, server: web.Server) -> None:

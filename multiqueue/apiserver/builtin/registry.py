@@ -11,6 +11,7 @@ from multiqueue.apiserver.builtin.access_reviews import (
     SELF_ACCESS_HOOKS,
     SELF_RULES_HOOKS,
 )
+from multiqueue.apiserver.builtin.api_service import API_SERVICE_COLUMNS, API_SERVICE_HOOKS
 from multiqueue.apiserver.builtin.cluster import (
     NAMESPACE_HOOKS,
     NAMESPACE_SUBRESOURCES,
@@ -192,6 +193,9 @@ def _extension() -> list[Kind]:
         _kind("apiextensions.CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
               group="apiextensions.k8s.io", cluster=True, categories=extensions, generation=True,
               status=True, hooks=CRD_HOOKS, columns=cluster_cells.CRD_COLUMNS),
+        _kind("apiregistration.APIService", "apiservices", group="apiregistration.k8s.io",
+              cluster=True, categories=extensions, status=True, hooks=API_SERVICE_HOOKS,
+              columns=API_SERVICE_COLUMNS),
     ]  # fmt: skip
 
 

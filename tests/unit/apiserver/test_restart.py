@@ -118,7 +118,7 @@ async def test_what_was_answered_is_in_the_file(tmp_path: Path) -> None:
             for index in range(50):
                 group.create_task(api.create(CONFIG_MAPS, config_map(f"c{index}")))
         connection = sqlite3.connect(tmp_path / "objects.sqlite3")
-        query = "SELECT count(*) FROM objects WHERE plural = 'configmaps'"
+        query = "SELECT count(*) FROM objects WHERE plural = 'configmaps' AND namespace = 'default'"
         assert connection.execute(query).fetchone() == (50,)
         connection.close()
 
