@@ -30,8 +30,8 @@ class ControlPlane:
     store: Store
     authenticator: Authenticator
     authorizer: Authorizer
-    clock: Clock
     tokens: "ServiceAccountTokens"
+    clock: Clock
     admission: "Admission"
     aggregator: "Aggregator"
     pod_log: "PodLog"
@@ -96,13 +96,13 @@ class Call:
         """Who may do what."""
         return self.plane.authorizer
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
     @property
     def tokens(self) -> "ServiceAccountTokens":
         """Issues tokens for ServiceAccounts."""
         return self.plane.tokens
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """Which object or collection an operation is about, and in which version."""
 
