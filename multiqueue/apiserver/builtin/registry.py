@@ -194,8 +194,8 @@ def _extension() -> list[Kind]:
               group="apiextensions.k8s.io", cluster=True, categories=extensions, generation=True,
               status=True, hooks=CRD_HOOKS, columns=cluster_cells.CRD_COLUMNS),
         _kind("apiregistration.APIService", "apiservices", group="apiregistration.k8s.io",
-              cluster=True, categories=extensions, status=True, hooks=API_SERVICE_HOOKS,
-              columns=API_SERVICE_COLUMNS),
+              cluster=True, categories=extensions, status=True, name_rule="segment",
+              hooks=API_SERVICE_HOOKS, columns=API_SERVICE_COLUMNS),
     ]  # fmt: skip
 
 
