@@ -84,9 +84,7 @@ def not_found(field: str, value: Any) -> Cause:
 
 
 def show(value: Any) -> str:
-    """A value as Kubernetes prints it in a field error: JSON, and "null" in quotes."""
-    if value is None:
-        return '"null"'
+    """A value as Kubernetes prints it in a field error: JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 

@@ -109,8 +109,19 @@ def _max_length(path: str, error: ValidationError, _schema: Schema) -> Cause:
 
 
 def _max_items(path: str, error: ValidationError, _schema: Schema) -> Cause:
+    """Too many items or properties."""
     items: Any = error.instance
     return too_many(path, len(items), error.kind.limit)  # type: ignore[attr-defined]
+
+
+def _min_size(path: str, error: ValidationError, _schema: Schema) -> Cause:
+    """Too few items or properties; Kubernetes shows how many there are."""
+    size, noun = len(error.instance), _NOUNS[error.kind.name]  # type: ignore[arg-type]
+    limit = error.kind.limit  # type: ignore[attr-defined]
+    return invalid(path, size, f"{path} in body should have at least {limit} {noun}")
+
+
+_NOUNS = {"minItems": "items", "minProperties": "properties"}
 
 
 def _bound(path: str, error: ValidationError, schema: Schema) -> Cause:
@@ -130,12 +141,9 @@ _COMPARISONS = {
 }
 
 
-def _limit(template: str) -> Callable[[str, ValidationError, Schema], Cause]:
-    def word(path: str, error: ValidationError, _schema: Schema) -> Cause:
-        limit = error.kind.limit  # type: ignore[attr-defined]
-        return invalid(path, error.instance, f"{path} in body {template.format(limit)}")
-
-    return word
+def _min_length(path: str, error: ValidationError, _schema: Schema) -> Cause:
+    limit = error.kind.limit  # type: ignore[attr-defined]
+    return invalid(path, error.instance, f"{path} in body should be at least {limit} chars long")
 
 
 def _pattern(path: str, error: ValidationError, _schema: Schema) -> Cause:
@@ -165,10 +173,10 @@ _WORDS: Mapping[str, Callable[[str, ValidationError, Schema], Cause]] = {
     "maximum": _bound,
     "exclusiveMinimum": _bound,
     "exclusiveMaximum": _bound,
-    "minLength": _limit("should be at least {} chars long"),
-    "minItems": _limit("should have at least {} items"),
-    "minProperties": _limit("should have at least {} properties"),
-    "maxProperties": _limit("should have at most {} properties"),
+    "minLength": _min_length,
+    "minItems": _min_size,
+    "minProperties": _min_size,
+    "maxProperties": _max_items,
     "uniqueItems": _combination("{path} in body shouldn't contain duplicates"),
     "pattern": _pattern,
     "multipleOf": _multiple_of,

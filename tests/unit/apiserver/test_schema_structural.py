@@ -203,7 +203,7 @@ def test_default_objects_are_not_shared() -> None:
         (
             struct(a={"type": "object", "minProperties": 1, **OPEN}),
             {"a": {}},
-            "spec.a: Invalid value: {}: spec.a in body should have at least 1 properties",
+            "spec.a: Invalid value: 0: spec.a in body should have at least 1 properties",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -232,13 +232,6 @@ def test_nullable_values_may_be_null_whatever_else_the_schema_says() -> None:
     schema = struct(a={**STRING, "enum": ["x"], "nullable": True, "anyOf": [{"pattern": "x"}]})
     assert admit_spec(schema, {"a": None}).causes == []
     assert admit_spec(schema, {"a": "y"}).causes
-
-
-def test_an_invalid_object_says_that_its_rules_were_not_checked() -> None:
-    schema = struct(["a"], a=STRING) | {"x-kubernetes-validations": [{"rule": "true"}]}
-    got = admit_spec(schema, {}).causes
-    assert [cause.field for cause in got] == ["spec.a", "<nil>"]
-    assert "some validation rules were not checked" in got[1].message
 
 
 def test_alternatives_explain_themselves() -> None:
