@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -63,6 +63,12 @@ bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
 	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
+
+controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, into a cache outside of here
+	$(BIN)/python -m tests.controlplane build
+
+test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
+	$(BIN)/python -m pytest -n 0 -m controlplane -ra tests/controlplane
 
 mutants: $(VENV)/.installed ## Change the engine in thousands of ways and list what no test notices
 	$(BIN)/python -m pip install --quiet --group mutation

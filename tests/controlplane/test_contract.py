@@ -1,0 +1,59 @@
+"""The contract suite, case by case: the embedded server and a real one must answer the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.controlplane.plane import RealControlPlane
+
+ROOT = Path(__file__).parents[2]
+ONLY_EMBEDDED = frozenset[str]()
+ONLY_REAL = frozenset[str]()
+"""Cases that can be asked of one of the two only, each with its reason in the case itself."""
+
+
+@pytest.mark.timeout(1200)
+def test_both_servers_give_the_same_result_case_by_case(
+    shared_plane: RealControlPlane, tmp_path: Path
+) -> None:
+    real = outcomes(tmp_path / "real.xml", {"CONTRACT_KUBECONFIG": str(shared_plane.kubeconfig)})
+    embedded = outcomes(tmp_path / "embedded.xml", {})
+    assert len(real) > 200
+    differing = {
+        case: (embedded.get(case, "absent"), real.get(case, "absent"))
+        for case in sorted(real.keys() | embedded.keys())
+        if embedded.get(case) != real.get(case)
+    }
+    skipped = {case for case, pair in differing.items() if "skipped" in pair}
+    assert {case: pair for case, pair in differing.items() if case not in skipped} == {}
+    assert set(real.values()) <= {"passed", "skipped"}
+    assert skipped == ONLY_EMBEDDED | ONLY_REAL
+
+
+def outcomes(report: Path, settings: dict[str, str]) -> dict[str, str]:
+    """Run the suite; answers "passed", "skipped" or "failed" by case."""
+    environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
+    environment.pop("CONTRACT_KUBECONFIG", None)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "2", f"--junitxml={report}", "tests/contract"],
+        cwd=ROOT,
+        env={**environment, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    sys.stdout.write(run.stdout[-8000:])
+    found = {}
+    for case in ET.parse(report).getroot().iter("testcase"):
+        kinds = {child.tag for child in case}
+        verdict = "failed" if kinds & {"failure", "error"} else "passed"
+        found[f"{case.get('classname')}::{case.get('name')}"] = (
+            "skipped" if "skipped" in kinds else verdict
+        )
+    return found
