@@ -17,12 +17,15 @@ from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import JOBS, WORKLOADS
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.multikueue.remote_watch import build_worker_informers
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.observability.metrics import Metrics
+from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
 from tests.waiting import Changes
@@ -59,16 +62,26 @@ class Worker:
             return None
 
 
-@pytest.fixture
-async def worker() -> AsyncIterator[Worker]:
+@contextlib.asynccontextmanager
+async def a_worker() -> AsyncIterator[Worker]:
+    """Written to with the rights of a manager on a worker."""
     async with queue_cluster() as cluster, contextlib.AsyncExitStack() as stack:
-        informers = build_worker_informers(cluster.client, (ADAPTER,), "here", Metrics(), "worker")
+        kubeconfig = kubeconfig_of(cluster.server.kubeconfig(), REMOTE_TOKEN)
+        credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
+        client = await stack.enter_async_context(KubeClient(credentials))
+        informers = build_worker_informers(client, (ADAPTER,), "here", Metrics(), "worker")
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         started = [tasks.create_task(informer.run()) for informer in informers.all]
         stack.callback(lambda: [task.cancel() for task in started])
         await informers.workloads.synced.wait()
         await informers.jobs[ADAPTER.gvk].synced.wait()
-        yield Worker(cluster, WorkerSession(cluster.client, informers, (ADAPTER,), tasks))
+        yield Worker(cluster, WorkerSession(client, informers, (ADAPTER,), tasks))
+
+
+@pytest.fixture
+async def worker() -> AsyncIterator[Worker]:
+    async with a_worker() as worker:
+        yield worker
 
 
 def make_workload(labels: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:

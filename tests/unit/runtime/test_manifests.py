@@ -22,6 +22,7 @@ from multiqueue.kube.resources import (
     PROVISIONING_REQUESTS,
 )
 from multiqueue.runtime.preconditions import list_informers
+from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -80,9 +81,9 @@ def test_nodes_are_only_read_and_neither_pods_nor_jobs_made() -> None:
         for resource in ("nodes", "pods", "pods/status", "jobs")
     }
     assert verbs == {
-        "nodes": {"get", "list", "watch"},
-        "pods": {"delete", "get", "list", "patch", "watch"},
-        "pods/status": {"get", "patch"},
+        "nodes": {"list", "watch"},
+        "pods": {"delete", "list", "patch", "watch"},
+        "pods/status": {"patch"},
         "jobs": {"delete", "get", "list", "patch", "watch"},
     }
 
@@ -117,6 +118,7 @@ def test_the_lease_and_the_certificate_that_may_be_written_are_those_of_the_conf
     assert named == {
         config.leader_election.resource_name,
         config.internal_cert_management.webhook_secret_name,
+        VISIBILITY_SECRET,
     }
 
 
