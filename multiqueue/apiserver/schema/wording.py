@@ -29,9 +29,11 @@ def causes_of(error: ValidationError, schema: Schema) -> list[Cause]:
     word = _WORDS.get(kind.name)
     if word is None:
         return [invalid(path, error.instance, f"{path} in body is not valid: {error.message}")]
-    cause = word(path, error, _node(schema, error.instance_path))
-    inner = _inner_causes(error, schema)
-    return [cause, *inner]
+    node = _node(schema, error.instance_path)
+    width = node.get("format")
+    if kind.name == "type" and isinstance(error.instance, float) and width in {"int32", "int64"}:
+        return [_wrong_type(path, width, "float64"), _too_wide(path, width)]
+    return [word(path, error, node), *_inner_causes(error, schema)]
 
 
 def field_path(parts: Sequence[str | int]) -> str:
@@ -75,6 +77,12 @@ def _type(path: str, error: ValidationError, _schema: Schema) -> Cause:
 
 def _wrong_type(path: str, expected: str, given: str) -> Cause:
     return type_invalid(path, given, f'{path} in body must be of type {expected}: "{given}"')
+
+
+def _too_wide(path: str, expected: str) -> Cause:
+    """A number that Kubernetes cannot even read; it does not say at which field."""
+    text = f"Checked value must be of type integer with format {expected} in {path}"
+    return invalid("<nil>", "", text)
 
 
 def json_type(value: Any) -> str:
@@ -127,7 +135,7 @@ _NOUNS = {"minItems": "items", "minProperties": "properties"}
 def _bound(path: str, error: ValidationError, schema: Schema) -> Cause:
     limit = error.kind.limit  # type: ignore[attr-defined]
     if limit in {2**31 - 1, -(2**31)} and schema.get("format") == "int32":
-        return _wrong_type(path, "int32", "int64")
+        return _too_wide(path, "int32")
     return invalid(
         path, error.instance, f"{path} in body should be {_COMPARISONS[error.kind.name]} {limit}"
     )

@@ -140,7 +140,8 @@ def test_default_objects_are_not_shared() -> None:
         (
             struct(a={**INTEGER, "format": "int32"}),
             {"a": 2**31},
-            'spec.a: Invalid value: "int64": spec.a in body must be of type int32: "int64"',
+            '<nil>: Invalid value: "": '
+            "Checked value must be of type integer with format int32 in spec.a",
         ),
         (
             struct(a={**STRING, "enum": ["x", "y"]}),
