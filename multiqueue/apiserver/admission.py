@@ -15,8 +15,9 @@ from multiqueue.apiserver.kinds import JsonObject, Registry
 from multiqueue.apiserver.plane import Call
 from multiqueue.apiserver.status import StatusError, bad_request, internal_error
 from multiqueue.apiserver.store import Store
-from multiqueue.apiserver.webhook_client import Verdict, WebhookClient, WebhookFailed
+from multiqueue.apiserver.webhook_client import Verdict, WebhookClient
 from multiqueue.apiserver.webhook_match import Match, Review, Webhook, compile_webhooks, find_match
+from multiqueue.apiserver.webhook_transport import WebhookFailed, WebhookTransport
 
 MUTATING = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
 VALIDATING = ("admissionregistration.k8s.io", "validatingwebhookconfigurations")
@@ -28,23 +29,13 @@ log = structlog.get_logger(__name__)
 class Admission:
     """Finds the webhooks that want to judge an operation, and asks them."""
 
-    def __init__(
-        self, store: Store, registry: Registry, services: Mapping[tuple[str, str], str]
-    ) -> None:
+    def __init__(self, store: Store, registry: Registry, transport: WebhookTransport) -> None:
         self._store = store
         self._registry = registry
-        self._client = WebhookClient(services)
+        self._client = WebhookClient(transport)
         self._compiled_from: tuple[int, int] = (-1, -1)
         self._mutating: tuple[Webhook, ...] = ()
         self._validating: tuple[Webhook, ...] = ()
-
-    def map_service(self, namespace: str, name: str, url: str) -> None:
-        """Say where a Service is reached."""
-        self._client.map_service(namespace, name, url)
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._client.close()
 
     def concerns(self, review: Review) -> bool:
         """Whether any webhook may be called: the fast path skips everything else."""
@@ -96,7 +87,7 @@ class Admission:
         if verdict is None or not verdict.patch:
             return review, False
         try:
-            patched = match.patched(review, verdict.patch)
+            patched = await match.patched(call, review, verdict.patch)
         except ValueError as error:
             raise _failed(match.webhook, f"the patch could not be applied: {error}") from error
         return (review, False) if patched == review.obj else (replace(review, obj=patched), True)
@@ -109,7 +100,7 @@ class Admission:
         if call.dry_run and hook.side_effects not in HARMLESS_SIDE_EFFECTS:
             return bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            verdict = await self._client.ask(hook, match.request(call, review))
+            verdict = await self._client.ask(hook, await match.request(call, review))
         except WebhookFailed as error:
             if hook.ignore_failures:
                 log.warning(

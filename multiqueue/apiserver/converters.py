@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
-from multiqueue.apiserver.status import internal_error
 
 Converter = Callable[[dict[str, Any], str], dict[str, Any]]
 """(object, wanted apiVersion) -> the object in that version."""
@@ -17,14 +16,12 @@ def with_conversion(kind: Kind, conversion: Mapping[str, Any], converters: Conve
     """Let the versions of a kind convert through an injected converter; without one only apiVersion
     changes.
 
-    A definition that names a webhook and has no injected converter answers 500 for all but its
-    storage version.
+    A webhook that the definition names is asked where no converter was injected.
     """
     converter = converters.get((kind.group, kind.kind))
-    if converter is None and conversion.get("strategy") == "Webhook":
-        converter = _unavailable  # TODO(#4): conversion webhooks
     if converter is None:
-        return kind
+        webhook = conversion.get("webhook") if conversion.get("strategy") == "Webhook" else None
+        return replace(kind, conversion=webhook["clientConfig"]) if webhook else kind
     storage = kind.api_version(kind.storage_version.name)
     versions = tuple(_converting(kind, version, storage, converter) for version in kind.versions)
     return replace(kind, versions=versions)
@@ -51,11 +48,3 @@ def _kept_identity(before: JsonObject, after: JsonObject) -> JsonObject:
         if value := (after.get("metadata") or {}).get(name):
             metadata[name] = value
     return {**after, "metadata": metadata}
-
-
-def _unavailable(obj: dict[str, Any], api_version: str) -> dict[str, Any]:
-    raise internal_error(
-        f"conversion of {obj.get('kind')} from {obj.get('apiVersion')} to {api_version} needs a "
-        "conversion webhook, "
-        "which this server does not call yet; use the storage version"
-    )

@@ -79,7 +79,12 @@ def check_open(call: Call, kind: Kind, name: str) -> None:
 
 
 def migrated(kind: Kind, raw: bytes) -> bytes:
-    """An object as it is to be kept after its definition chose another storage version."""
+    """An object as it is to be kept after its definition chose another storage version.
+
+    What a webhook converts stays as it is until it is written again.
+    """
+    if kind.conversion is not None:
+        return raw
     obj = orjson.loads(raw)
     name = obj["apiVersion"].rpartition("/")[2]
     if name == kind.storage_version.name:

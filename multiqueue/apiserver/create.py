@@ -23,7 +23,6 @@ from multiqueue.apiserver.status import (
     invalid,
     name_collision,
 )
-from multiqueue.apiserver.versions import to_storage
 from multiqueue.apiserver.webhook_match import Review
 
 GENERATE_ATTEMPTS = 8
@@ -102,15 +101,17 @@ async def _create_once(
     if kind.hooks.warnings is not None:
         for warning in kind.hooks.warnings(obj):
             call.warn(warning)
-    stored = to_storage(kind, version, obj)
+    stored = await call.plane.conversions.to_storage(kind, version, obj)
     if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
         return None
     if call.dry_run:
-        return store.make_entry(kind.storage_key, stored, 0)
-    if kind.key == crds.KEY:
-        crds.establish(call, stored)
-    entry = store.put(kind.storage_key, stored)
-    await store.durable(entry.revision)
+        entry = store.make_entry(kind.storage_key, stored, 0)
+    else:
+        if kind.key == crds.KEY:
+            crds.establish(call, stored)
+        entry = store.put(kind.storage_key, stored)
+        await store.durable(entry.revision)
+    await call.plane.conversions.prepare(kind, version, (entry,))
     return entry
 
 

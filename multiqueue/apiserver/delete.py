@@ -118,6 +118,7 @@ async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
         if entry is None:
             raise not_found(target.kind, target.name)
         _check_preconditions(entry, target, options)
+        await call.plane.conversions.prepare(target.kind, target.version, (entry,))
         old = decode_in(target.kind, target.version, entry)
         review = Review(
             operation="DELETE",
@@ -129,9 +130,11 @@ async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
         if call.plane.admission.concerns(review):
             await call.plane.admission.mutate(call, review)
             await call.plane.admission.validate(call, review)
-            if target.find(call) is not entry:
-                continue
-        return await _commit(call, target, options, entry)
+        if target.find(call) is not entry:
+            continue
+        outcome = await _commit(call, target, options, entry)
+        await call.plane.conversions.prepare(target.kind, target.version, (outcome.entry,))
+        return outcome
     raise conflict(target.kind, target.name)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import Kind, KindVersion
 from multiqueue.apiserver.status import bad_request
-from multiqueue.apiserver.versions import decode_in, is_stored_in
+from multiqueue.apiserver.versions import decode_in
 
 NAME = "metadata.name"
 NAMESPACE = "metadata.namespace"
@@ -84,6 +84,6 @@ def _reader(name: str, kind: Kind, version: KindVersion) -> Callable[[Entry], st
     read = version.selectable_fields.get(name)
     if read is None:
         raise bad_request(f"field label not supported: {name}")
-    if is_stored_in(kind, version):
+    if version.storage and kind.stored_as is None:
         return lambda entry: entry.fields[name]
     return lambda entry: read(decode_in(kind, version, entry))

@@ -13,7 +13,13 @@ from multiqueue.apiserver.delete import DeleteOptions, delete, parse_delete_opti
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.handlers_watch import watch
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject, Scale, Subresource
-from multiqueue.apiserver.lists import Page, find_page, parse_revision, parse_selection
+from multiqueue.apiserver.lists import (
+    Page,
+    Selection,
+    find_page,
+    parse_revision,
+    parse_selection,
+)
 from multiqueue.apiserver.metadata import check_identity
 from multiqueue.apiserver.namespaces import check_mortal
 from multiqueue.apiserver.patch import parse_patch
@@ -36,6 +42,7 @@ async def get(request: Request, target: Target) -> web.StreamResponse:
         await store.durable()  # an object that is gone, but not yet for good
         raise status.not_found(target.kind, target.name)
     await store.durable(entry.revision)
+    await request.plane.conversions.prepare(target.kind, target.version, (entry,))
     if target.subresource == "scale" and target.version.scale is not None:
         return _answer_scale(request, target, target.version.scale, entry)
     return request.answer(show_object(request, target, entry))
@@ -45,11 +52,22 @@ async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
     """GET a collection."""
     if request.flag("watch"):
         return await watch(request, target)
+    store, conversions = request.plane.store, request.plane.conversions
     selection = parse_selection(target, request.query)
+    await prepare_fields(request, selection)
     limit = request.number("limit") or 0
-    page = find_page(request.plane.store, selection, request.query, limit)
-    await request.plane.store.durable(page.revision)
+    page = find_page(store, selection, request.query, limit)
+    await store.durable(page.revision)
+    await conversions.prepare(target.kind, target.version, page.entries)
     return request.answer(show_page(request, target, page))
+
+
+async def prepare_fields(request: Request, selection: Selection) -> None:
+    """Have at hand what field selectors of a converted version look into."""
+    if selection.looks_into_converted:
+        target, store = selection.target, request.plane.store
+        entries = store.collection(target.kind.storage_key).entries(selection.namespace)
+        await request.plane.conversions.prepare(target.kind, target.version, entries)
 
 
 async def post(request: Request, target: Target) -> web.StreamResponse:
@@ -97,6 +115,7 @@ async def remove_collection(request: Request, target: Target) -> web.StreamRespo
     """DELETE what a selection finds."""
     options = await _delete_options(request)
     selection = parse_selection(target, request.query)
+    await prepare_fields(request, selection)
     page = find_page(request.plane.store, selection, {}, 0)
     call = request.call()
     deleted: list[Entry] = []

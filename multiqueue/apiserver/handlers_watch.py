@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -77,14 +77,21 @@ async def watch(request: Request, target: Target) -> web.StreamResponse:
     """Answer a watch request."""
     selection = parse_selection(target, request.query)
     options = parse_watch_options(request)
+    if selection.looks_into_converted:
+        raise bad_request(
+            "field selectors of a version that a webhook converts work with lists only; watch the "
+            f"storage version {target.kind.storage_version.name}, or select by label"
+        )
     response = web.StreamResponse(headers={"Cache-Control": "no-cache, private"})
     response.content_type = "application/json"
     response.enable_chunked_encoding()
     stream = _Stream(request, selection, options, response)
     try:
         await stream.run()
-    except (ConnectionError, StatusError):
+    except ConnectionError:
         return response
+    except StatusError as error:  # a webhook that converts has failed
+        await response.write(frame(ERROR, orjson.dumps(error.body())))
     await response.write_eof()
     return response
 
@@ -157,10 +164,10 @@ class _Stream:
 
     async def _send_initial(self, initial: Sequence[Entry], revision: int) -> None:
         for index in range(0, len(initial), CHUNK):
-            notices = (
+            notices = [
                 Notice(ADDED, entry, entry.revision) for entry in initial[index : index + CHUNK]
-            )
-            await self.response.write(b"".join(self._frames(notices)))
+            ]
+            await self.response.write(await self._frames(notices))
         if self.options.initial_bookmark and self.options.bookmarks:
             await self.response.write(self._bookmark(revision, {INITIAL_EVENTS_END: "true"}))
 
@@ -182,10 +189,8 @@ class _Stream:
         except TimeoutError:
             if self.options.bookmarks and not watcher.closed:
                 last = watcher.take(MAX_PENDING)
-                await self.response.write(
-                    b"".join(self._frames(iter(last)))
-                    + self._bookmark(self.store.durable_revision, {})
-                )
+                bookmark = self._bookmark(self.store.durable_revision, {})
+                await self.response.write(await self._frames(last) + bookmark)
         finally:
             if timer is not None:
                 timer.cancel()
@@ -194,25 +199,31 @@ class _Stream:
         while not watcher.closed:
             notices = watcher.take(CHUNK)
             if notices:
-                await self.response.write(b"".join(self._frames(iter(notices))))
+                await self.response.write(await self._frames(notices))
             elif self.bookmark_due:
                 self.bookmark_due = False
                 await self.response.write(self._bookmark(self.store.durable_revision, {}))
             else:
                 await watcher.wait()
 
-    def _frames(self, notices: Iterator[Notice]) -> Iterator[bytes]:
-        plain = self.request.wanted.form == "Object"
-        for notice in notices:
-            entry = notice.entry
-            if entry.revision != notice.revision:
-                entry = self.store.make_entry(self.key, entry.decode(), notice.revision)
-            if plain:
-                yield frame(notice.type, self.target.raw(entry))
-            else:
-                shown = show_in_watch(self.request, self.target, entry, first=not self.sent_any)
-                self.sent_any = True
-                yield frame(notice.type, shown)
+    async def _frames(self, notices: Sequence[Notice]) -> bytes:
+        entries = [self._state(notice) for notice in notices]
+        target = self.target
+        await self.request.plane.conversions.prepare(target.kind, target.version, entries)
+        shown = zip(notices, entries, strict=True)
+        if self.request.wanted.form == "Object":
+            return b"".join(frame(notice.type, target.raw(entry)) for notice, entry in shown)
+        return b"".join(frame(notice.type, self._shown(entry)) for notice, entry in shown)
+
+    def _state(self, notice: Notice) -> Entry:
+        entry = notice.entry
+        if entry.revision == notice.revision:
+            return entry
+        return self.store.make_entry(self.key, entry.decode(), notice.revision)
+
+    def _shown(self, entry: Entry) -> bytes:
+        first, self.sent_any = not self.sent_any, True
+        return show_in_watch(self.request, self.target, entry, first=first)
 
     def _bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(revision)}

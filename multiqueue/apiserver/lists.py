@@ -9,7 +9,12 @@ from itertools import islice
 import orjson
 
 from multiqueue.apiserver.entry import Entry
-from multiqueue.apiserver.field_selectors import FieldSelector, parse_field_selector
+from multiqueue.apiserver.field_selectors import (
+    NAME,
+    NAMESPACE,
+    FieldSelector,
+    parse_field_selector,
+)
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.status import (
@@ -51,6 +56,13 @@ class Selection:
     def namespace(self) -> str | None:
         """None: all namespaces (or a cluster-scoped kind)."""
         return self.target.namespace or None
+
+    @property
+    def looks_into_converted(self) -> bool:
+        """Whether it reads fields of a version that only a webhook can show."""
+        kind, version = self.target.kind, self.target.version
+        converted = kind.conversion is not None and not version.storage
+        return converted and any(name not in {NAME, NAMESPACE} for name, _, _ in self.fields.terms)
 
 
 def parse_selection(target: Target, query: Mapping[str, str]) -> Selection:

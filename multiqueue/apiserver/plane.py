@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from multiqueue.apiserver.admission import Admission
     from multiqueue.apiserver.aggregation.aggregator import Aggregator
     from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
+    from multiqueue.apiserver.conversion import Conversions
     from multiqueue.apiserver.pod_logs import PodLog
 
 
@@ -33,6 +34,7 @@ class ControlPlane:
     tokens: "ServiceAccountTokens"
     clock: Clock
     admission: "Admission"
+    conversions: "Conversions"
     aggregator: "Aggregator"
     pod_log: "PodLog"
     audit: Audit | None = None

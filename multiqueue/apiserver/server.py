@@ -24,6 +24,7 @@ from multiqueue.apiserver.authz.signing import create_key
 from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.certificates import Authority, create_authority, server_context
+from multiqueue.apiserver.conversion import Conversions
 from multiqueue.apiserver.converters import Converters
 from multiqueue.apiserver.crds import CrdController
 from multiqueue.apiserver.create import create
@@ -41,6 +42,7 @@ from multiqueue.apiserver.storage_memory import MemoryStorage
 from multiqueue.apiserver.storage_sqlite import SqliteStorage
 from multiqueue.apiserver.store import Store
 from multiqueue.apiserver.update import Change, update
+from multiqueue.apiserver.webhook_transport import WebhookTransport
 from multiqueue.kube.clock import Clock, SystemClock
 
 DATABASE = "objects.sqlite3"
@@ -93,6 +95,7 @@ class ApiServer:
         self._proxy_authority: Authority | None = None
         self._storage: Storage = _storage(self.options)
         self._plane: ControlPlane | None = None
+        self._webhooks = WebhookTransport(self.options.services)
         self._web: web.Server | None = None
         self._listener: asyncio.Server | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,8 +145,8 @@ class ApiServer:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._tasks.clear()
+        await self._webhooks.close()
         if self._plane is not None:
-            await self._plane.admission.close()
             await self._plane.aggregator.close()
         self._storage.close()
         await asyncio.sleep(0)  # let the last confirmations of the storage arrive
@@ -159,7 +162,7 @@ class ApiServer:
     def map_service(self, namespace: str, name: str, url: str) -> None:
         """Say where a Service is reached that webhooks or APIServices name; again when it moves."""
         assert self._plane is not None, "the server is not started"
-        self._plane.admission.map_service(namespace, name, url)
+        self._webhooks.map_service(namespace, name, url)
         self._plane.aggregator.map_service(namespace, name, url)
 
     # ------------------------------------------------------------------ start
@@ -211,7 +214,8 @@ class ApiServer:
             authorizer=Authorizer(),
             audit=self.options.audit,
             clock=self.options.clock,
-            admission=Admission(store, registry, self.options.services),
+            admission=Admission(store, registry, self._webhooks),
+            conversions=Conversions(self._webhooks),
             aggregator=Aggregator(self.options.services, self._front_proxy()),
             pod_log=self.options.pod_log,
         )

@@ -27,7 +27,7 @@ from multiqueue.apiserver.status import (
     not_found,
     revision_required,
 )
-from multiqueue.apiserver.versions import decode_in, is_stored_in, to_storage
+from multiqueue.apiserver.versions import decode_in, is_stored_in
 from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
@@ -67,6 +67,7 @@ async def update(call: Call, target: Target, change: Change) -> Entry:
             raise not_found(target.kind, target.name)
         outcome = await _update_once(call, target, change, entry)
         if outcome is not None:
+            await call.plane.conversions.prepare(target.kind, target.version, (outcome,))
             return outcome
     raise conflict(target.kind, target.name)
 
@@ -74,6 +75,7 @@ async def update(call: Call, target: Target, change: Change) -> Entry:
 async def _update_once(call: Call, target: Target, change: Change, entry: Entry) -> Entry | None:
     """Apply the change to one state of the object; None: the object changed meanwhile."""
     kind, version, admission = target.kind, target.version, call.plane.admission
+    await call.plane.conversions.prepare(kind, version, (entry,))
     old = decode_in(kind, version, entry)
     new, admitted = _prepared(call, target, change, entry, old)
     review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
@@ -180,12 +182,14 @@ def _causes(call: Call, target: Target, new: JsonObject, old: JsonObject) -> lis
 
 async def _commit(
     call: Call, target: Target, new: JsonObject, entry: Entry, old: JsonObject
-) -> Entry:
+) -> Entry | None:
     kind, version, store = target.kind, target.version, call.plane.store
+    stored = await call.plane.conversions.to_storage(kind, version, new)
+    if target.find(call) is not entry:
+        return None
     if kind.hooks.warnings is not None and target.subresource != STATUS:
         for warning in kind.hooks.warnings(new):
             call.warn(warning)
-    stored = to_storage(kind, version, new)
     if stored == (old if is_stored_in(kind, version) else entry.decode()):
         await store.durable(entry.revision)
         return entry

@@ -11,7 +11,6 @@ import orjson
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.store import Store
-from multiqueue.apiserver.versions import convert
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
@@ -78,7 +77,7 @@ class Match:
         """Whether namespace and object selectors agree."""
         return self._selects_namespace(store, review) and self._selects_object(review)
 
-    def request(self, call: Call, review: Review) -> JsonObject:
+    async def request(self, call: Call, review: Review) -> JsonObject:
         """The ``request`` of the AdmissionReview."""
         target, kind = review.target, review.target.kind
         version = self.version.name
@@ -100,8 +99,8 @@ class Match:
             "name": target.name or current.get("metadata", {}).get("name", ""),
             "operation": review.operation,
             "userInfo": dict(call.user),
-            "object": self._seen(review, review.obj),
-            "oldObject": self._seen(review, review.old),
+            "object": await self._seen(call, review, review.obj),
+            "oldObject": await self._seen(call, review, review.old),
             "dryRun": call.dry_run,
             "options": dict(review.options),
         }
@@ -113,24 +112,28 @@ class Match:
             request["subResource"] = request["requestSubResource"] = target.subresource
         return request
 
-    def patched(self, review: Review, patch: list[Any]) -> JsonObject:
+    async def patched(self, call: Call, review: Review, patch: list[Any]) -> JsonObject:
         """The object after the webhook's patch, in the version of the target.
 
         Raises:
             ValueError: the patch does not fit.
         """
-        seen = orjson.loads(orjson.dumps(self._seen(review, review.obj)))
+        seen = orjson.loads(orjson.dumps(await self._seen(call, review, review.obj)))
         try:
             changed = jsonpatch.apply_patch(seen, patch, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
             raise ValueError(str(error)) from error
-        return convert(review.target.kind, self.version, review.target.version, changed)
+        target = review.target
+        return await call.plane.conversions.convert(
+            target.kind, self.version, target.version, changed
+        )
 
-    def _seen(self, review: Review, obj: JsonObject | None) -> JsonObject | None:
-        if obj is None or self.version is review.target.version:
+    async def _seen(self, call: Call, review: Review, obj: JsonObject | None) -> JsonObject | None:
+        target = review.target
+        if obj is None or self.version is target.version:
             return obj
         copy = orjson.loads(orjson.dumps(obj))
-        return convert(review.target.kind, review.target.version, self.version, copy)
+        return await call.plane.conversions.convert(target.kind, target.version, self.version, copy)
 
     def _selects_namespace(self, store: Store, review: Review) -> bool:
         selector, kind = self.webhook.namespace_selector, review.target.kind

@@ -1,4 +1,4 @@
-"""An admission webhook whose answers the test writes."""
+"""Admission and conversion webhooks whose answers the test writes."""
 
 import base64
 import contextlib
@@ -23,14 +23,22 @@ class WebhookServer:
         self.ca_bundle = base64.b64encode(authority).decode()
         self.requests: list[dict[str, Any]] = []
         self.answers: dict[str, Answers] = {}
+        self.runner: web.AppRunner | None = None
 
     async def handle(self, request: web.Request) -> web.Response:
         review = await request.json()
         self.requests.append(review["request"])
         answer = self.answers[request.path](review["request"])
-        response = {"uid": review["request"]["uid"], "allowed": True, **answer}
-        body = {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+        verdict = {"allowed": True} if review["kind"] == "AdmissionReview" else {}
+        response = {"uid": review["request"]["uid"], **verdict, **answer}
+        body = {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
         return web.json_response(body)
+
+    async def stop(self) -> None:
+        """Answer no more, as in an outage."""
+        if self.runner is not None:
+            await self.runner.cleanup()
+            self.runner = None
 
     def client_config(self, path: str) -> dict[str, Any]:
         return {"url": self.url + path, "caBundle": self.ca_bundle}
@@ -46,6 +54,7 @@ async def serve_webhook() -> AsyncIterator[WebhookServer]:
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     server = WebhookServer("", authority.certificate)
     app.router.add_post("/{path:.*}", server.handle)
+    server.runner = runner
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     await site.start()
@@ -53,7 +62,7 @@ async def serve_webhook() -> AsyncIterator[WebhookServer]:
     try:
         yield server
     finally:
-        await runner.cleanup()
+        await server.stop()
 
 
 def json_patch(*operations: dict[str, Any]) -> dict[str, Any]:
