@@ -1,140 +1,24 @@
-"""Recorded scenarios, driven through a real manager over its API.
-
-An embedded API server and a manager run as a user starts them, each in its own process;
-drive.py plays the users and records what was decided after every step; compare.py holds that
-against the recordings.
-"""
+"""Recorded scenarios, driven through a real manager on the embedded API server."""
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.processes import running, wait_for_text
-
-HERE = Path(__file__).parent
-DATA = HERE / "data"
-PROFILES = {
-    "classical": (
-        "quota",
-        "single",
-        "preemption",
-        "flavors",
-        "fungibility",
-        "hierarchy",
-        "partial",
-        "checks",
-        "tas",
-        "deep",
-    ),
-    "fair": ("fair", "fairhier", "deepfair"),
-    "afs": ("afs",),
-}
-"""By the Configuration that the reference had; the scenarios of one are driven in lock-step."""
-SETTINGS = {
-    "classical": "",
-    "fair": """\
-fairSharing:
-  preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]
-""",
-    "afs": """\
-admissionFairSharing:
-  usageHalfLifeTime: 1h
-  usageSamplingInterval: 1s
-""",
-}
-
-CONFIGURATION = """\
-apiVersion: config.kueue.x-k8s.io/v1beta2
-kind: Configuration
-integrations:
-  frameworks: [batch/job]
-leaderElection:
-  leaderElect: false
-metrics:
-  bindAddress: "0"
-health:
-  healthProbeBindAddress: "0"
-webhook:
-  port: 0
-internalCertManagement:
-  enable: false
-"""
-
-
-MUTUAL = frozenset({"partial-5078"})
-"""Three workloads that drive each other out in turn: upstream stops by timing, we by rule, at the
-recorded place where nothing takes time (test_replay), here sometimes at another."""
-TIMING = MUTUAL | frozenset(json.loads((DATA / "timing.json").read_text()))
-DRIVES = 3
-"""A scenario that differs is driven again, and passes if the difference does not stay: on a busy
-machine two requests of one step may change places. compare.py asks for the same."""
+from tests.conformance.answers import assert_answers_as_recorded
+from tests.conformance.driving import PROFILES, assert_decides_as_recorded, embedded
 
 
 @pytest.mark.conformance
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", PROFILES)
 def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
-    scenarios = [
-        path
-        for profile in PROFILES[group]
-        for path in (DATA / "scenarios").glob(f"{profile}-*.json")
-    ]
-    assert {path.name.rpartition("-")[0] for path in scenarios} == set(PROFILES[group])
-    expected, actual = tmp_path / "expected", tmp_path / "actual"
-    expected.mkdir()
-    for scenario in scenarios:
-        shutil.copy(DATA / "expected" / scenario.name, expected)
-    (tmp_path / "timing.json").write_text(json.dumps(sorted(TIMING)))
-
-    differing = scenarios
-    for number in range(DRIVES):
-        drive(tmp_path / f"drive-{number}", SETTINGS[group], differing, actual)
-        differing = [path for path in differing if differs(path.name, expected, actual)]
-        if not differing:
-            break
-        sys.stdout.write(f"drive {number}: {sorted(path.stem for path in differing)} differ\n")
-
-    comparison = subprocess.run(
-        [sys.executable, str(HERE / "compare.py"), str(expected), str(actual)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    sys.stdout.write(comparison.stdout)
-    assert comparison.returncode == 0, comparison.stdout
+    assert_decides_as_recorded(tmp_path, group, embedded)
 
 
-def drive(work: Path, settings: str, scenarios: list[Path], actual: Path) -> None:
-    """Drive scenarios through a control plane of their own; what it decided lies in ``actual``."""
-    work.mkdir()
-    config = work / "config.yaml"
-    config.write_text(CONFIGURATION + settings)
-    server_log, manager_log = work / "apiserver.log", work / "manager.log"
-    with running("apiserver", "--data", str(work / "data"), log=server_log) as server:
-        kubeconfig = wait_for_text(server, server_log, r"KUBECONFIG=(\S+)").group(1)
-        with running("run", "--config", str(config), "--kubeconfig", kubeconfig, log=manager_log):
-            subprocess.run(
-                [
-                    sys.executable,
-                    str(HERE / "drive.py"),
-                    *("--kubeconfig", kubeconfig),
-                    *("--out", str(actual)),
-                    *map(str, scenarios),
-                ],
-                check=True,
-            )
-
-
-def differs(name: str, expected: Path, actual: Path) -> bool:
-    """Whether a scenario ended otherwise than recorded, and not only by a race that may."""
-    if Path(name).stem in TIMING:
-        return False
-    return bool(
-        json.loads((expected / name).read_text()) != json.loads((actual / name).read_text())
-    )
+@pytest.mark.conformance
+@pytest.mark.timeout(300)
+def test_good_and_bad_objects_are_answered_as_recorded(tmp_path: Path) -> None:
+    with embedded(tmp_path) as kubeconfig:
+        assert_answers_as_recorded(tmp_path, kubeconfig)

@@ -1,0 +1,40 @@
+"""Recorded scenarios, driven through a real manager on a real control plane."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.answers import assert_answers_as_recorded
+from tests.conformance.driving import PROFILES, assert_decides_as_recorded
+from tests.controlplane.conftest import NEEDED, require
+from tests.controlplane.plane import RealControlPlane
+
+CRDS = Path(__file__).parents[2] / "config" / "crd"
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("group", PROFILES)
+def test_a_manager_decides_as_recorded(tmp_path: Path, group: str) -> None:
+    require(*NEEDED)
+    assert_decides_as_recorded(tmp_path, group, real)
+
+
+@pytest.mark.timeout(300)
+def test_good_and_bad_objects_are_answered_as_recorded(tmp_path: Path) -> None:
+    require(*NEEDED)
+    with real(tmp_path) as kubeconfig:
+        assert_answers_as_recorded(tmp_path, kubeconfig)
+
+
+@contextlib.contextmanager
+def real(work: Path) -> Iterator[str]:
+    """etcd, kube-apiserver and kube-controller-manager, with our definitions."""
+    with RealControlPlane(work / "plane") as plane:
+        plane.kubectl("apply", "--server-side", "-k", str(CRDS))
+        plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        plane.kubectl("create", "namespace", "kueue-system")
+        yield str(plane.kubeconfig)
