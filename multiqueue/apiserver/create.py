@@ -118,7 +118,11 @@ async def _create_once(
 def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> list[Cause]:
     if not obj["metadata"].get("name"):
         return [required("metadata.name", "name or generateName is required"), *admitted.causes]
-    return [*admitted.causes, *validate_create(target.kind, target.version, obj, call)]
+    found = admitted.causes
+    return [
+        *found,
+        *validate_create(target.kind, target.version, obj, call, schema_causes=found),
+    ]
 
 
 def _prepared(

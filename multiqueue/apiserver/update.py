@@ -83,13 +83,11 @@ async def _update_once(call: Call, target: Target, change: Change, entry: Entry)
     if judged and (changed := await admission.mutate(call, review)) is not None:
         admitted = admit(kind, version, check_identity(changed, target))
         new = _owned_by_server(target, admitted.obj, old)
-    if causes := [*admitted.causes, *_causes(call, target, new, old)]:
+    if causes := _causes(call, target, new, old, admitted.causes):
         raise invalid(kind, target.name, causes)
     if judged:
         review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
         await admission.validate(call, review)
-        if target.find(call) is not entry:
-            return None
     return await _commit(call, target, new, entry, old)
 
 
@@ -168,16 +166,15 @@ def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonOb
     return new
 
 
-def _causes(call: Call, target: Target, new: JsonObject, old: JsonObject) -> list[Cause]:
+def _causes(
+    call: Call, target: Target, new: JsonObject, old: JsonObject, schema_causes: list[Cause]
+) -> list[Cause]:
     validate = validate_status if target.subresource == STATUS else validate_update
-    causes = metadata_causes(new, old)
+    causes = [*schema_causes, *metadata_causes(new, old)]
     if _is_action(target):
         return causes
-    return causes + [
-        cause
-        for cause in validate(target.kind, target.version, new, old, call)
-        if cause not in causes
-    ]
+    found = validate(target.kind, target.version, new, old, call, schema_causes=schema_causes)
+    return causes + [cause for cause in found if cause not in causes]
 
 
 async def _commit(

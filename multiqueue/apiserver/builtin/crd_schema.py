@@ -11,6 +11,7 @@ from multiqueue.apiserver.causes import (
     required,
     type_invalid,
 )
+from multiqueue.apiserver.schema.rules import definition_causes
 from multiqueue.apiserver.schema.validate import Validator
 
 Json = Mapping[str, Any]
@@ -64,7 +65,7 @@ def validate_schema(schema: Json, path: str) -> list[Cause]:
         text = "must be object at the root"
         causes.append(invalid(f"{path}.type", schema.get("type", ""), text))
     causes += _structural(schema, path)
-    return causes or _usable(schema, path)
+    return causes or _usable(schema, path) or definition_causes(schema, path)
 
 
 def _malformed(schema: Any, path: str) -> list[Cause]:

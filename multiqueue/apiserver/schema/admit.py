@@ -1,6 +1,6 @@
 """The one way from a request body to an object worth storing: prune, report, default, validate."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
@@ -9,6 +9,7 @@ from multiqueue.apiserver.builtin.types import schema_of
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, RequestContext
 from multiqueue.apiserver.schema.metadata import validate_metadata
+from multiqueue.apiserver.schema.rules import rule_causes
 from multiqueue.apiserver.schema.strict import duplicate_fields, unknown_fields
 from multiqueue.apiserver.schema.structural import compile_structural
 from multiqueue.apiserver.schema.typed import Findings, MismatchError, compile_typed, mismatch
@@ -31,15 +32,6 @@ class Admitted:
     """Message of a 400: the body cannot be decoded as this kind, or has strict errors."""
     causes: list[Cause] = field(default_factory=list)
     """Causes of a 422 Invalid: wrong types or values by the schema."""
-
-
-class RuleEvaluator(Protocol):
-    """Evaluates the ``x-kubernetes-validations`` of a schema; none is installed yet."""
-
-    def causes(
-        self, version: KindVersion, obj: Mapping[str, Any], old: Mapping[str, Any] | None
-    ) -> list[Cause]:
-        """What the rules say about an object; ``old`` for transition rules."""
 
 
 def admit(
@@ -195,12 +187,15 @@ def validate_create(
     obj: JsonObject,
     context: RequestContext,
     *,
-    rules: RuleEvaluator | None = None,
+    schema_causes: Iterable[Cause] = (),
 ) -> list[Cause]:
-    """Metadata and the kind's own rules for a new object; :func:`admit` checked the schema."""
+    """Metadata, the kind's own rules and those of its schema, for a new object.
+
+    ``schema_causes`` are those of :func:`admit`, which checked the schema.
+    """
     causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
     causes += kind.hooks.validate_create(obj, context)
-    return causes + (rules.causes(version, obj, None) if rules else [])
+    return causes + rule_causes(version, obj, None, schema_causes)
 
 
 def validate_update(
@@ -210,12 +205,12 @@ def validate_update(
     old: Mapping[str, Any],
     context: RequestContext,
     *,
-    rules: RuleEvaluator | None = None,
+    schema_causes: Iterable[Cause] = (),
 ) -> list[Cause]:
     """The same for an update; ``old`` in the same version."""
     causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
     causes += kind.hooks.validate_update(obj, old, context)
-    return causes + (rules.causes(version, obj, old) if rules else [])
+    return causes + rule_causes(version, obj, old, schema_causes)
 
 
 def validate_status(
@@ -225,8 +220,8 @@ def validate_status(
     old: Mapping[str, Any],
     context: RequestContext,
     *,
-    rules: RuleEvaluator | None = None,
+    schema_causes: Iterable[Cause] = (),
 ) -> list[Cause]:
     """The same for an update through the status subresource."""
     causes = kind.hooks.validate_status(obj, old, context)
-    return causes + (rules.causes(version, obj, old) if rules else [])
+    return causes + rule_causes(version, obj, old, schema_causes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from multiqueue.apiserver.causes import Cause, duplicate, invalid
+from multiqueue.apiserver.causes import Cause, duplicate
 from multiqueue.apiserver.schema import formats
 from multiqueue.apiserver.schema.structural import item_key
 from multiqueue.apiserver.schema.wording import causes_of
@@ -45,7 +45,6 @@ class Validator:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._has_rules = _has_rules(schema)
         self._validator = jsonschema_rs.Draft4Validator(
             json_schema(schema), formats=_FORMATS, validate_formats=True
         )
@@ -61,25 +60,7 @@ class Validator:
             ]
         if duplicates:
             found += duplicate_items(self._schema, obj)
-        if found and self._has_rules:
-            found.append(_rules_not_checked())
         return list(dict.fromkeys(found))
-
-
-def _rules_not_checked() -> Cause:
-    text = (
-        "some validation rules were not checked because the object was invalid; "
-        "correct the existing errors to complete validation"
-    )
-    return invalid("<nil>", None, text)
-
-
-def _has_rules(schema: Any) -> bool:
-    if isinstance(schema, Mapping):
-        if "x-kubernetes-validations" in schema:
-            return True
-        return any(_has_rules(value) for value in schema.values())
-    return isinstance(schema, list) and any(_has_rules(value) for value in schema)
 
 
 def json_schema(schema: Schema) -> dict[str, Any]:
