@@ -6,11 +6,13 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.contract.client import Api, Cluster, unique
 from tests.contract.kubectl import Kubectl, open_kubectl
+from tests.contract.kueue_server import open_kueue
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 
@@ -75,4 +77,11 @@ def pods(namespace: str) -> str:
 async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     """A real kubectl for the server under test, in a namespace of its own."""
     async with open_kubectl(tmp_path) as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kueue() -> AsyncIterator[tuple[Api, str]]:
+    """The server under test with our definitions and webhooks, and a namespace on it."""
+    async with open_kueue() as opened:
         yield opened

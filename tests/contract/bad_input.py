@@ -1,0 +1,108 @@
+"""Tables of bad input: which change of a good object is refused with which words at which field.
+
+A table runs on the server under test: on the embedded one with our definitions and webhooks, and on
+the real one that CONTRACT_KUBECONFIG names, where both are put first.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.contract.client import MERGE, Answer, Api
+from tests.contract.kueue_objects import changed, path_of, valid
+
+R_GROUP = "spec.resourceGroups[0]"
+FLAVOR = f"{R_GROUP}.flavors[0]"
+QUOTA = f"{FLAVOR}.resources[0]"
+LONG = "x" * 300
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One change and how it is refused.
+
+    Attributes:
+        changes: New values by path.
+        words: What the refusal says of the field; ``@`` stands for the field.
+        at: The field that is named; empty: the first that is changed.
+        status: 422 names fields in its causes, 400 in its message only.
+    """
+
+    changes: Mapping[str, Any]
+    words: str
+    at: str = ""
+    status: int = 422
+
+    @property
+    def field(self) -> str:
+        """The field that is named."""
+        return self.at or next(iter(self.changes))
+
+    def __str__(self) -> str:
+        return f"{'+'.join(self.changes)}={str(next(iter(self.changes.values())))[:20]}"
+
+
+Tables = Mapping[tuple[str, str], Iterable[Bad]]
+"""From version and kind to what is refused."""
+
+
+def rows(tables: Tables) -> list[Any]:
+    """The parameters of a test over tables."""
+    return [
+        pytest.param(version, kind, bad, id=f"{kind}/{version} {bad}")
+        for (version, kind), table in tables.items()
+        for bad in table
+    ]
+
+
+def quota(number: int) -> dict[str, Any]:
+    """A resource with a quota."""
+    return {"name": f"r{number}", "nominalQuota": 1}
+
+
+def group(number: int, flavors: int = 1) -> dict[str, Any]:
+    """A resource group with names of its own."""
+    return {
+        "coveredResources": [f"r{number}"],
+        "flavors": [
+            {"name": f"f{number}-{each}", "resources": [quota(number)]} for each in range(flavors)
+        ],
+    }
+
+
+async def assert_create_refused(
+    api: Api, namespace: str, version: str, kind: str, bad: Bad
+) -> None:
+    """A create of the spoiled object is refused as the table says, and stores nothing."""
+    path = path_of(kind, namespace, version)
+    body = changed(valid(kind, version), bad.changes)
+    answer = await api.send("POST", path, body, fieldValidation="Strict")
+    assert_refused(answer, bad)
+
+
+async def assert_update_refused(
+    api: Api, namespace: str, version: str, kind: str, bad: Bad
+) -> None:
+    """An update of the good object to the spoiled one is refused as the table says."""
+    path = path_of(kind, namespace, version)
+    created = await api.create(path, valid(kind, version))
+    try:
+        answer = await api.send("PUT", f"{path}/a", changed(created, bad.changes))
+        assert_refused(answer, bad)
+    finally:
+        await api.send("PATCH", f"{path}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
+        await api.send("DELETE", f"{path}/a")
+
+
+def assert_refused(answer: Answer, bad: Bad) -> None:
+    """The answer refuses with the status, the field and the words of the table."""
+    assert answer.status == bad.status, answer.text
+    words = bad.words.replace("@", bad.field)
+    if bad.status != 422:
+        assert words in answer.body["message"]
+        return
+    causes = answer.body["details"]["causes"]
+    said = [cause["message"] for cause in causes if cause["field"] == bad.field]
+    assert any(message.startswith(words) for message in said), causes
