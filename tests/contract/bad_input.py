@@ -83,17 +83,38 @@ async def assert_create_refused(
 
 
 async def assert_update_refused(
-    api: Api, namespace: str, version: str, kind: str, bad: Bad
+    api: Api,
+    namespace: str,
+    kind: str,
+    bad: Bad,
+    *,
+    status: Mapping[str, Any] | None = None,
+    subresource: str = "",
 ) -> None:
-    """An update of the good object to the spoiled one is refused as the table says."""
-    path = path_of(kind, namespace, version)
-    created = await api.create(path, valid(kind, version))
+    """An update of the good object to the spoiled one is refused as the table says.
+
+    Args:
+        api: The server.
+        namespace: Where the object is made.
+        kind: Of the object.
+        bad: The change.
+        status: What the status says before.
+        subresource: ``/status``, or nothing.
+    """
+    path = path_of(kind, namespace)
+    current = await api.create(path, valid(kind))
     try:
-        answer = await api.send("PUT", f"{path}/a", changed(created, bad.changes))
+        if status:
+            current = await api.put(f"{path}/a/status", changed(current, status))
+        if kind == "Job":  # its controller writes meanwhile
+            del current["metadata"]["resourceVersion"]
+        answer = await api.send("PUT", f"{path}/a{subresource}", changed(current, bad.changes))
         assert_refused(answer, bad)
     finally:
-        await api.send("PATCH", f"{path}/a", {"metadata": {"finalizers": None}}, content_type=MERGE)
-        await api.send("DELETE", f"{path}/a")
+        free = {"metadata": {"finalizers": None}}
+        await api.send("PATCH", f"{path}/a", free, content_type=MERGE)
+        await api.send("DELETE", f"{path}/a", propagationPolicy="Background")
+        await api.until_gone(f"{path}/a")
 
 
 def assert_refused(answer: Answer, bad: Bad) -> None:
