@@ -176,6 +176,13 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "DaemonSetStatus.conditions": ("map", ("type",), "type", "merge"),
     "JobStatus.conditions": ("atomic", (), "type", "merge"),
     "PodFailurePolicyOnExitCodesRequirement.values": ("set", (), "", ""),
+    "ContainerRestartRuleOnExitCodes.values": ("set", (), "", ""),
+    "ContainerStatus.allocatedResourcesStatus": ("map", ("name",), "name", "merge"),
+    "ContainerStatus.volumeMounts": ("map", ("mountPath",), "mountPath", "merge"),
+    "ResourceStatus.resources": ("map", ("resourceID",), "", ""),
+    "NodeAllocatableResourceClaimStatus.containers": ("set", (), "", ""),
+    "UncountedTerminatedPods.failed": ("set", (), "", ""),
+    "UncountedTerminatedPods.succeeded": ("set", (), "", ""),
     "PodDisruptionBudgetStatus.conditions": ("map", ("type",), "type", "merge"),
     "MutatingWebhookConfiguration.webhooks": ("map", ("name",), "name", "merge"),
     "ValidatingWebhookConfiguration.webhooks": ("map", ("name",), "name", "merge"),
@@ -185,10 +192,17 @@ LISTS: dict[str, tuple[str, tuple[str, ...], str, str]] = {
     "APIServiceStatus.conditions": ("map", ("type",), "type", "merge"),
 }
 RETAIN_KEYS = {"DeploymentSpec.strategy"}
+MAP_TYPES = {
+    "PodSpec.nodeSelector": "atomic",
+    "ServiceSpec.selector": "atomic",
+    "Scheduling.nodeSelector": "atomic",
+    "PersistentVolumeSpec.claimRef": "granular",
+}
 ATOMIC_OBJECTS = {
     "LabelSelector", "NodeSelector", "NodeSelectorTerm", "LocalObjectReference",
     "ObjectReference", "SecretKeySelector", "ConfigMapKeySelector", "ObjectFieldSelector",
     "ResourceFieldSelector", "TypedLocalObjectReference", "SecretReference", "ScopeSelector",
+    "EndpointAddress", "EndpointPort", "FileKeySelector", "OwnerReference", "RoleRef", "Subject",
 }  # fmt: skip
 
 
@@ -242,6 +256,8 @@ def table(name: str, owner: dict[str, str]) -> dict[str, Any]:
             lists[wire] = {key: value for key, value in facts.items() if value}
         elif path in RETAIN_KEYS:
             lists[wire] = {"strategy": "retainKeys"}
+        elif path in MAP_TYPES:
+            lists[wire] = {"mapType": MAP_TYPES[path]}
     attributes = sorted(model.attribute_map.items())
     needed = [wire for attribute, wire in attributes if is_required(model, attribute)]
     result: dict[str, Any] = {"fields": fields}

@@ -30,7 +30,7 @@ def decode_object(body: bytes, content_type: str) -> Any:
     if given == JSON:
         return decode_json(body)
     if given == YAML:
-        return _decode_yaml(body)
+        return decode_yaml(body)
     if given == PROTOBUF:
         return _decode_protobuf(body)
     raise unsupported_media_type(given, OBJECT_TYPES)
@@ -68,8 +68,18 @@ def _decode_protobuf(body: bytes) -> Any:
         raise StatusError(415, "UnsupportedMediaType", message) from error
 
 
-def _decode_yaml(body: bytes) -> Any:
+def decode_yaml(body: bytes) -> Any:
+    """Decode YAML, or JSON, which is YAML.
+
+    Raises:
+        StatusError: 400.
+    """
     import yaml
+
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        pass  # YAML then
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:

@@ -1,15 +1,19 @@
 """Create: from a body to a stored object."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause, required
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
+from multiqueue.apiserver.managed.owners import NOBODY, Owners
+from multiqueue.apiserver.managed.tracking import after_create, asked, shown
 from multiqueue.apiserver.metadata import (
     check_identity,
     check_update_identity,
+    format_time,
     generated_name,
     stamp_new,
 )
@@ -29,7 +33,26 @@ GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""
 
 
-async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = None) -> Entry:
+class Prepared(NamedTuple):
+    """A new object before webhooks see it."""
+
+    obj: JsonObject
+    admitted: Admitted
+    owners: Owners
+
+
+OwnersOf = Callable[[JsonObject], Owners]
+"""From a new object with its defaults to the owners of its fields."""
+
+
+async def create(
+    call: Call,
+    target: Target,
+    body: Any,
+    *,
+    raw: bytes | None = None,
+    owners: Owners | None = None,
+) -> Entry:
     """Store a new object.
 
     Args:
@@ -37,6 +60,7 @@ async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = N
         target: the collection; ``target.name`` must match the body if given.
         body: the decoded object.
         raw: its bytes, to find duplicate fields.
+        owners: who owns what it says; if None, whoever calls does.
 
     Raises:
         StatusError: 400, 403, 404 (namespace), 409, 422, or what a webhook says.
@@ -44,12 +68,17 @@ async def create(call: Call, target: Target, body: Any, *, raw: bytes | None = N
     check_namespace(call, target)
     obj = check_identity(body, target)
     crds.check_open(call, target.kind, obj["metadata"].get("name", ""))
+    given = _asked(target, body) if owners is None else owners
+
+    def owners_of(defaulted: JsonObject) -> Owners:
+        return given if owners is not None else _owned_by_creator(call, target, defaulted, given)
+
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
     prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
     for _ in range(GENERATE_ATTEMPTS):
         attempt = _named(obj, prefix)
-        entry = await _create_once(call, target, attempt, raw)
+        entry = await _create_once(call, target, attempt, raw, owners_of)
         if entry is not None:
             return entry
         if not prefix:
@@ -76,27 +105,35 @@ def _named(obj: JsonObject, prefix: str | None) -> JsonObject:
     return {**obj, "metadata": metadata}
 
 
+def _asked(target: Target, body: Any) -> Owners:
+    return asked(body, NOBODY, kind=target.kind, version=target.version)
+
+
+def _owned_by_creator(call: Call, target: Target, obj: JsonObject, given: Owners) -> Owners:
+    now = format_time(call.now)
+    return after_create(
+        target.kind, target.version, obj, owners=given, manager=call.manager, now=now
+    )
+
+
 async def _create_once(
-    call: Call, target: Target, body: JsonObject, raw: bytes | None
+    call: Call, target: Target, body: JsonObject, raw: bytes | None, owners_of: OwnersOf
 ) -> Entry | None:
     """Create under the name that the object has; None: it is taken."""
     kind, version, store = target.kind, target.version, call.plane.store
-    obj, admitted = _prepared(call, target, body, raw)
+    obj, admitted, owners = _prepared(call, target, body, raw, owners_of)
     name = obj["metadata"].get("name") or ""
     if store.get(kind.storage_key, target.namespace, name) is not None:
         return None
-    review = Review(operation="CREATE", target=target, obj=obj, old=None, options=_options(call))
+    options = _options(call)
+    review = Review(operation="CREATE", target=target, obj=obj, old=None, options=options)
     judged = call.plane.admission.concerns(review)
-    if judged and (changed := await call.plane.admission.mutate(call, review)) is not None:
-        admitted = admit(kind, version, check_identity(changed, target))
-        obj = admitted.obj
+    if judged:
+        obj, admitted, owners = await _mutated(call, review, Prepared(obj, admitted, owners))
     if causes := _causes(call, target, obj, admitted):
         raise invalid(kind, name, causes)
     if judged:
-        review = Review(
-            operation="CREATE", target=target, obj=obj, old=None, options=_options(call)
-        )
-        await call.plane.admission.validate(call, review)
+        await call.plane.admission.validate(call, replace(review, obj=shown(obj, owners)))
         check_namespace(call, target)
     if kind.hooks.warnings is not None:
         for warning in kind.hooks.warnings(obj):
@@ -105,14 +142,26 @@ async def _create_once(
     if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
         return None
     if call.dry_run:
-        entry = store.make_entry(kind.storage_key, stored, 0)
+        entry = store.make_entry(kind.storage_key, stored, 0, owners)
     else:
         if kind.key == crds.KEY:
             crds.establish(call, stored)
-        entry = store.put(kind.storage_key, stored)
+        entry = store.put(kind.storage_key, stored, owners)
         await store.durable(entry.revision)
     await call.plane.conversions.prepare(kind, version, (entry,))
     return entry
+
+
+async def _mutated(call: Call, review: Review, before: Prepared) -> Prepared:
+    """What mutating webhooks make of it."""
+    obj, _, owners = before
+    changed = await call.plane.admission.mutate(call, replace(review, obj=shown(obj, owners)))
+    if changed is None:
+        return before
+    owners = call.owners_after_admission(changed, owners)
+    target = review.target
+    admitted = admit(target.kind, target.version, check_identity(changed, target))
+    return Prepared(admitted.obj, admitted, owners)
 
 
 def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> list[Cause]:
@@ -126,8 +175,8 @@ def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> 
 
 
 def _prepared(
-    call: Call, target: Target, body: JsonObject, raw: bytes | None
-) -> tuple[JsonObject, Admitted]:
+    call: Call, target: Target, body: JsonObject, raw: bytes | None, owners_of: OwnersOf
+) -> Prepared:
     kind, version = target.kind, target.version
     admitted = admit(kind, version, body, field_validation=call.field_validation, raw=raw)
     if admitted.bad_request is not None:
@@ -141,16 +190,20 @@ def _prepared(
             cause for cause in admitted.causes if not cause.field.startswith("status")
         ]
     stamp_new(obj["metadata"], call.now, has_generation=kind.has_generation)
+    owners = NOBODY
     if not admitted.causes and obj["metadata"].get("name"):
+        owners = owners_of(obj)
         try:
             kind.hooks.prepare_create(obj, call)
         except AdmissionRefused as refusal:
             raise forbidden(kind, obj["metadata"].get("name", ""), str(refusal)) from refusal
-    return obj, admitted
+    return Prepared(obj, admitted, owners)
 
 
 def _options(call: Call) -> Mapping[str, Any]:
     options: JsonObject = {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
     if call.dry_run:
         options["dryRun"] = ["All"]
+    if call.field_manager:
+        options["fieldManager"] = call.field_manager
     return options

@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import orjson
 
 from multiqueue.apiserver.kinds import GroupPlural, JsonObject
+from multiqueue.apiserver.managed.owners import Owners, encode
+
+HEAD = ["apiVersion", "kind", "metadata"]
+METADATA = b'"metadata":{'
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,8 +23,10 @@ class Entry:
     name: str
     uid: str
     revision: int
-    raw: bytes
-    """JSON in the storage version."""
+    bare: bytes
+    """JSON in the storage version, without managedFields; see :func:`encode_bare`."""
+    managed: Owners
+    """What managedFields says; kept apart, since most of it is shared between objects."""
     labels: Mapping[str, str]
     fields: Mapping[str, str]
     """Values of selectable fields."""
@@ -27,9 +34,36 @@ class Entry:
     """uids of the owners."""
     deleting: bool
     versions: dict[str, bytes] = field(default_factory=dict)
-    """JSON in other versions, made when first asked for."""
+    """Bare JSON in other versions, made when first asked for."""
+
+    @property
+    def raw(self) -> bytes:
+        """JSON in the storage version."""
+        return with_owners(self.bare, self.managed)
 
     def decode(self) -> JsonObject:
         """A fresh copy of the object in its storage version."""
         obj: JsonObject = orjson.loads(self.raw)
         return obj
+
+    def decode_bare(self) -> JsonObject:
+        """The same without managedFields."""
+        obj: JsonObject = orjson.loads(self.bare)
+        return obj
+
+
+def encode_bare(obj: JsonObject) -> bytes:
+    """JSON that begins with apiVersion, kind and metadata, so that :func:`with_owners` finds its
+    place; the object has no managedFields.
+    """
+    if list(islice(obj, len(HEAD))) != HEAD:
+        obj = {**{name: obj[name] for name in HEAD}, **obj}
+    return orjson.dumps(obj)
+
+
+def with_owners(bare: bytes, owners: Owners) -> bytes:
+    """Bare JSON with managedFields in its metadata."""
+    if not owners:
+        return bare
+    place = bare.index(METADATA) + len(METADATA)
+    return b"".join((bare[:place], b'"managedFields":', encode(owners), b",", bare[place:]))

@@ -7,7 +7,9 @@ import orjson
 from aiohttp import web
 
 from multiqueue.apiserver import status
+from multiqueue.apiserver.apply import apply
 from multiqueue.apiserver.body import decode_object
+from multiqueue.apiserver.causes import forbidden
 from multiqueue.apiserver.create import create, create_by_put
 from multiqueue.apiserver.delete import DeleteOptions, delete, parse_delete_options
 from multiqueue.apiserver.entry import Entry
@@ -22,13 +24,15 @@ from multiqueue.apiserver.lists import (
 )
 from multiqueue.apiserver.metadata import check_identity
 from multiqueue.apiserver.namespaces import check_mortal
-from multiqueue.apiserver.patch import parse_patch
+from multiqueue.apiserver.patch import APPLY_YAML, parse_patch
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.representation import show_object, show_page
 from multiqueue.apiserver.request import Request
 from multiqueue.apiserver.scale import scale_of, through_scale
 from multiqueue.apiserver.schema import admit
 from multiqueue.apiserver.update import Change, Produce, update
+
+NO_FORCE = "may not be specified for non-apply patch"
 
 
 async def get(request: Request, target: Target) -> web.StreamResponse:
@@ -96,8 +100,22 @@ async def put(request: Request, target: Target) -> web.StreamResponse:
 
 async def patch(request: Request, target: Target) -> web.StreamResponse:
     """PATCH an object."""
+    if request.content_type == APPLY_YAML:
+        return await _apply(request, target)
+    if "force" in request.query:
+        raise status.invalid_options("PatchOptions", [forbidden("force", NO_FORCE)])
     change = parse_patch(target, request.content_type, await request.body())
     return await _change(request, target, change)
+
+
+async def _apply(request: Request, target: Target) -> web.StreamResponse:
+    call = request.call()
+    entry, created = await apply(call, target, await request.body(), force=request.flag("force"))
+    scale = target.version.scale if target.subresource == "scale" else None
+    if scale is not None:
+        return _answer_scale(request, target, scale, entry)
+    code = 201 if created else 200
+    return request.answer(show_object(request, target, entry), status=code)
 
 
 async def remove(request: Request, target: Target) -> web.StreamResponse:

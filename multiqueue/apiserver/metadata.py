@@ -9,6 +9,7 @@ from typing import Any
 from multiqueue.apiserver.causes import Cause, forbidden, invalid
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.managed.owners import MANAGED_FIELDS
 from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.status import bad_request, conflict
 
@@ -62,7 +63,7 @@ def check_identity(body: Any, target: Target) -> JsonObject:
     if not isinstance(metadata, dict):
         raise bad_request("metadata: Invalid value: must be an object")
     metadata = dict(metadata)
-    metadata.pop("managedFields", None)  # TODO(#4): field ownership comes with server-side apply
+    metadata.pop(MANAGED_FIELDS, None)  # kept apart, see managed/
     if target.kind.namespaced:
         if metadata.setdefault("namespace", target.namespace) != target.namespace:
             raise bad_request(

@@ -20,27 +20,18 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_YAML = "application/apply-patch+yaml"
-APPLY_CBOR = "application/apply-patch+cbor"
 
 MAX_OPERATIONS = 10_000
 """Kubernetes' limit for one JSON patch."""
 
 
 def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
-    """What a patch does to an object in the version of the request.
+    """What a patch that is not an apply does to an object in the version of the request.
 
     Raises:
         StatusError: 400 malformed, 415 a type that the kind does not take.
     """
     supported = supported_types(target)
-    if media_type == APPLY_YAML:
-        # TODO(#4): server-side apply plugs in here: field sets per manager, conflicts, force.
-        raise StatusError(
-            415,
-            "UnsupportedMediaType",
-            "server-side apply is not available on this server yet; use client-side apply "
-            "(kubectl apply without --server-side)",
-        )
     if media_type not in supported:
         raise unsupported_media_type(media_type, supported)
     patch = decode_json(body)
@@ -60,8 +51,8 @@ def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
 def supported_types(target: Target) -> tuple[str, ...]:
     """Patch types that a kind takes: custom kinds know no strategic merge."""
     if target.kind.builtin:
-        return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
-    return (JSON_PATCH, MERGE_PATCH)
+        return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_YAML)
+    return (JSON_PATCH, MERGE_PATCH, APPLY_YAML)
 
 
 def _strategic(obj: JsonObject, patch: Mapping[str, Any], schema: Mapping[str, Any]) -> Any:

@@ -10,6 +10,8 @@ from multiqueue.apiserver.authz.attributes import Audit
 from multiqueue.apiserver.authz.authorizer import Authorizer
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, Registry
+from multiqueue.apiserver.managed.owners import Owners
+from multiqueue.apiserver.managed.tracking import after_admission, manager_of
 from multiqueue.apiserver.schema import FieldValidation
 from multiqueue.apiserver.store import Store
 from multiqueue.apiserver.versions import in_version
@@ -40,7 +42,13 @@ class ControlPlane:
     audit: Audit | None = None
 
     def call(
-        self, user: User, *, dry_run: bool = False, field_validation: FieldValidation = "Ignore"
+        self,
+        user: User,
+        *,
+        dry_run: bool = False,
+        field_validation: FieldValidation = "Ignore",
+        field_manager: str = "",
+        user_agent: str = "kube-apiserver",
     ) -> "Call":
         """The context of one operation."""
         return Call(
@@ -49,6 +57,8 @@ class ControlPlane:
             now=self.clock.now(),
             dry_run=dry_run,
             field_validation=field_validation,
+            field_manager=field_manager,
+            user_agent=user_agent,
         )
 
 
@@ -61,6 +71,9 @@ class Call:
     now: datetime
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
+    field_manager: str = ""
+    """Who owns what is written, if the request says so."""
+    user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
     """Texts for ``Warning: 299`` headers of the answer."""
 
@@ -69,10 +82,22 @@ class Call:
         """The UserInfo."""
         return self.user_info.as_dict()
 
+    @property
+    def manager(self) -> str:
+        """Who owns what is written."""
+        return self.field_manager or manager_of(self.user_agent)
+
     def warn(self, text: str) -> None:
         """Add a warning once."""
         if text not in self.warnings:
             self.warnings.append(text)
+
+    def owners_after_admission(self, changed: JsonObject, owners: Owners) -> Owners:
+        """The owners of fields that webhooks left; invalid ones are told, and not taken."""
+        left, warning = after_admission(changed, owners)
+        if warning is not None:
+            self.warn(warning)
+        return left
 
     def get(
         self, group: str, plural: str, namespace: str | None, name: str

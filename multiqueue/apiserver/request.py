@@ -11,9 +11,15 @@ from aiohttp import web
 from multiqueue.apiserver.auth import User
 from multiqueue.apiserver.body import MAX_BYTES, media_type, too_large
 from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.managed.tracking import check_manager
 from multiqueue.apiserver.plane import Call, ControlPlane
 from multiqueue.apiserver.schema import FieldValidation
-from multiqueue.apiserver.status import StatusError, bad_request, not_acceptable
+from multiqueue.apiserver.status import (
+    StatusError,
+    bad_request,
+    invalid_options,
+    not_acceptable,
+)
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -55,6 +61,8 @@ class Request:
             self.user,
             dry_run=_dry_run(self.query.get("dryRun", "")),
             field_validation=_validation(self.query),
+            field_manager=field_manager(self.query, _OPTIONS.get(self.http.method, "")),
+            user_agent=self.http.headers.get("User-Agent", ""),
         )
         call.warnings = self.warnings
         return call
@@ -186,6 +194,21 @@ def _validation(query: Mapping[str, str]) -> FieldValidation:
             f'fieldValidation: Unsupported value: "{value}": supported values: {supported}'
         )
     return cast("FieldValidation", value)
+
+
+_OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
+
+
+def field_manager(query: Mapping[str, str], options: str) -> str:
+    """The query parameter ``fieldManager``; ``options`` names the kind that it is a field of.
+
+    Raises:
+        StatusError: 422.
+    """
+    manager = query.get("fieldManager", "")
+    if manager and options and (causes := check_manager(manager)):
+        raise invalid_options(options, causes)
+    return manager
 
 
 def _quoted(text: str) -> str:

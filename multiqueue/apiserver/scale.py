@@ -38,7 +38,7 @@ def through_scale(target: Target, scale: Scale, produce: Produce) -> Produce:
         if not isinstance(replicas, int) or replicas < 0:
             cause = invalid_cause("spec.replicas", replicas, "should be a non-negative integer")
             raise invalid(target.kind, target.name, [cause])
-        _write(obj, scale.spec_replicas_path, replicas)
+        write(obj, scale.spec_replicas_path, replicas)
         revision = (wanted.get("metadata") or {}).get("resourceVersion")
         if revision:
             obj["metadata"]["resourceVersion"] = revision
@@ -55,7 +55,8 @@ def _read(obj: Any, path: str) -> Any:
     return obj
 
 
-def _write(obj: JsonObject, path: str, value: Any) -> None:
+def write(obj: JsonObject, path: str, value: Any) -> None:
+    """Set what a path of a CRD names: ``.spec.replicas``."""
     *parents, last = path.lstrip(".").split(".")
     for part in parents:
         obj = obj.setdefault(part, {})

@@ -170,6 +170,18 @@ def revision_required(kind: Kind, name: str) -> StatusError:
     return StatusError(422, "Invalid", message, details=details)
 
 
+def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
+    """Query parameters are wrong together; ``kind`` is PatchOptions or the like."""
+    group = "meta.k8s.io"
+    details = {"group": group, "kind": kind, "causes": [cause.as_dict() for cause in causes]}
+    return StatusError(422, "Invalid", invalid_message(kind, group, "", causes), details=details)
+
+
+def apply_conflict(message: str, causes: Sequence[Mapping[str, str]]) -> StatusError:
+    """Somebody else owns fields that an apply would change."""
+    return StatusError(409, "Conflict", message, details={"causes": list(causes)})
+
+
 def unprocessable(message: str) -> StatusError:
     """A patch that cannot be applied to the object."""
     return StatusError(422, "Invalid", message)

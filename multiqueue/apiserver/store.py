@@ -15,8 +15,9 @@ from typing import Any
 
 import orjson
 
-from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.entry import Entry, encode_bare
 from multiqueue.apiserver.kinds import GroupPlural, JsonObject
+from multiqueue.apiserver.managed.owners import Owners, take
 from multiqueue.apiserver.storage import Storage, Write
 from multiqueue.apiserver.watch import Event, History, Watcher
 
@@ -126,7 +127,7 @@ class Store:
         self._first_revision = self.revision
         for key, raw in objects:
             obj = orjson.loads(raw)
-            self._index(self._entry(key, obj, raw, int(obj["metadata"]["resourceVersion"])))
+            self._index(self._entry(key, obj, int(obj["metadata"]["resourceVersion"])))
 
     def start(self) -> None:
         """Begin to keep changes."""
@@ -178,29 +179,37 @@ class Store:
             await future
 
     # ------------------------------------------------------------------ writing
-    def put(self, key: GroupPlural, obj: JsonObject) -> Entry:
+    def put(self, key: GroupPlural, obj: JsonObject, managed: Owners | None = None) -> Entry:
         """Create or replace an object; stamps its resourceVersion. The caller awaits
         :meth:`durable` before it answers.
+
+        Args:
+            key: the collection.
+            obj: the object in its storage version; taken over.
+            managed: who owns its fields; if None, what its managedFields says.
         """
         self._check()
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        raw = orjson.dumps(obj)
-        entry = self._entry(key, obj, raw, self.revision)
+        entry = self._entry(key, obj, self.revision, managed)
         previous = self.get(key, entry.namespace, entry.name)
         if previous is not None:
             self._unindex_owners(previous)
         self._index(entry)
-        self._append(Event(entry=entry, previous=previous, deleted=False), raw)
+        self._append(Event(entry=entry, previous=previous, deleted=False), entry.raw)
         return entry
 
-    def remove(self, entry: Entry, last: JsonObject | None = None) -> Entry:
+    def remove(
+        self, entry: Entry, last: JsonObject | None = None, managed: Owners | None = None
+    ) -> Entry:
         """Remove an object; the answer is its last state (default: as stored) with the revision of
         the removal.
         """
         self._check()
         self.revision += 1
-        last_entry = self.make_entry(entry.collection, last or entry.decode(), self.revision)
+        last_entry = self.make_entry(
+            entry.collection, last or entry.decode(), self.revision, managed
+        )
         self.collection(entry.collection).discard(entry)
         self._by_uid.pop(entry.uid, None)
         self._unindex_owners(entry)
@@ -220,16 +229,17 @@ class Store:
         """
         collection = self.collection(key)
         for entry in list(collection.entries()):
-            raw = change(entry.raw)
-            rewritten = self._entry(key, orjson.loads(raw), raw, entry.revision)
+            rewritten = self._entry(key, orjson.loads(change(entry.raw)), entry.revision)
             collection.set(rewritten)
             self._by_uid[entry.uid] = rewritten
         collection.history.restart(self.durable_revision)
 
-    def make_entry(self, key: GroupPlural, obj: JsonObject, revision: int) -> Entry:
+    def make_entry(
+        self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
+    ) -> Entry:
         """A state that is not kept (dry run, last state); stamps its resourceVersion."""
         obj["metadata"]["resourceVersion"] = str(revision)
-        return self._entry(key, obj, orjson.dumps(obj), revision)
+        return self._entry(key, obj, revision, managed)
 
     def changes_since(self, key: GroupPlural, revision: int) -> list[Event]:
         """Changes of a collection after a revision, durable or not, oldest first."""
@@ -258,8 +268,12 @@ class Store:
             collection.history.close()
 
     # ------------------------------------------------------------------ private
-    def _entry(self, key: GroupPlural, obj: JsonObject, raw: bytes, revision: int) -> Entry:
+    def _entry(
+        self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
+    ) -> Entry:
         metadata = obj["metadata"]
+        if managed is None:
+            managed = take(metadata)
         owners = metadata.get("ownerReferences")
         return Entry(
             collection=key,
@@ -267,7 +281,8 @@ class Store:
             name=metadata["name"],
             uid=metadata["uid"],
             revision=revision,
-            raw=raw,
+            bare=encode_bare(obj),
+            managed=managed,
             labels=metadata.get("labels") or {},
             fields=self._fields_of(key, obj),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),

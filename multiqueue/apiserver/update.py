@@ -1,19 +1,24 @@
 """Update: replace or patch an object, or its status."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.delete import is_finished
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import AdmissionRefused, JsonObject
+from multiqueue.apiserver.managed.apply import Applied
+from multiqueue.apiserver.managed.owners import Owners, same_fields
+from multiqueue.apiserver.managed.tracking import after_change, asked, shown
+from multiqueue.apiserver.managed.updates import States, reset_fields
 from multiqueue.apiserver.metadata import (
     changed_outside_status,
     check_identity,
     check_uid,
     check_update_identity,
+    format_time,
     keep_server_fields,
     metadata_causes,
 )
@@ -27,7 +32,7 @@ from multiqueue.apiserver.status import (
     not_found,
     revision_required,
 )
-from multiqueue.apiserver.versions import decode_in, is_stored_in
+from multiqueue.apiserver.versions import decode_bare_in, decode_in, is_stored_in
 from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
@@ -53,6 +58,16 @@ class Change:
     """The bytes of a sent object, to find duplicate fields."""
     mutates: bool = True
     """``produce`` changes what it is given; if not, it is spared a copy of its own."""
+    apply: Callable[[JsonObject, Owners], Applied] | None = None
+    """Instead of ``produce``: it decides who owns what, too."""
+
+
+class Prepared(NamedTuple):
+    """The wanted state before webhooks see it."""
+
+    obj: JsonObject
+    admitted: Admitted
+    owners: Owners
 
 
 async def update(call: Call, target: Target, change: Change) -> Entry:
@@ -76,27 +91,29 @@ async def _update_once(call: Call, target: Target, change: Change, entry: Entry)
     """Apply the change to one state of the object; None: the object changed meanwhile."""
     kind, version, admission = target.kind, target.version, call.plane.admission
     await call.plane.conversions.prepare(kind, version, (entry,))
-    old = decode_in(kind, version, entry)
-    new, admitted = _prepared(call, target, change, entry, old)
+    old = decode_bare_in(kind, version, entry)
+    new, admitted, owners = _prepared(call, target, change, entry, old)
     review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
     judged = admission.concerns(review)
-    if judged and (changed := await admission.mutate(call, review)) is not None:
-        admitted = admit(kind, version, check_identity(changed, target))
-        new = _owned_by_server(target, admitted.obj, old)
+    if judged:
+        review = replace(review, obj=shown(new, owners), old=shown(old, entry.managed))
+        if (changed := await admission.mutate(call, review)) is not None:
+            owners = call.owners_after_admission(changed, owners)
+            admitted = admit(kind, version, check_identity(changed, target))
+            new = _owned_by_server(target, admitted.obj, old)
     if causes := _causes(call, target, new, old, admitted.causes):
         raise invalid(kind, target.name, causes)
     if judged:
-        review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
-        await admission.validate(call, review)
-    return await _commit(call, target, new, entry, old)
+        await admission.validate(call, replace(review, obj=shown(new, owners)))
+    return await _commit(call, target, new, owners, entry, old)
 
 
 def _prepared(
     call: Call, target: Target, change: Change, entry: Entry, old: JsonObject
-) -> tuple[JsonObject, Admitted]:
+) -> Prepared:
     kind, version = target.kind, target.version
-    current = decode_in(kind, version, entry) if change.mutates else old
-    body = check_identity(change.produce(current), target)
+    produced, owners = _produced(target, change, entry, old)
+    body = check_identity(produced, target)
     check_update_identity(body, target)
     metadata = body["metadata"]
     _check_lock(target, change, entry, metadata)
@@ -114,6 +131,8 @@ def _prepared(
     new = admitted.obj
     keep_server_fields(new, old)
     if not admitted.causes and not _is_action(target):
+        if change.apply is None:
+            owners = _owners_after(call, target, old, new, owners)
         prepare = (
             kind.hooks.prepare_status if target.subresource == STATUS else kind.hooks.prepare_update
         )
@@ -121,7 +140,36 @@ def _prepared(
             prepare(new, old, call)
         except AdmissionRefused as refusal:
             raise forbidden(kind, target.name, str(refusal)) from refusal
-    return _owned_by_server(target, new, old), admitted
+    return Prepared(_owned_by_server(target, new, old), admitted, owners)
+
+
+def _produced(target: Target, change: Change, entry: Entry, old: JsonObject) -> tuple[Any, Owners]:
+    """The wanted object, and who owns the fields of the current one (after an apply: of the wanted
+    one).
+    """
+    if change.apply is not None:
+        applied = change.apply(old, entry.managed)
+        return applied.obj, applied.owners
+    current = decode_in(target.kind, target.version, entry) if change.mutates else old
+    produced = change.produce(current)
+    if target.subresource:
+        return produced, entry.managed
+    kind, version = target.kind, target.version
+    return produced, asked(produced, entry.managed, kind=kind, version=version)
+
+
+def _owners_after(
+    call: Call, target: Target, old: JsonObject, new: JsonObject, owners: Owners
+) -> Owners:
+    kind, version = target.kind, target.version
+    reset = reset_fields(version, target.subresource, builtin=kind.builtin)
+    return after_change(
+        States(kind, version, old=old, new=new, reset=reset),
+        owners=owners,
+        manager=call.manager,
+        subresource=target.subresource,
+        now=format_time(call.now),
+    )
 
 
 def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObject) -> None:
@@ -177,8 +225,8 @@ def _causes(
     return causes + [cause for cause in found if cause not in causes]
 
 
-async def _commit(
-    call: Call, target: Target, new: JsonObject, entry: Entry, old: JsonObject
+async def _commit(  # noqa: PLR0917 - the two states of one object, and the context
+    call: Call, target: Target, new: JsonObject, owners: Owners, entry: Entry, old: JsonObject
 ) -> Entry | None:
     kind, version, store = target.kind, target.version, call.plane.store
     stored = await call.plane.conversions.to_storage(kind, version, new)
@@ -187,17 +235,18 @@ async def _commit(
     if kind.hooks.warnings is not None and target.subresource != STATUS:
         for warning in kind.hooks.warnings(new):
             call.warn(warning)
-    if stored == (old if is_stored_in(kind, version) else entry.decode()):
+    before = old if is_stored_in(kind, version) else entry.decode_bare()
+    if stored == before and same_fields(owners, entry.managed):
         await store.durable(entry.revision)
         return entry
     if call.dry_run:
-        return store.make_entry(kind.storage_key, stored, entry.revision)
+        return store.make_entry(kind.storage_key, stored, entry.revision, owners)
     if kind.key == crds.KEY:
         crds.establish(call, stored)
     if is_finished(stored):
-        last = store.remove(entry, stored)
+        last = store.remove(entry, stored, owners)
     else:
-        last = store.put(kind.storage_key, stored)
+        last = store.put(kind.storage_key, stored, owners)
     await store.durable(last.revision)
     return last
 
@@ -213,4 +262,6 @@ def _options(call: Call) -> JsonObject:
     options: JsonObject = {"kind": "UpdateOptions", "apiVersion": "meta.k8s.io/v1"}
     if call.dry_run:
         options["dryRun"] = ["All"]
+    if call.field_manager:
+        options["fieldManager"] = call.field_manager
     return options

@@ -2,7 +2,7 @@
 
 import orjson
 
-from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.entry import Entry, encode_bare, with_owners
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
 
 
@@ -15,19 +15,31 @@ def is_stored_in(kind: Kind, version: KindVersion) -> bool:
 
 
 def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
-    """An object's JSON in a version; made once per state."""
+    """An object's JSON in a version."""
+    return with_owners(_bare_in(kind, version, entry), entry.managed)
+
+
+def _bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+    """The same without managedFields; made once per state."""
     if is_stored_in(kind, version):
-        return entry.raw
+        return entry.bare
     key = kind.api_version(version.name)
-    raw = entry.versions.get(key)
-    if raw is None:
-        raw = entry.versions[key] = orjson.dumps(from_storage(kind, version, entry.decode()))
-    return raw
+    bare = entry.versions.get(key)
+    if bare is None:
+        converted = from_storage(kind, version, orjson.loads(entry.bare))
+        bare = entry.versions[key] = encode_bare(converted)
+    return bare
 
 
 def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
     """A fresh copy of an object in a version."""
     obj: JsonObject = orjson.loads(in_version(kind, version, entry))
+    return obj
+
+
+def decode_bare_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+    """The same without managedFields, which ``entry.managed`` has."""
+    obj: JsonObject = orjson.loads(_bare_in(kind, version, entry))
     return obj
 
 

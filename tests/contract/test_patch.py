@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.contract.client import (
     JSON_PATCH,
     MERGE,
@@ -15,8 +13,6 @@ from tests.contract.client import (
     job,
     pod,
 )
-
-APPLY = "application/apply-patch+yaml"
 
 
 async def send(api: Api, path: str, patch: Any, content_type: str) -> Answer:
@@ -155,11 +151,3 @@ async def test_a_patch_cannot_rename(api: Api, config_maps: str) -> None:
     await api.create(config_maps, config_map("a"))
     patch = {"metadata": {"name": "b"}}
     assert (await send(api, f"{config_maps}/a", patch, MERGE)).status in {400, 422}
-
-
-async def test_server_side_apply_says_that_it_is_not_there(api: Api, config_maps: str) -> None:
-    if not api.cluster.embedded:
-        pytest.skip("real servers apply")
-    answer = await send(api, f"{config_maps}/a?fieldManager=me", config_map("a"), APPLY)
-    assert answer.status == 415
-    assert "server-side apply is not available" in answer.body["message"]

@@ -65,6 +65,8 @@ def _field(expression: str, merge: Mapping[str, Any]) -> Schema:
     schema = dict(_expand(expression))
     if expression.startswith("[]"):
         schema["x-kubernetes-list-type"] = merge.get("type", "atomic")
+    if map_type := merge.get("mapType"):
+        schema["x-kubernetes-map-type"] = map_type
     for key, extension in (
         ("keys", "x-kubernetes-list-map-keys"),
         ("mergeKey", "x-kubernetes-patch-merge-key"),

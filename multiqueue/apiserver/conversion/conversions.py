@@ -11,8 +11,6 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from multiqueue.apiserver import versions
 from multiqueue.apiserver.conversion.review import (
     ConversionFailed,
@@ -20,7 +18,7 @@ from multiqueue.apiserver.conversion.review import (
     check_converted,
     read_converted,
 )
-from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.entry import Entry, encode_bare
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
 from multiqueue.apiserver.status import StatusError
 from multiqueue.apiserver.webhook_transport import WebhookFailed, WebhookTransport
@@ -47,9 +45,9 @@ class Conversions:
             return
         key = kind.api_version(version.name)
         missing = [entry for entry in entries if key not in entry.versions]
-        converted = await self._convert(kind, [entry.decode() for entry in missing], key)
+        converted = await self._convert(kind, [entry.decode_bare() for entry in missing], key)
         for entry, obj in zip(missing, converted, strict=True):
-            entry.versions[key] = orjson.dumps(obj)
+            entry.versions[key] = encode_bare(obj)
 
     async def convert(
         self, kind: Kind, given: KindVersion, wanted: KindVersion, obj: JsonObject

@@ -1,0 +1,34 @@
+"""Keys that a YAML or JSON text repeats, by line: what fieldValidation of an apply reports."""
+
+from typing import Any
+
+import orjson
+
+
+def repeated_keys(text: bytes, decoded: Any) -> list[str]:
+    """``line 6: key "a" already set in map`` for each; ``decoded`` is what the text decodes to."""
+    # Encoding drops repeated keys: compact JSON of the same length has none.
+    if len(orjson.dumps(decoded)) == len(text.strip()):
+        return []
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: list[str] = []
+    visited: set[int] = set()  # aliases may name a node many times
+    pending = [yaml.compose(text, Loader=loader)]
+    while pending:
+        node = pending.pop()
+        if id(node) in visited:
+            continue
+        visited.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, value in node.value:
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    found.append(f'line {line}: key "{key.value}" already set in map')
+                seen.add(key.value)
+                pending.append(value)
+        elif isinstance(node, yaml.SequenceNode):
+            pending.extend(node.value)
+    return found
