@@ -23,6 +23,7 @@ COMMANDS = {
     "why": "Explain where a job stands and what it waits for",
     "clusters": "Show the worker clusters and their GPUs",
     "lint": "Find pitfalls in manifests or in a cluster",
+    "config": "Check a configuration file; show defaults and feature gates",
     "version": "Print the version",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue
 from multiqueue.controllers.finalizer import sync_finalizer
@@ -39,8 +40,9 @@ class ClusterQueueController:
         self._on_activity = on_activity
         self._active: dict[str, bool] = {}
         self._echo: dict[str, str] = {}
+        workers = context.config.controller.workers_for("ClusterQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
+            self.name, self.reconcile, concurrency=workers
         )
 
     async def run(self) -> None:

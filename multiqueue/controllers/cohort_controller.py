@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from multiqueue.api.config import Gate
+from multiqueue.api.names import GROUP
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Cohort
 from multiqueue.controllers.queue_status import cohort_patch
@@ -27,7 +28,10 @@ class CohortController:
     def __init__(self, context: ManagerContext, engine: Engine) -> None:
         self._context = context
         self._engine = engine
-        self._reconciler: Reconciler[str] = Reconciler(self.name, self.reconcile)
+        workers = context.config.controller.workers_for("Cohort", GROUP, 1)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, concurrency=workers
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

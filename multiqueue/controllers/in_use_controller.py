@@ -42,7 +42,10 @@ class InUseController:
         self._users = users
         self._is_used = is_used
         self._used_by = used_by
-        self._reconciler: Reconciler[str] = Reconciler(name, self.reconcile)
+        workers = context.config.controller.workers_for(
+            informer.resource.kind, informer.resource.group, 1
+        )
+        self._reconciler: Reconciler[str] = Reconciler(name, self.reconcile, concurrency=workers)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""

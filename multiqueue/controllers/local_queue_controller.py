@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
-from multiqueue.api.names import split_key
+from multiqueue.api.names import GROUP, split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import LocalQueue
 from multiqueue.controllers.local_queue_meter import LocalQueueMeter
@@ -49,8 +49,9 @@ class LocalQueueController:
         self._on_sampled = on_sampled
         self._echo: dict[str, str] = {}
         self._meter = LocalQueueMeter(context)
+        workers = context.config.controller.workers_for("LocalQueue", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
+            self.name, self.reconcile, concurrency=workers
         )
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.config.frameworks import KNOWN_FRAMEWORKS
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.jobs.framework.integration import Integration
@@ -26,12 +27,14 @@ class UnknownFrameworkError(Exception):
 def build_registry(config: Configuration) -> IntegrationRegistry:
     """Return the integrations that the Configuration enables, in its order.
 
+    Those of upstream that do not exist here are left out; who loads a Configuration is warned.
+
     Raises:
-        UnknownFrameworkError: it names one that does not exist.
+        UnknownFrameworkError: it names one that upstream does not have, either.
     """
-    names = config.integrations.frameworks
-    for name in names:
-        if name not in INTEGRATIONS:
+    names = [name for name in config.integrations.frameworks if name in INTEGRATIONS]
+    for name in config.integrations.frameworks:
+        if name not in KNOWN_FRAMEWORKS | INTEGRATIONS.keys():
             known = ", ".join(sorted(INTEGRATIONS))
             raise UnknownFrameworkError(
                 f'integrations.frameworks: "{name}" is not supported; known are: {known}'

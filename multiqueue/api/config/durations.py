@@ -41,3 +41,26 @@ def parse_duration(text: str) -> Duration:
         raise ValueError(f'"{text}" is longer than the 292 years that a duration can hold')
     microseconds = int(nanoseconds / 1000)
     return Duration(microseconds=-microseconds if text.startswith("-") else microseconds)
+
+
+def format_duration(value: timedelta) -> str:
+    """Write a duration as Go does: ``1m30s``, ``15m0s``, ``250ms``; reads back to the same."""
+    micros = value // timedelta(microseconds=1)
+    if micros == 0:
+        return "0s"
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    if micros < 1_000:
+        return f"{sign}{micros}µs"
+    if micros < 1_000_000:
+        return f"{sign}{_decimal(micros, 1_000)}ms"
+    minutes, micros = divmod(micros, 60_000_000)
+    hours, minutes = divmod(minutes, 60)
+    head = f"{hours}h" if hours else ""
+    head += f"{minutes}m" if head or minutes else ""
+    return f"{sign}{head}{_decimal(micros, 1_000_000)}s"
+
+
+def _decimal(value: int, unit: int) -> str:
+    whole, rest = divmod(value, unit)
+    digits = str(rest).rjust(len(str(unit)) - 1, "0").rstrip("0")
+    return f"{whole}.{digits}" if digits else str(whole)

@@ -282,14 +282,12 @@ def _find_problem(name: str, value: bool, settings: Mapping[str, bool]) -> str |
         hint = f'did you mean "{close[0]}"?' if close else "remove the setting"
         return f"unknown feature gate; {hint}"
     spec = GATES[Gate(name)]
-    if value == spec.default:
-        return None
     default = str(spec.default).lower()
-    if spec.stage is Stage.GA:
+    if value != spec.default and spec.stage is Stage.GA:
         return f"is locked to {default}; remove the setting"
-    if not (spec.adjustable or spec.alike):
+    if value != spec.default and not (spec.adjustable or spec.alike):
         return f"only the default, {default}, is implemented yet; remove the setting"
     missing = [r for r in spec.requires if not settings.get(r, GATES[r].default)]
     if value and missing:
-        return f"requires {missing[0]}; enable it too, or remove the setting"
+        return f"requires {missing[0]}; enable it too, or remove the setting of {name}"
     return None

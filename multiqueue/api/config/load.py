@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,7 @@ import yaml
 from multiqueue.api.config.durations import Duration, parse_duration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration, Section
-from multiqueue.api.config.upgrade import upgrade
+from multiqueue.api.config.upgrade import take_newer, upgrade
 from multiqueue.api.config.validate import find_errors
 
 
@@ -58,10 +59,13 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
         raise ConfigurationError((f'kind: "{raw["kind"]}" is not supported; use "Configuration"',))
     body = {k: v for k, v in raw.items() if k not in {"apiVersion", "kind"}}
     turned_off = False
+    errors: list[str] = []
+    body = copy.deepcopy(body)
     if version == V1BETA1:
+        errors.extend(take_newer(body))
         body, turned_off = upgrade(body)
     body = _without_nulls(body)
-    errors = list(_take_unknown(Configuration, body, ""))
+    errors.extend(_take_unknown(Configuration, body, ""))
     config = _convert(body, errors)
     # What is left of a section that cannot be read would be judged by defaults nobody wrote.
     unreadable = {_section(error) for error in errors}
@@ -79,7 +83,7 @@ def _convert(body: dict[str, Any], errors: list[str]) -> Configuration:
         try:
             return msgspec.convert(body, Configuration, dec_hook=_decode)
         except msgspec.ValidationError as error:
-            errors.append(_reword(str(error)))
+            errors.append(_reword(_name_key(str(error), body)))
             path = re.search(r" - at `\$\.([^`\[]*)", str(error))
             if path is None:
                 raise ConfigurationError(tuple(errors)) from error
@@ -88,6 +92,30 @@ def _convert(body: dict[str, Any], errors: list[str]) -> Configuration:
             for parent in parents:
                 place = place[parent]
             del place[key]
+
+
+_GOT: Mapping[str, type] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "array": list,
+    "object": dict,
+}
+"""Types as msgspec names them in its messages."""
+
+
+def _name_key(message: str, body: Mapping[str, Any]) -> str:
+    """Put the key of a mapping where msgspec leaves it open: ``featureGates[...]``."""
+    match = re.search(r"got `(\w+)` - at `\$\.([^`\[]*)\[\.\.\.\]`", message)
+    if match is None or match[1] not in _GOT:
+        return message
+    place: Any = body
+    for name in match[2].split("."):
+        place = place[name]
+    pairs = place.items() if isinstance(place, dict) else ()
+    wrong = [key for key, value in pairs if type(value) is _GOT[match[1]]]
+    return message.replace("[...]", f"[{wrong[0]}]") if wrong else message
 
 
 def _section(error: str) -> str:

@@ -89,7 +89,13 @@ class Controller(Section, frozen=True, kw_only=True):
     """How reconcilers run."""
 
     group_kind_concurrency: dict[str, int] = {}
+    """Workers by ``Kind.group``; a core kind has no group."""
     cache_sync_timeout: Duration = Duration(minutes=2)
+
+    def workers_for(self, kind: str, group: str, default: int) -> int:
+        """How many objects of a kind are worked on at a time."""
+        key = f"{kind}.{group}" if group else kind
+        return self.group_kind_concurrency.get(key, default)
 
 
 class Tls(Section, frozen=True, kw_only=True):

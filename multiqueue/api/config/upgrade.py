@@ -5,10 +5,40 @@ Parity: spec inventory section 3. v1beta1 turned features on with ``enable`` fla
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE
+from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE, V1BETA2
+
+_NEWER = (
+    "visibilityServer",
+    "resources.quotaCheckStrategy",
+    "resources.deviceClassMappings[].sources",
+    "metrics.customLabels[].sourceKind",
+    "metrics.customLabels[].trackedValues",
+    "multiKueue.clusterProfile",
+    "multiKueue.incrementalDispatcherConfig",
+)
+"""Fields that v1beta1 does not have."""
+
+
+def take_newer(body: dict[str, Any]) -> Iterator[str]:
+    """Remove fields that only v1beta2 has from a v1beta1 file; yield an error for each."""
+    for path in _NEWER:
+        *parents, last = path.split(".")
+        places: list[Any] = [body]
+        for parent in parents:
+            name = parent.removesuffix("[]")
+            found = [place[name] for place in places if isinstance(place, dict) and name in place]
+            lists = parent.endswith("[]")
+            places = [item for value in found for item in _list(value)] if lists else found
+        for place in places:
+            if isinstance(place, dict) and place.pop(last, None) is not None:
+                yield f"{path}: is no field of v1beta1; set apiVersion: {V1BETA2}"
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def upgrade(body: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -10,32 +9,21 @@ from itertools import chain
 
 from multiqueue.api import names
 from multiqueue.api.config.checks import not_negative, unique
+from multiqueue.api.config.frameworks import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS
 from multiqueue.api.config.gates import find_gate_errors
+from multiqueue.api.config.support import find_refused
 from multiqueue.api.config.tls import CIPHER_SUITES, CURVES, TLS13_CIPHER_SUITES
 from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE, Configuration
+from multiqueue.api.config.validate_endpoints import (
+    controllers,
+    leader_election,
+    ports,
+    probes,
+    queue_metrics,
+)
 from multiqueue.api.config.validate_resources import metric_labels, resources
+from multiqueue.api.validation.names import check_qualified_name
 from multiqueue.lib.selectors import SelectorError, label_selector_from
-
-SUPPORTED_FRAMEWORKS = frozenset({"batch/job"})
-KNOWN_FRAMEWORKS = SUPPORTED_FRAMEWORKS | {
-    "jobset.x-k8s.io/jobset",
-    "kubeflow.org/jaxjob",
-    "kubeflow.org/mpijob",
-    "kubeflow.org/paddlejob",
-    "kubeflow.org/pytorchjob",
-    "kubeflow.org/tfjob",
-    "kubeflow.org/xgboostjob",
-    "ray.io/raycluster",
-    "ray.io/rayjob",
-    "ray.io/rayservice",
-    "trainer.kubeflow.org/trainjob",
-    "workload.codeflare.dev/appwrapper",
-    "sparkoperator.k8s.io/sparkapplication",
-    "pod",
-    "deployment",
-    "statefulset",
-    "leaderworkerset.x-k8s.io/leaderworkerset",
-}
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -54,32 +42,6 @@ def _namespace(config: Configuration) -> Iterator[str]:
         yield (
             f'namespace: "{config.namespace}" is not a namespace name; use lower case letters, '
             'digits, "-"'
-        )
-
-
-def _ports(config: Configuration) -> Iterator[str]:
-    if config.webhook.port:  # 0: any free one
-        yield from _port("webhook.port", config.webhook.port)
-    yield from _port("visibilityServer.bindPort", config.visibility_server.bind_port)
-    address = config.visibility_server.bind_address
-    if address:
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            yield f'visibilityServer.bindAddress: "{address}" is not an IP address'
-
-
-def _port(path: str, value: int) -> Iterator[str]:
-    if not 1 <= value <= 65535:
-        yield f"{path}: {value} is not a port; use 1 to 65535"
-
-
-def _leader_election(config: Configuration) -> Iterator[str]:
-    election = config.leader_election
-    if not election.lease_duration > election.renew_deadline > election.retry_period > timedelta(0):
-        yield (
-            "leaderElection: leaseDuration > renewDeadline > retryPeriod > 0 must hold; got "
-            f"{election.lease_duration}, {election.renew_deadline}, {election.retry_period}"
         )
 
 
@@ -164,17 +126,6 @@ def _pods_ready(config: Configuration) -> Iterator[str]:
             yield f"{path}.requeuingStrategy.{name}: {value} must not be negative"
 
 
-def _connection(config: Configuration) -> Iterator[str]:
-    if config.client_connection.qps <= 0 or config.client_connection.burst <= 0:
-        yield (
-            f"clientConnection: qps {config.client_connection.qps} and burst "
-            f"{config.client_connection.burst} must be greater than 0"
-        )
-    for kind, workers in config.controller.group_kind_concurrency.items():
-        if workers < 1:
-            yield f"controller.groupKindConcurrency[{kind}]: {workers} must be at least 1"
-
-
 def _integrations(config: Configuration) -> Iterator[str]:
     section = config.integrations
     path = "integrations.frameworks"
@@ -183,14 +134,14 @@ def _integrations(config: Configuration) -> Iterator[str]:
         if name not in KNOWN_FRAMEWORKS:
             supported = ", ".join(sorted(SUPPORTED_FRAMEWORKS))
             yield f'{path}[{i}]: "{name}" is unknown; supported are {supported}'
-        elif name not in SUPPORTED_FRAMEWORKS:
-            yield (
-                f'{path}[{i}]: "{name}" is not implemented yet; remove it, its jobs would not be '
-                "queued"
-            )
     path = "integrations.externalFrameworks"
     yield from unique(path, section.external_frameworks)
     yield from _kinds(path, section.external_frameworks)
+    if "Job.v1.batch" in section.external_frameworks:
+        yield f'{path}: "Job.v1.batch" is built in; remove it'
+    for i, key in enumerate(section.label_keys_to_copy):
+        for problem in check_qualified_name(key):
+            yield f'integrations.labelKeysToCopy[{i}]: "{key}": {problem}'
 
 
 def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:
@@ -273,13 +224,15 @@ def _retention(config: Configuration) -> Iterator[str]:
 
 _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     _namespace,
-    _ports,
-    _leader_election,
+    ports,
+    probes,
+    leader_election,
+    queue_metrics,
     _certificates,
     _tls,
     _job_selector,
     _pods_ready,
-    _connection,
+    controllers,
     _integrations,
     _multikueue,
     _fair_sharing,
@@ -287,4 +240,5 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     metric_labels,
     _gates,
     _retention,
+    find_refused,
 )

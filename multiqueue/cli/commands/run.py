@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from multiqueue.cli.config_files import parse_config, read_config_text
 from multiqueue.cli.connect import Target, cluster_options, load_credentials
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.logs import log_options, start_logging
@@ -51,8 +52,9 @@ def command(
     """
     from multiqueue.runtime.process import Stopped, run_process
 
-    config = _load_config(config_file, feature_gates)
+    config, warnings = _load_config(config_file, feature_gates)
     start_logging(log_level, log_format)
+    _log_warnings(warnings)
     target = Target(kubeconfig=kubeconfig, context=context)
     try:
         run_process(lambda: _run(target, config, webhooks))
@@ -61,6 +63,13 @@ def command(
     except ExceptionGroup as group:
         raise _explain(group) from group
     return ExitCode.OK
+
+
+def _log_warnings(warnings: list[str]) -> None:
+    import structlog
+
+    for text in warnings:
+        structlog.get_logger("multiqueue.config").warning("configuration", problem=text)
 
 
 async def _run(target: Target, config: Configuration, webhooks: bool | None) -> None:
@@ -72,41 +81,16 @@ async def _run(target: Target, config: Configuration, webhooks: bool | None) -> 
         await scope.start(Manager(config, credentials, ManagerOptions(webhooks=webhooks)))
 
 
-def _load_config(path: Path | None, feature_gates: str | None) -> Configuration:
-    from multiqueue.api.config import ConfigurationError, load_configuration
+def _load_config(path: Path | None, feature_gates: str | None) -> tuple[Configuration, list[str]]:
+    from multiqueue.api.config import ConfigurationError
 
+    source = str(path) if path else ""
     try:
-        text = path.read_text() if path else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageProblem(f'cannot read the configuration "{path}": {error}') from error
-    try:
-        config = load_configuration(text)
-        if feature_gates is None:
-            return config
-        if config.feature_gates:
-            raise UsageProblem(
-                f'feature gates are set in "{path}" and by --feature-gates; keep one of them'
-            )
-        return _with_gates(text, feature_gates)
+        text = read_config_text(source) if source else ""
+        return parse_config(text, feature_gates, source=source)
     except ConfigurationError as error:
         where = f'"{path}": ' if path else ""
         raise UsageProblem(f"{where}{error}") from error
-
-
-def _with_gates(text: str, feature_gates: str) -> Configuration:
-    import yaml
-
-    from multiqueue.api.config import build_configuration
-
-    gates: dict[str, bool] = {}
-    for pair in feature_gates.split(","):
-        name, equals, value = pair.strip().partition("=")
-        if not (name and equals) or value.lower() not in {"true", "false"}:
-            raise UsageProblem(
-                f'--feature-gates: "{pair}" is no gate; write NAME=true or NAME=false'
-            )
-        gates[name] = value.lower() == "true"
-    return build_configuration({**(yaml.safe_load(text) or {}), "featureGates": gates})
 
 
 def _explain(group: ExceptionGroup[Exception]) -> CliError:

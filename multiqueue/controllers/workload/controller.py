@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import structlog
 
-from multiqueue.api.names import key_of
+from multiqueue.api.names import GROUP, key_of
 from multiqueue.api.v1beta2 import (
     ClusterQueue,
     LocalQueue,
@@ -76,8 +76,9 @@ class WorkloadController:
         self._engine = engine
         self._is_admitting = is_admitting
         self._options = WorkloadOptions.from_config(context.config)
+        workers = context.config.controller.workers_for("Workload", GROUP, CONCURRENCY)
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=CONCURRENCY
+            self.name, self.reconcile, concurrency=workers
         )
         self._words = Words(self._reconciler.queue.add, self._waits)
         self._refined_at: dict[str, float] = {}

@@ -40,8 +40,6 @@ class JobReconciler:
         self,
         context: ManagerContext,
         integration: Integration,
-        *,
-        concurrency: int = CONCURRENCY,
     ) -> None:
         self.name = f"job-{integration.name}"
         self._context = context
@@ -49,8 +47,11 @@ class JobReconciler:
         self._informer = context.informers.jobs[integration.name]
         self._observer = JobObserver(context, integration)
         self._executor = JobExecutor(context)
+        workers = context.config.controller.workers_for(
+            integration.resource.kind, integration.resource.group, CONCURRENCY
+        )
         self._reconciler: Reconciler[str] = Reconciler(
-            self.name, self.reconcile, concurrency=concurrency
+            self.name, self.reconcile, concurrency=workers
         )
 
     async def run(self) -> None:

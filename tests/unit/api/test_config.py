@@ -122,7 +122,6 @@ def test_nulls_are_absent() -> None:
         ("waitForPodsReady: {requeuingStrategy: {timestamp: Now}}", "use Eviction or Creation"),
         ("waitForPodsReady: {requeuingStrategy: {backoffBaseSeconds: -1}}", "negative"),
         ("integrations: {frameworks: [batch/job, batch/job]}", "listed twice"),
-        ("integrations: {frameworks: [pod]}", "not implemented yet"),
         ("integrations: {frameworks: [nope]}", "is unknown"),
         ("integrations: {externalFrameworks: [x]}", "Kind.version.group"),
         ("fairSharing: {}", "preemptionStrategies"),

@@ -1,0 +1,44 @@
+"""A configuration as a file of v1beta2 that says everything, defaults included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from multiqueue.api.config.durations import Duration, format_duration
+from multiqueue.api.config.gates import Gate
+from multiqueue.api.config.types import V1BETA2, Configuration
+from multiqueue.api.serde import encode
+from multiqueue.api.v1beta2.meta import LabelSelector
+
+
+def dump_configuration(config: Configuration) -> dict[str, Any]:
+    """Return the effective configuration on the wire; it reads back to an equal one."""
+    body = {"apiVersion": V1BETA2, "kind": "Configuration", **to_wire(config)}
+    body["managedJobsNamespaceSelector"] = config.jobs_namespace_selector
+    waiting = config.wait_for_pods_ready
+    if waiting is None:  # there is no other way to say so in v1beta2
+        gates = {**config.feature_gates, Gate.DISABLE_WAIT_FOR_PODS_READY.value: True}
+        body["featureGates"] = gates
+    else:
+        timeout = format_duration(waiting.effective_recovery_timeout)
+        body["waitForPodsReady"]["recoveryTimeout"] = timeout
+    return body
+
+
+def to_wire(value: Any) -> Any:
+    """Return a part of a configuration on the wire; what is not set is left out."""
+    if isinstance(value, Duration):
+        return format_duration(value)
+    if isinstance(value, LabelSelector):
+        return encode(value)
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        pairs = ((f.encode_name, getattr(value, f.name)) for f in fields)
+        return {name: to_wire(child) for name, child in pairs if child is not None}
+    if isinstance(value, dict):
+        return {key: to_wire(child) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_wire(item) for item in value]
+    return value

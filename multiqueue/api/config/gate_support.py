@@ -1,0 +1,100 @@
+"""Which settings of a gate work here, and why not where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from multiqueue.api.config.gate_history import HISTORY
+from multiqueue.api.config.gates import GATES, Gate, Stage
+
+_POD = "only the kind batch/v1 Job is queued so far; this is about pods"
+_RAY = "only the kind batch/v1 Job is queued so far; this is about Ray and Spark"
+_DRA = "requests for devices (DRA) are not counted yet; whatever the gate says"
+_ELASTIC = "elastic jobs are not there yet"
+_INCREMENTAL = "there is no incremental dispatcher yet"
+
+WHY: Mapping[Gate, str] = MappingProxyType(
+    {
+        Gate.MULTIKUEUE: "always on; without MultiKueue objects it does nothing",
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _ELASTIC,
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _ELASTIC,
+        Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _POD,
+        Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
+        Gate.KUEUE_DRA_INTEGRATION: _DRA,
+        Gate.KUEUE_DRA_INTEGRATION_EXTENDED_RESOURCE: _DRA,
+        Gate.KUEUE_DRA_REJECT_WORKLOADS_WHEN_DRA_DISABLED: _DRA,
+        Gate.KUEUE_DRA_INTEGRATION_PARTITIONABLE_DEVICES: _DRA,
+        Gate.KUEUE_DRA_INTEGRATION_CONSUMABLE_CAPACITY: _DRA,
+        Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "kinds without an adapter are not dispatched yet",
+        Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: "files elsewhere are never read: whoever "
+        "makes a MultiKueueCluster must not choose what the manager opens",
+        Gate.MULTIKUEUE_CLUSTER_PROFILE: "ClusterProfiles are not read yet",
+        Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: "finalizers are always removed from the version "
+        "that was read",
+        Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",
+        Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
+        Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
+        Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
+        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _INCREMENTAL,
+        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _INCREMENTAL,
+        Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
+        Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
+        Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: "the quotas of a manager are written by hand",
+        Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _RAY,
+        Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "
+        "our own",
+        Gate.LWS_IMMUTABLE_GROUP_SIZE: "only the kind batch/v1 Job is queued so far",
+        Gate.SKIP_ANCESTOR_CHECK_FOR_DELETED_WORKLOADS: "nobody looks for the ancestors of what "
+        "is deleted",
+        Gate.MULTIKUEUE_REMOTE_SPEC_SYNC: "no kind that is dispatched has a spec that may change",
+        Gate.POD_INTEGRATION_VALIDATE_GROUP_OWNER: _POD,
+        Gate.VALIDATE_RAY_AND_SPARK_JOB_UPDATES: _RAY,
+    }
+)
+"""Why only the default of a gate is taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What there is to say about a gate.
+
+    Attributes:
+        support: ``both settings``, ``no difference`` or ``default only``.
+        why: Why so, where it is not both settings.
+    """
+
+    name: str
+    stage: str
+    default: bool
+    requires: tuple[str, ...]
+    history: str
+    support: str
+    why: str
+
+
+def rows() -> Iterator[Row]:
+    """Every gate, in the order of upstream."""
+    for gate, spec in GATES.items():
+        support, why = _support(gate)
+        yield Row(
+            name=gate.value,
+            stage=f"{spec.stage} (locked)" if spec.stage is Stage.GA else str(spec.stage),
+            default=spec.default,
+            requires=tuple(requirement.value for requirement in spec.requires),
+            history=HISTORY[gate],
+            support=support,
+            why=why,
+        )
+
+
+def _support(gate: Gate) -> tuple[str, str]:
+    spec = GATES[gate]
+    if spec.stage is Stage.GA:
+        return "default only", "locked, in upstream too"
+    if spec.adjustable:
+        return "both settings", ""
+    if spec.alike:
+        return "no difference", "both settings are one to this program"
+    return "default only", WHY[gate]

@@ -1,0 +1,119 @@
+"""Fields of the configuration that this program does not honour, each with its reason.
+
+A field that would change what happens to jobs is refused when it is set (`REFUSED`); one whose
+absence harms nobody is accepted, and told by ``multiqueue config check`` and when the manager
+starts (`INERT`). ``docs/configuration.md`` lists both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from multiqueue.api.config.dump import to_wire
+from multiqueue.api.config.types import Configuration, Section
+
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "metrics.customLabels": "needs the feature gate CustomMetricLabels, which is not "
+        "implemented yet",
+        "multiKueue.externalFrameworks": "kinds without an adapter are not dispatched yet",
+        "multiKueue.clusterProfile": "ClusterProfiles are not read yet; use kubeconfigs",
+        "multiKueue.incrementalDispatcherConfig": "there is no incremental dispatcher yet; the "
+        'dispatcher "score" tries clusters in order',
+        "resources.deviceClassMappings": "requests for devices (DRA) are not counted yet",
+    }
+)
+"""Field -> why it must not be set."""
+INERT: Mapping[str, str] = MappingProxyType(
+    {
+        "pprofBindAddress": "there are no Go profiles to serve; use a profiler of Python's, such "
+        "as py-spy",
+        "integrations.externalFrameworks": "jobs of other controllers are not queued, and their "
+        "children are queued like any other Job",
+    }
+)
+"""Field -> why it does nothing."""
+
+_IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
+    {
+        "metrics.customLabels": lambda c: bool(c.metrics.custom_labels),
+        "multiKueue.externalFrameworks": lambda c: bool(c.multi_kueue.external_frameworks),
+        "multiKueue.clusterProfile": lambda c: c.multi_kueue.cluster_profile is not None,
+        "multiKueue.incrementalDispatcherConfig": lambda c: (
+            c.multi_kueue.incremental_dispatcher_config is not None
+        ),
+        "resources.deviceClassMappings": lambda c: bool(c.resources.device_class_mappings),
+        "pprofBindAddress": lambda c: c.pprof_bind_address not in {"", "0"},
+        "integrations.externalFrameworks": lambda c: bool(c.integrations.external_frameworks),
+    }
+)
+
+
+def find_refused(config: Configuration) -> Iterator[str]:
+    """Yield an error for each field that is set and would be ignored to somebody's harm."""
+    for path, why in REFUSED.items():
+        if _IS_SET[path](config):
+            yield f"{path}: {why}; remove it"
+
+
+def find_inert(config: Configuration) -> Iterator[str]:
+    """Yield a warning for each field that is set and does nothing."""
+    for path, why in INERT.items():
+        if _IS_SET[path](config):
+            yield f"{path}: does nothing: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRow:
+    """A field, its default as JSON, and what it does here: ``honoured``, or why not."""
+
+    path: str
+    default: str
+    here: str
+
+
+def field_rows() -> Iterator[FieldRow]:
+    """Every field of v1beta2, as the file has them; ``[]`` stands for the items of a list."""
+    yield from _rows(Configuration, "")
+
+
+def _rows(section: type[Section], prefix: str) -> Iterator[FieldRow]:
+    for field in msgspec.structs.fields(section):
+        path = f"{prefix}{field.encode_name}"
+        inner = _section_of(field.type)
+        if inner is None or path in REFUSED:
+            yield FieldRow(path, _default(field), _here(path))
+        else:
+            yield from _rows(inner, f"{path}[]." if _is_list(field.type) else f"{path}.")
+
+
+def _section_of(type_: Any) -> type[Section] | None:
+    for candidate in (type_, *get_args(type_)):
+        if isinstance(candidate, type) and issubclass(candidate, Section):
+            return candidate
+    return None
+
+
+def _is_list(type_: Any) -> bool:
+    return get_origin(type_) is tuple
+
+
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return json.dumps(field.default_factory())
+    if field.default is msgspec.NODEFAULT:
+        return "required"
+    value = field.default
+    return "" if value is None else json.dumps(to_wire(value))
+
+
+def _here(path: str) -> str:
+    if path in REFUSED:
+        return f"refused: {REFUSED[path]}"
+    return f"does nothing: {INERT[path]}" if path in INERT else "honoured"

@@ -1,0 +1,111 @@
+"""Rules about addresses, probes, and the Lease."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+
+from multiqueue.api.config.types import Configuration
+from multiqueue.api.serde import encode
+from multiqueue.lib.selectors import SelectorError, label_selector_from
+
+_ADDRESS = re.compile(r"(?:[^\s:\[\]]*|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
+_ENDPOINT = re.compile(r"/?[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def ports(config: Configuration) -> Iterator[str]:
+    """Where our servers listen."""
+    if config.webhook.port:  # 0: any free one
+        yield from _port("webhook.port", config.webhook.port)
+    yield from _port("visibilityServer.bindPort", config.visibility_server.bind_port)
+    address = config.visibility_server.bind_address
+    if address:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError:
+            yield f'visibilityServer.bindAddress: "{address}" is not an IP address'
+    yield from _bind_address("metrics.bindAddress", config.metrics.bind_address)
+    yield from _bind_address(
+        "health.healthProbeBindAddress", config.health.health_probe_bind_address
+    )
+    yield from _bind_address("pprofBindAddress", config.pprof_bind_address)
+
+
+def _port(path: str, value: int) -> Iterator[str]:
+    if not 1 <= value <= 65535:
+        yield f"{path}: {value} is not a port; use 1 to 65535"
+
+
+def _bind_address(path: str, value: str) -> Iterator[str]:
+    if value in {"", "0"}:
+        return
+    match = _ADDRESS.fullmatch(value)
+    if match is None or int(match["port"]) > 65535:
+        yield f'{path}: "{value}" is not an address; write host:port, such as ":8443", or "0"'
+
+
+def probes(config: Configuration) -> Iterator[str]:
+    """Names of the probe endpoints."""
+    health = config.health
+    names = {
+        "readinessEndpointName": health.readiness_endpoint_name,
+        "livenessEndpointName": health.liveness_endpoint_name,
+    }
+    for field, name in names.items():
+        if not _ENDPOINT.fullmatch(name):
+            yield f'health.{field}: "{name}" is not a path; use a name such as "readyz"'
+    if len({name.lstrip("/") for name in names.values()}) == 1:
+        yield (
+            f'health.livenessEndpointName: "{health.liveness_endpoint_name}" is the readiness '
+            "endpoint, too; use two names"
+        )
+
+
+def queue_metrics(config: Configuration) -> Iterator[str]:
+    """Which LocalQueues have metrics."""
+    selector = config.metrics.local_queue_metrics.local_queue_selector
+    if selector is None:
+        return
+    try:
+        label_selector_from(encode(selector))
+    except SelectorError as error:
+        yield f"metrics.localQueueMetrics.localQueueSelector: {error}"
+
+
+def leader_election(config: Configuration) -> Iterator[str]:
+    """The Lease and its times."""
+    election = config.leader_election
+    if not election.lease_duration > election.renew_deadline > election.retry_period > timedelta(0):
+        yield (
+            "leaderElection: leaseDuration > renewDeadline > retryPeriod > 0 must hold; got "
+            f"{election.lease_duration}, {election.renew_deadline}, {election.retry_period}"
+        )
+    if election.resource_lock != "leases":
+        yield (
+            f'leaderElection.resourceLock: "{election.resource_lock}" is not supported; use '
+            '"leases"'
+        )
+    if not _DNS_SUBDOMAIN.fullmatch(election.resource_name):
+        yield (
+            f'leaderElection.resourceName: "{election.resource_name}" is not the name of a Lease; '
+            'use lower case letters, digits, "-" and "."'
+        )
+
+
+def controllers(config: Configuration) -> Iterator[str]:
+    """How reconcilers run, and how often they may ask."""
+    connection = config.client_connection
+    if connection.qps <= 0 or connection.burst <= 0:
+        yield (
+            f"clientConnection: qps {connection.qps} and burst {connection.burst} must be greater "
+            "than 0"
+        )
+    section = config.controller
+    for kind, workers in section.group_kind_concurrency.items():
+        if workers < 1:
+            yield f"controller.groupKindConcurrency[{kind}]: {workers} must be at least 1"
+    if section.cache_sync_timeout <= timedelta(0):
+        yield "controller.cacheSyncTimeout: must be greater than 0"

@@ -1,0 +1,77 @@
+"""What is accepted of a configuration and should be known: old names, and what does nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from multiqueue.api.config.frameworks import SUPPORTED_FRAMEWORKS
+from multiqueue.api.config.gates import GATES, Gate, Stage
+from multiqueue.api.config.support import find_inert
+from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration
+from multiqueue.api.names import GROUP
+from multiqueue.api.validation.access import mapping
+
+_KINDS = frozenset(
+    {"Job.batch"}
+    | {
+        f"{kind}.{GROUP}"
+        for kind in (
+            "AdmissionCheck",
+            "ClusterQueue",
+            "Cohort",
+            "LocalQueue",
+            "ResourceFlavor",
+            "Topology",
+            "Workload",
+        )
+    }
+)
+"""Whose workers can be counted."""
+
+
+def find_warnings(raw: Mapping[str, Any], config: Configuration) -> list[str]:
+    """Return warnings, each as ``path: what; what to do``.
+
+    Args:
+        raw: the file as it was written.
+        config: what it was read to.
+    """
+    rules = (find_inert, _frameworks, _concurrency, _gates)
+    return [*_old_names(raw), *(text for rule in rules for text in rule(config))]
+
+
+def _old_names(raw: Mapping[str, Any]) -> Iterator[str]:
+    if raw.get("apiVersion") == V1BETA1:
+        yield f"apiVersion: {V1BETA1} is deprecated; use {V1BETA2}"
+    if "queueVisibility" in raw:
+        yield "queueVisibility: does nothing; remove it, the visibility API has taken its place"
+    if "podOptions" in mapping(raw, "integrations"):
+        yield "integrations.podOptions: does nothing; use managedJobsNamespaceSelector"
+
+
+def _frameworks(config: Configuration) -> Iterator[str]:
+    for i, name in enumerate(config.integrations.frameworks):
+        if name not in SUPPORTED_FRAMEWORKS:
+            yield (
+                f'integrations.frameworks[{i}]: "{name}" is not implemented yet: its jobs are not '
+                "queued, and run whatever the quotas; remove it"
+            )
+
+
+def _concurrency(config: Configuration) -> Iterator[str]:
+    for key in config.controller.group_kind_concurrency:
+        if key not in _KINDS:
+            yield (
+                f"controller.groupKindConcurrency[{key}]: does nothing: there is no controller of "
+                f"that kind; there are {', '.join(sorted(_KINDS))}"
+            )
+
+
+def _gates(config: Configuration) -> Iterator[str]:
+    for name in config.feature_gates:
+        stage = GATES[Gate(name)].stage
+        if stage is Stage.DEPRECATED:
+            yield f"featureGates.{name}: is deprecated; remove the setting"
+        elif stage is Stage.GA:
+            yield f"featureGates.{name}: is locked, the setting does nothing; remove it"

@@ -1,0 +1,102 @@
+"""``multiqueue config``: the manager's configuration file, checked and explained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.config_files import parse_config, read_config_text
+from multiqueue.cli.errors import ExitCode
+from multiqueue.cli.output import echo, output_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.api.config.gate_support import Row
+
+
+@click.group("config")
+def command() -> None:
+    """Check a configuration file, and show defaults and feature gates."""
+
+
+@command.command("check")
+@click.argument("source", metavar="FILE")
+@click.option("--effective", is_flag=True, help="Print what holds, defaults included, as YAML.")
+@click.option(
+    "--feature-gates",
+    metavar="NAME=true|false,...",
+    help="As given to multiqueue run; not together with those of the file.",
+)
+def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
+    """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
+
+    Ends with 1 where the manager would not start with it; each problem names its field and what to
+    do. Warnings, on standard error, are about what is deprecated or does nothing.
+    """
+    from multiqueue.api.config import ConfigurationError
+    from multiqueue.api.config.dump import dump_configuration
+    from multiqueue.multikueue.registry import Dispatchers
+
+    try:
+        config, warnings = parse_config(read_config_text(source), feature_gates, source=source)
+    except ConfigurationError as error:
+        for problem in error.errors:
+            echo(f"{click.style('error: ', fg='red')}{problem}", err=True)
+        return ExitCode.FAILED
+    selection = Dispatchers().select(config.multi_kueue.dispatcher_name)
+    if selection.problem:
+        warnings.append(f"multiKueue.dispatcherName: {selection.problem}")
+    for text in warnings:
+        echo(f"{click.style('warning: ', fg='yellow')}{text}", err=True)
+    if effective:
+        print_data(dump_configuration(config), "yaml")
+    else:
+        echo("OK")
+    return ExitCode.OK
+
+
+@command.command("defaults")
+@output_option
+def defaults(output: str) -> None:
+    """Print the configuration that holds without a file."""
+    from multiqueue.api.config import Configuration
+    from multiqueue.api.config.dump import dump_configuration
+
+    print_data(dump_configuration(Configuration()), "yaml" if output == "human" else output)
+
+
+@command.command("gates")
+@output_option
+def gates(output: str) -> None:
+    """List the feature gates: stage, default, what each requires, and what it does here."""
+    from multiqueue.api.config.gate_support import rows
+
+    listed = list(rows())
+    if output != "human":
+        print_data([_gate_data(row) for row in listed], output)
+        return
+    print_table(
+        ["GATE", "STAGE", "DEFAULT", "REQUIRES", "HERE"],
+        [
+            [
+                row.name,
+                row.stage,
+                str(row.default).lower(),
+                ", ".join(row.requires),
+                f"{row.support}: {row.why}" if row.why else row.support,
+            ]
+            for row in listed
+        ],
+    )
+
+
+def _gate_data(row: Row) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "stage": row.stage,
+        "default": row.default,
+        "requires": list(row.requires),
+        "history": row.history,
+        "support": row.support,
+        "why": row.why,
+    }

@@ -1,0 +1,66 @@
+"""The manager's configuration, from ``--config`` or ``multiqueue config check``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multiqueue.cli.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
+
+
+def read_config_text(source: str) -> str:
+    """Return the text of a file; ``-`` is standard input.
+
+    Raises:
+        UsageProblem: it cannot be read.
+    """
+    try:
+        return sys.stdin.read() if source == "-" else Path(source).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageProblem(f'cannot read the configuration "{source}": {error}') from error
+
+
+def parse_config(
+    text: str, feature_gates: str | None, *, source: str = ""
+) -> tuple[Configuration, list[str]]:
+    """Return the configuration and what should be known of it.
+
+    Args:
+        text: of the file.
+        feature_gates: of the command line, ``NAME=true,...``; not together with the file's.
+        source: names the file in messages.
+
+    Raises:
+        UsageProblem: both have gates, or those of the command line are none.
+        ConfigurationError: lists every problem.
+    """
+    import yaml
+
+    from multiqueue.api.config import build_configuration, load_configuration
+    from multiqueue.api.config.warnings import find_warnings
+
+    config = load_configuration(text)
+    raw = yaml.safe_load(text) or {}
+    if feature_gates is not None:
+        if config.feature_gates:
+            raise UsageProblem(
+                f'feature gates are set in "{source}" and by --feature-gates; keep one of them'
+            )
+        config = build_configuration({**raw, "featureGates": _parse_gates(feature_gates)})
+    return config, find_warnings(raw, config)
+
+
+def _parse_gates(text: str) -> dict[str, bool]:
+    gates: dict[str, bool] = {}
+    for pair in text.split(","):
+        name, equals, value = pair.strip().partition("=")
+        if not (name and equals) or value.lower() not in {"true", "false"}:
+            raise UsageProblem(
+                f'--feature-gates: "{pair}" is no gate; write NAME=true or NAME=false'
+            )
+        gates[name] = value.lower() == "true"
+    return gates

@@ -1,0 +1,105 @@
+"""``multiqueue config``: exit codes, words, and what is printed."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multiqueue.cli.main import main
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text("multiKueue: {gcInterval: 5m}\n")
+    return path
+
+
+def test_a_good_file_is_ok(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", str(config)]) == 0
+    assert capsys.readouterr() == ("OK\n", "")
+
+
+def test_says_every_problem_with_its_field(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("namespace: A\nwebhook: {port: 70000}\nfoo: 1\n")
+    assert main(["config", "check", str(config)]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(": ")[:2] for line in lines] == [
+        ["error", "foo"],
+        ["error", "namespace"],
+        ["error", "webhook.port"],
+    ]
+
+
+def test_warns_of_what_does_nothing(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text("pprofBindAddress: ':8083'\nmultiKueue: {dispatcherName: example.com/none}\n")
+    assert main(["config", "check", str(config)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "OK\n"
+    first, second = captured.err.splitlines()
+    assert first.startswith("warning: pprofBindAddress: does nothing")
+    assert second.startswith("warning: multiKueue.dispatcherName: ")
+
+
+def test_prints_what_holds(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "check", str(config), "--effective"]) == 0
+    effective = yaml.safe_load(capsys.readouterr().out)
+    assert effective["multiKueue"]["gcInterval"] == "5m0s"
+    assert effective["webhook"]["port"] == 9443
+
+
+def test_reads_standard_input(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("apiVersion: v1\n"))
+    assert main(["config", "check", "-"]) == 1
+    assert 'apiVersion: "v1" is not supported' in capsys.readouterr().err
+
+
+def test_gates_come_from_one_place(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gates = ["--feature-gates", "PartialAdmission=false"]
+    assert main(["config", "check", str(config), *gates]) == 0
+    config.write_text("featureGates: {PriorityBoost: true}\n")
+    assert main(["config", "check", str(config), *gates]) == 2
+    assert "keep one of them" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check"],
+        ["check", "/does/not/exist.yaml"],
+        ["check", "-", "--feature-gates", "x"],
+        ["frobnicate"],
+    ],
+)
+def test_wrong_usage_ends_with_2(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert main(["config", *arguments]) == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_prints_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "defaults"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["namespace"] == "kueue-system"
+    assert main(["config", "defaults", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kind"] == "Configuration"
+
+
+def test_lists_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "gates"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 81
+    assert main(["config", "gates", "-o", "json"]) == 0
+    gates = {gate["name"]: gate for gate in json.loads(capsys.readouterr().out)}
+    assert gates["TASProfileMixed"]["requires"] == ["TopologyAwareScheduling"]
+    assert gates["PartialAdmission"]["support"] == "both settings"
+    assert gates["ConcurrentAdmission"]["why"]
