@@ -58,14 +58,8 @@ def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: b
         verb, name = "watch" if watch else "list", _selected_name(query)
     elif not name and verb == "delete":
         verb = "deletecollection"
-    return Attributes(
-        verb=verb,
-        group=route.group,
-        resource=route.plural,
-        subresource=route.subresource,
-        namespace=route.namespace or (route.name if route.plural == "namespaces" else ""),
-        name=name,
-    )
+    namespace = route.namespace or (route.name if route.plural == "namespaces" else "")
+    return Attributes(verb, route.group, route.plural, route.subresource, namespace, name)
 
 
 def of_path(method: str, path: str) -> Attributes:

@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
 ALGORITHM = "ES256"
 _HALF = 32
 """Bytes of each of the two numbers that are a signature."""
+SIGNATURE_LENGTH = 86
+"""Characters that they become."""
 _SIGNATURE = ec.ECDSA(hashes.SHA256())
 
 

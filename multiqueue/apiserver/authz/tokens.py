@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from multiqueue.apiserver.auth import ISSUER, BadToken, User, Verified, service_account
+from multiqueue.apiserver.auth import ISSUER, US, BadToken, User, Verified, service_account
 from multiqueue.apiserver.authz.rules import quoted
-from multiqueue.apiserver.authz.signing import NotSigned, Signer
+from multiqueue.apiserver.authz.signing import SIGNATURE_LENGTH, NotSigned, Signer
 from multiqueue.apiserver.causes import show
 from multiqueue.apiserver.kinds import GroupPlural
 from multiqueue.apiserver.metadata import generated_uid
@@ -32,11 +32,14 @@ _EXTRA = "authentication.kubernetes.io"
 class _Token:
     """A token that was really issued here."""
 
+    token: str
     user: User
     namespace: str
     name: str
-    expires_at: float
+    expires_at: datetime
     audiences: tuple[str, ...]
+    is_ours: bool
+    """Whether this server is one of them."""
     bound: tuple[tuple[GroupPlural, str, str, str], ...]
     """(kind, namespace, name, uid) of each object that must still be there."""
 
@@ -52,6 +55,7 @@ class ServiceAccountTokens:
         self._clock = clock
         self._signer = Signer(key)
         self._known: dict[str, _Token] = {}
+        """By signature."""
 
     def issue(
         self,
@@ -88,19 +92,31 @@ class ServiceAccountTokens:
         }
         return self._signer.sign(claims)
 
+    def log_in(self, token: str) -> User:
+        """The ServiceAccount of a token that is meant for this server: what most requests need.
+
+        Raises:
+            BadToken: as ``verify``.
+        """
+        known = self._known.get(token[-SIGNATURE_LENGTH:])  # shorter to hash than all of it
+        if known is None or known.token != token or not known.is_ours:
+            return self.verify(token, US).user
+        if self._clock.now() >= known.expires_at:
+            return self.verify(token, US).user
+        self._check_alive(known)
+        return known.user
+
     def verify(self, token: str, audiences: Sequence[str]) -> Verified:
         """The ServiceAccount of a token.
 
         Raises:
             BadToken: not signed here, too old, for somebody else, or what it was for is gone.
         """
-        known = self._known.get(token)
-        if known is None:
-            known = self._read(token)
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known.clear()
-            self._known[token] = known
-        if self._clock.now().timestamp() >= known.expires_at:
+        known = self._read(token)
+        if len(self._known) >= MAX_REMEMBERED:
+            self._known.clear()
+        self._known[token[-SIGNATURE_LENGTH:]] = known
+        if self._clock.now() >= known.expires_at:
             raise _bad("service account token has expired")
         meant = tuple(each for each in audiences if each in known.audiences)
         if not meant:
@@ -128,11 +144,13 @@ class ServiceAccountTokens:
                 extra[f"{_EXTRA}/{kind.lower()}-uid"] = (reference["uid"],)
         user = service_account(namespace, account["name"], account["uid"])
         return _Token(
+            token=token,
             user=User(user.name, user.groups, user.uid, tuple(sorted(extra.items()))),
             namespace=namespace,
             name=account["name"],
-            expires_at=claims["exp"],
+            expires_at=datetime.fromtimestamp(claims["exp"], UTC),
             audiences=tuple(claims["aud"]),
+            is_ours=ISSUER in claims["aud"],
             bound=tuple(
                 (key, "" if kind == "Node" else namespace, reference["name"], reference["uid"])
                 for kind, key, reference in bound

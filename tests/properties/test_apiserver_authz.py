@@ -1,0 +1,208 @@
+"""The compiled authorizer agrees with a walk over all bindings and rules, whatever they are."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiqueue.apiserver.auth import User, service_account
+from multiqueue.apiserver.authz.attributes import Attributes
+from multiqueue.apiserver.authz.authorizer import Authorizer
+from multiqueue.apiserver.authz.policy import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+)
+from multiqueue.apiserver.storage_memory import MemoryStorage
+from multiqueue.apiserver.store import Store
+
+Json = dict[str, Any]
+
+NAMES = st.sampled_from(["a", "b"])
+NAMESPACES = st.sampled_from(["n", "m"])
+VERBS = st.sampled_from(["get", "list", "*"])
+RESOURCES = st.sampled_from(["pods", "pods/log", "*/log", "jobs", "*"])
+PATHS = st.sampled_from(["/a", "/a/*", "/b", "*"])
+USERS = [
+    User("jane", ("dev", "ops")),
+    User("joe"),
+    service_account("n", "robot"),
+    User("root", ("system:masters",)),
+]
+
+
+def some(values: st.SearchStrategy[str], *, least: int = 1) -> st.SearchStrategy[list[str]]:
+    return st.lists(values, min_size=least, max_size=2, unique=True)
+
+
+RULES = st.one_of(
+    st.fixed_dictionaries(
+        {"verbs": some(VERBS), "apiGroups": some(st.sampled_from(["", "g", "*"])),
+         "resources": some(RESOURCES), "resourceNames": some(NAMES, least=0)}
+    ),
+    st.fixed_dictionaries({"verbs": some(VERBS), "nonResourceURLs": some(PATHS)}),
+)  # fmt: skip
+SUBJECTS = st.sampled_from(
+    [
+        {"kind": "User", "name": "jane"},
+        {"kind": "User", "name": "system:serviceaccount:n:robot"},
+        {"kind": "Group", "name": "dev"},
+        {"kind": "Group", "name": "system:serviceaccounts"},
+        {"kind": "ServiceAccount", "name": "robot", "namespace": "n"},
+        {"kind": "ServiceAccount", "name": "robot"},
+    ]
+)
+ROLE_NAMES = st.sampled_from(["r", "s", "gone"])
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just(CLUSTER_ROLES), st.just(""), ROLE_NAMES, st.lists(RULES, max_size=2)),
+        st.tuples(st.just(ROLES), NAMESPACES, ROLE_NAMES, st.lists(RULES, max_size=2)),
+        st.tuples(
+            st.just(CLUSTER_ROLE_BINDINGS),
+            st.just(""),
+            NAMES,
+            st.tuples(st.just("ClusterRole"), ROLE_NAMES, st.lists(SUBJECTS, max_size=2)),
+        ),
+        st.tuples(
+            st.just(ROLE_BINDINGS),
+            NAMESPACES,
+            NAMES,
+            st.tuples(
+                st.sampled_from(["Role", "ClusterRole"]),
+                ROLE_NAMES,
+                st.lists(SUBJECTS, max_size=2),
+            ),
+        ),
+        st.tuples(st.sampled_from([CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS]), st.just(""),
+                  st.sampled_from(["r", "s", "a", "b"]), st.none()),
+        st.tuples(st.sampled_from([ROLES, ROLE_BINDINGS]), NAMESPACES,
+                  st.sampled_from(["r", "s", "a", "b"]), st.none()),
+    ),
+    max_size=12,
+)  # fmt: skip
+WISHES = st.lists(
+    st.one_of(
+        st.builds(
+            Attributes,
+            st.sampled_from(["get", "list", "watch"]),
+            st.sampled_from(["", "g"]),
+            st.sampled_from(["pods", "jobs"]),
+            st.sampled_from(["", "log"]),
+            st.sampled_from(["", "n", "m"]),
+            st.sampled_from(["", "a", "b"]),
+        ),
+        st.builds(
+            lambda verb, path: Attributes(verb, path=path),
+            st.sampled_from(["get", "post"]),
+            st.sampled_from(["/a", "/a/b", "/b", "/c"]),
+        ),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(steps=STEPS, wishes=WISHES, user=st.sampled_from(USERS))
+def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: User) -> None:
+    store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
+    store.start()
+    authorizer = Authorizer()
+    authorizer.load(store)
+    for key, namespace, name, content in steps:
+        change(store, key, namespace, name, content)
+        for wish in wishes:
+            assert authorizer.decide(user, wish).allowed is walk(store, user, wish)
+
+
+@given(steps=STEPS, user=st.sampled_from(USERS))
+def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: User) -> None:
+    store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
+    store.start()
+    followed, loaded = Authorizer(), Authorizer()
+    followed.load(store)
+    for step in steps:
+        change(store, *step)
+    loaded.load(store)
+    for namespace in ("", "n", "m"):
+        assert followed.grants(user, namespace) == loaded.grants(user, namespace)
+
+
+def change(store: Store, key: Any, namespace: str, name: str, content: Any) -> None:
+    entry = store.get(key, namespace, name)
+    metadata = {"name": name, "uid": f"{key[1]}/{namespace}/{name}"}
+    head = {"apiVersion": f"{key[0]}/v1", "kind": key[1], "metadata": metadata}
+    if namespace:
+        metadata["namespace"] = namespace
+    if content is None:
+        if entry is not None:
+            store.remove(entry)
+    elif key in (ROLES, CLUSTER_ROLES):
+        store.put(key, {**head, "rules": content})
+    else:
+        kind, role, subjects = content
+        store.put(
+            key,
+            {
+                **head,
+                "roleRef": {"kind": kind, "name": role},
+                "subjects": subjects,
+            },
+        )
+
+
+# ------------------------------------------------------------------ the slow and simple way
+
+
+def walk(store: Store, user: User, wish: Attributes) -> bool:
+    if "system:masters" in user.groups:
+        return True
+    scopes = [("", CLUSTER_ROLE_BINDINGS)]
+    if wish.namespace:
+        scopes.append((wish.namespace, ROLE_BINDINGS))
+    for namespace, key in scopes:
+        for entry in store.collection(key).entries(namespace):
+            binding = entry.decode()
+            if any(means(subject, user, namespace) for subject in binding["subjects"]):
+                for rule in rules_of(store, binding["roleRef"], namespace):
+                    if grants(rule, wish):
+                        return True
+    return False
+
+
+def means(subject: Json, user: User, namespace: str) -> bool:
+    if subject["kind"] == "User":
+        return bool(user.name == subject["name"])
+    if subject["kind"] == "Group":
+        return subject["name"] in user.groups
+    where = subject.get("namespace") or namespace
+    return bool(where) and user.name == f"system:serviceaccount:{where}:{subject['name']}"
+
+
+def rules_of(store: Store, reference: Json, namespace: str) -> Iterator[Json]:
+    if reference["kind"] == "Role":
+        entry = store.get(ROLES, namespace, reference["name"])
+    else:
+        entry = store.get(CLUSTER_ROLES, "", reference["name"])
+    if entry is not None:
+        yield from entry.decode()["rules"]
+
+
+def grants(rule: Json, wish: Attributes) -> bool:
+    if "*" not in rule["verbs"] and wish.verb not in rule["verbs"]:
+        return False
+    if wish.path:
+        for url in rule.get("nonResourceURLs", []):
+            if url == wish.path or (url.endswith("*") and wish.path.startswith(url[:-1])):
+                return True
+        return False
+    if not {"*", wish.group} & set(rule.get("apiGroups", [])):
+        return False
+    wanted = {"*", f"{wish.resource}/{wish.subresource}" if wish.subresource else wish.resource}
+    if wish.subresource:
+        wanted.add(f"*/{wish.subresource}")
+    if not wanted & set(rule.get("resources", [])):
+        return False
+    names = rule.get("resourceNames", [])
+    return not names or wish.name in names
