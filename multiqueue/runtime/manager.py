@@ -46,7 +46,7 @@ from multiqueue.runtime.preconditions import (
     tune_garbage_collector,
     wait_until_settled,
 )
-from multiqueue.visibility.setup import build_visibility, find_address
+from multiqueue.visibility.setup import VisibilityService, build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 
 CRD_RETRY_SECONDS = 1.0
@@ -111,6 +111,7 @@ class Manager:
         )
         self._starting: str | None = "not started"
         self._webhooks: WebhookService | None = None
+        self._visibility: VisibilityService | None = None
         self._endpoint: MetricsEndpoint | None = None
 
     async def run(self) -> None:
@@ -163,11 +164,10 @@ class Manager:
                 server=server,
             )
             return
-        scope.start(
-            build_visibility(
-                context, engine, self._credentials, address=address, leading=self.leading
-            )
+        self._visibility = build_visibility(
+            context, engine, self._credentials, address=address, leading=self.leading
         )
+        scope.start(self._visibility)
 
     async def _take_over_webhooks(self) -> None:
         """An earlier leader may have registered an address at which nobody listens any more."""
