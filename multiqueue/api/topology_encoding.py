@@ -12,16 +12,21 @@ from typing import Any
 Domain = tuple[tuple[str, ...], int]
 """(value of each level, pods)."""
 
+MAX_DOMAINS = 100_000
+"""As many as v1beta1 lists. A few bytes say any number: who wrote them must not cost us more."""
+
 
 def expand_domains(assignment: Mapping[str, Any]) -> list[Domain]:
     """Return the domains of a v1beta2 ``topologyAssignment`` in their order.
 
     Raises:
-        ValueError: the counts of a slice disagree.
+        ValueError: the counts of a slice disagree, or there are more domains than can be.
     """
     result: list[Domain] = []
     for part in assignment.get("slices") or ():
         count = int(part.get("domainCount", 0))
+        if not 0 <= count <= MAX_DOMAINS - len(result):
+            raise ValueError(f"{count} domains in a slice; at most {MAX_DOMAINS} in all")
         columns = [_expand_values(level, count) for level in part.get("valuesPerLevel") or ()]
         pods = _expand_counts(part.get("podCounts") or {}, count)
         rows = zip(*columns, strict=True) if columns else iter([()] * count)

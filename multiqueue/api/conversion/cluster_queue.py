@@ -55,8 +55,10 @@ def _upgrade_checks(spec: Object) -> None:
     if not isinstance(checks, list):
         return
     del spec["admissionChecks"]
-    if checks and not mapping(spec, "admissionChecksStrategy").get("admissionChecks"):
-        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": name} for name in checks]}
+    strategy = mapping(spec, "admissionChecksStrategy")
+    if checks and not strategy.get("admissionChecks"):
+        rules = [{"name": name} for name in checks]
+        spec["admissionChecksStrategy"] = {**strategy, "admissionChecks": rules}
 
 
 def _drop_empty_enums(spec: Object) -> None:

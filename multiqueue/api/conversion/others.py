@@ -64,15 +64,18 @@ def downgrade_local_queue(obj: Object) -> None:
         obj.setdefault("status", {}).setdefault("flavors", flavors)
 
 
+_SOURCES = ("kubeConfig", "clusterProfileRef")
+
+
 def upgrade_multikueue_cluster(obj: Object) -> None:
     """From v1beta1 to v1beta2, in place: the flat fields move into clusterSource."""
     spec = mapping(obj, "spec")
-    source: Object = {}
-    kube_config = spec.pop("kubeConfig", None)
-    if kube_config is not None and not _is_no_location(kube_config):
-        source["kubeConfig"] = kube_config
-    if "clusterProfileRef" in spec:
-        source["clusterProfileRef"] = spec.pop("clusterProfileRef")
+    source = mapping(take(obj, V1BETA2_ONLY), "clusterSource")
+    if _is_no_location(spec.get("kubeConfig")):
+        del spec["kubeConfig"]
+    for name in _SOURCES:
+        if (value := spec.pop(name, None)) is not None:
+            source[name] = value
     if source:
         spec.setdefault("clusterSource", source)
 
@@ -84,12 +87,22 @@ def downgrade_multikueue_cluster(obj: Object) -> None:
     spec = mapping(obj, "spec")
     source = spec.pop("clusterSource", None)
     if isinstance(source, dict):
-        spec.update(source)
-    spec.setdefault("kubeConfig", {"location": "", "locationType": ""})
+        for name in _SOURCES:
+            if (value := source.pop(name, None)) is not None:
+                spec[name] = value
+        if source:
+            put(obj, V1BETA2_ONLY, {"clusterSource": source})
+    if spec.get("kubeConfig") is None:
+        spec["kubeConfig"] = {"location": "", "locationType": ""}
 
 
 def _is_no_location(kube_config: Any) -> bool:
-    return isinstance(kube_config, dict) and kube_config.get("location") == ""
+    """What v1beta1 says for none."""
+    return (
+        isinstance(kube_config, dict)
+        and kube_config.get("location") == ""
+        and not set(kube_config) - {"location", "locationType"}
+    )
 
 
 def upgrade_multikueue_config(obj: Object) -> None:

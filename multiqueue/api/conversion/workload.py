@@ -50,8 +50,8 @@ def upgrade(obj: Object) -> None:
     layers = mapping(kept, "podSetSliceLayers")
     for pod_set in items(spec, "podSets"):
         request = pod_set.get("topologyRequest")
-        if isinstance(request, dict) and isinstance(layers.get(str(pod_set.get("name"))), list):
-            request.setdefault(_LAYERS, layers[str(pod_set["name"])])
+        if isinstance(request, dict) and _name(pod_set) in layers:
+            request.setdefault(_LAYERS, layers[_name(pod_set)])
     put(obj, V1BETA1_ONLY, lost)
 
 
@@ -68,7 +68,7 @@ def downgrade(obj: Object) -> None:
     for pod_set in items(spec, "podSets"):
         request = mapping(pod_set, "topologyRequest")
         if _LAYERS in request:
-            layers[str(pod_set.get("name", "main"))] = request.pop(_LAYERS)
+            layers[_name(pod_set)] = request.pop(_LAYERS)
     if layers:
         lost["podSetSliceLayers"] = layers
     for assignment in _assignments(status):
@@ -78,6 +78,11 @@ def downgrade(obj: Object) -> None:
         if isinstance(value := kept.get(field), str):
             spec.setdefault(field, value)
     put(obj, V1BETA2_ONLY, lost)
+
+
+def _name(pod_set: Object) -> str:
+    """The name that the schema gives a pod set without one is "main"."""
+    return str(pod_set.get("name", "main"))
 
 
 def _upgrade_priority_class(spec: Object) -> Object:
@@ -128,7 +133,8 @@ def _upgrade_topology(assignment: Object) -> None:
         rows = [(tuple(domain["values"]), int(domain["count"])) for domain in domains]
         if any(len(values) != len(levels) for values, _ in rows):
             return
-        assignment["topologyAssignment"] = compress_domains(levels, rows)
+        others = {name: value for name, value in topology.items() if name != "domains"}
+        assignment["topologyAssignment"] = {**others, **compress_domains(levels, rows)}
     except (KeyError, TypeError, ValueError):
         return
 
@@ -139,10 +145,14 @@ def _downgrade_topology(assignment: Object) -> None:
         return
     try:
         domains = expand_domains(topology)
+        levels = topology.get("levels") or []
+        if any(len(values) != len(levels) for values, _ in domains):
+            return
     except (AttributeError, TypeError, ValueError):
         return
     assignment["topologyAssignment"] = {
-        "levels": topology.get("levels") or [],
+        **{name: value for name, value in topology.items() if name != "slices"},
+        "levels": levels,
         "domains": [{"values": list(values), "count": count} for values, count in domains],
     }
 

@@ -98,3 +98,23 @@ def test_topology_domains_become_slices() -> None:
         ],
     }
     assert down("Workload", status=up("Workload", status=status)["status"])["status"] == status
+
+
+def test_a_few_bytes_cannot_ask_for_any_number_of_domains() -> None:
+    part = {"domainCount": 2**62, "valuesPerLevel": [], "podCounts": {"universal": 1}}
+    assignment = {"topologyAssignment": {"levels": [], "slices": [part, part]}}
+    status = {"admission": {"podSetAssignments": [assignment]}}
+    assert down("Workload", status=status)["status"] == status
+
+
+def test_a_strategy_without_rules_keeps_what_else_it_says() -> None:
+    spec = {"admissionChecks": ["a"], "admissionChecksStrategy": {"more": 1}}
+    want = {"admissionChecks": [{"name": "a"}], "more": 1}
+    assert up("ClusterQueue", spec=spec)["spec"] == {"admissionChecksStrategy": want}
+
+
+def test_what_else_a_cluster_source_says_stays_in_it() -> None:
+    spec = {"clusterSource": {"kubeConfig": {"location": "w"}, "more": {"a": 1}}}
+    there = down("MultiKueueCluster", spec=spec)
+    assert there["spec"] == {"kubeConfig": {"location": "w"}}
+    assert convert(there, V1BETA2)["spec"] == spec
