@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -69,6 +69,11 @@ controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, in
 
 test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
 	$(BIN)/python -m pytest -n 0 -m controlplane -ra tests/controlplane
+
+SCENARIOS ?= tests/conformance/data/scenarios/*.json
+OUT ?= recorded
+conformance-record: $(VENV)/.installed ## Record what upstream Kueue decides: SCENARIOS=files OUT=folder
+	$(BIN)/python -m tests.controlplane record --out $(OUT) $(SCENARIOS)
 
 mutants: $(VENV)/.installed ## Change the engine in thousands of ways and list what no test notices
 	$(BIN)/python -m pip install --quiet --group mutation

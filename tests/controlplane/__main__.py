@@ -1,4 +1,4 @@
-"""`python -m tests.controlplane build | serve | run COMMAND`: real control planes by hand."""
+"""`python -m tests.controlplane COMMAND`: real control planes by hand; `--help` lists commands."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.controlplane import binaries
 from tests.controlplane.plane import RealControlPlane
+from tests.controlplane.record import record
 
 
 def main() -> int:
@@ -23,6 +24,9 @@ def main() -> int:
     serve.add_argument("--dir", type=Path, help="where its files go; default: a temporary folder")
     run = commands.add_parser("run", help="run a command with CONTRACT_KUBECONFIG naming one")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
+    recording = commands.add_parser("record", help="record what upstream decides in scenarios")
+    recording.add_argument("--out", type=Path, required=True)
+    recording.add_argument("scenarios", type=Path, nargs="+")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, _end)
     signal.signal(signal.SIGINT, _end)
@@ -30,6 +34,10 @@ def main() -> int:
         sys.stdout.write(f"{binaries.build()}\n")
         return 0
     with tempfile.TemporaryDirectory(prefix="controlplane-") as temporary:
+        if given.command == "record":
+            differing = record(given.scenarios, given.out, Path(temporary))
+            sys.stdout.write(f"not kept, since two recordings differ: {differing}\n")
+            return 0
         folder = (given.dir if given.command == "serve" else None) or Path(temporary)
         with RealControlPlane(folder.absolute()) as plane:
             if given.command == "run":

@@ -127,7 +127,7 @@ class RealControlPlane:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._write_secrets()
-        etcd_port, peer_port, port, controllers_port = _free_ports(4)
+        etcd_port, peer_port, port, controllers_port = free_ports(4)
         etcd = f"http://{HOST}:{etcd_port}"
         self._run("etcd", self._etcd_arguments(etcd, f"http://{HOST}:{peer_port}"))
         self.url = f"https://{HOST}:{port}"
@@ -274,7 +274,7 @@ def _bound(count: int) -> Iterator[list[int]]:
         yield [each.getsockname()[1] for each in sockets]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that were free a moment ago, all different."""
     with _bound(count) as ports:
         return ports

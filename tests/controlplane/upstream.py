@@ -1,0 +1,124 @@
+"""Upstream Kueue beside ours, on a real control plane: as a worker, and as the reference.
+
+It keeps its certificates in a Secret and expects them mounted; here they are copied. Its admission
+webhooks are not registered, and its kinds are asked for in v1beta2 only, as they are stored, so
+nothing has to be converted.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.controlplane import binaries
+from tests.controlplane.plane import HOST, STOP_SECONDS, RealControlPlane, free_ports
+
+READY_SECONDS = 60
+NAMESPACE, SECRET = "kueue-system", "kueue-webhook-server-cert"
+NO_WEBHOOKS = [
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": f"{kind}WebhookConfiguration",
+        "metadata": {"name": f"kueue-{kind.lower()}-webhook-configuration"},
+        "webhooks": [],
+    }
+    for kind in ("Mutating", "Validating")
+]
+CONFIGURATION = """\
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+health:
+  healthProbeBindAddress: {host}:{health}
+metrics:
+  bindAddress: "0"
+webhook:
+  host: {host}
+  port: {webhook}
+  certDir: {certificates}
+leaderElection:
+  leaderElect: false
+clientConnection:
+  qps: 300
+  burst: 500
+integrations:
+  frameworks: [batch/job]
+featureGates:
+  VisibilityOnDemand: false
+{more}
+"""
+
+
+def install_upstream(plane: RealControlPlane) -> None:
+    """Serve upstream's kinds, as its module ships them, and what else its manager looks for."""
+    sources = binaries.module_folder("kueue", "sigs.k8s.io/kueue")
+    definitions = sources / "config" / "components" / "crd"
+    plane.kubectl("apply", "--server-side", "-k", str(definitions))
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    plane.kubectl("create", "namespace", NAMESPACE)
+    plane.kubectl("create", "secret", "generic", SECRET, f"--namespace={NAMESPACE}")
+    for configuration in NO_WEBHOOKS:
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(configuration))
+
+
+@contextlib.contextmanager
+def running_kueue(plane: RealControlPlane, folder: Path, *, more: str = "") -> Iterator[None]:
+    """Run upstream's manager on a control plane where it is installed.
+
+    Args:
+        plane: Where it works.
+        folder: Where its configuration, certificates and log go.
+        more: More of its Configuration, YAML.
+
+    Raises:
+        TimeoutError: It does not become ready; the message has the end of its log.
+    """
+    certificates = folder / "certificates"
+    certificates.mkdir(parents=True)
+    health, webhook = free_ports(2)
+    config = folder / "kueue.yaml"
+    config.write_text(
+        CONFIGURATION.format(
+            host=HOST, health=health, webhook=webhook, certificates=certificates, more=more
+        )
+    )
+    log = folder / "kueue.log"
+    command = [str(binaries.get("kueue")), f"--config={config}", f"--kubeconfig={plane.kubeconfig}"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while not _is_ready(f"http://{HOST}:{health}/readyz"):
+            if time.monotonic() > deadline or process.poll() is not None:
+                text = log.read_text(errors="replace")[-3000:]
+                raise TimeoutError(f"kueue is not ready:\n{text}")
+            _mount(plane, certificates)
+            time.sleep(0.5)
+        yield
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+        process.kill()
+        process.wait(STOP_SECONDS)
+
+
+def _mount(plane: RealControlPlane, folder: Path) -> None:
+    """Copy the Secret's content, as a kubelet would mount it."""
+    secret = plane.kubectl("get", "secret", SECRET, f"--namespace={NAMESPACE}", "-o", "json")
+    for name, content in (json.loads(secret).get("data") or {}).items():
+        (folder / name).write_bytes(base64.b64decode(content))
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
