@@ -29,11 +29,14 @@ Types = Mapping[str, str]
 """Types of variables by name, as CEL writes types."""
 
 
-def check_environment(variables: Types, pool: DescriptorPool) -> cel.Env:
-    """An environment that knows these variables; message types are looked up in the pool."""
+def check_environment(variables: Types, pool: DescriptorPool, *, bindings: bool = False) -> cel.Env:
+    """An environment that knows these variables; message types are looked up in the pool.
+
+    ``bindings`` adds ``cel.bind``, which Kubernetes does not offer to authors of rules.
+    """
     return cel.NewEnv(
         pool,
-        config=_configuration(_LIBRARIES),
+        config=_configuration((*_LIBRARIES, "bindings") if bindings else _LIBRARIES),
         variables={name: cel.Type(type_) for name, type_ in variables.items()},
         extensions=[_declared()],
     )

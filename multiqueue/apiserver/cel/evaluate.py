@@ -163,8 +163,9 @@ def _message(rule: Rule, given: Any) -> str:
 
 
 def _refused(scope: Scope, rule: Rule, value: Any, path: str, detail: str) -> Cause:
-    where = f"{path}.{rule.field_path}" if path and rule.field_path else path or rule.field_path
-    where = where or "<nil>"
+    is_key = rule.field_path.startswith("[")
+    dot = "." if path and rule.field_path and not is_key else ""
+    where = f"{path}{dot}{rule.field_path}" or "<nil>"
     is_part = _type(scope) in {"object", "array"}
     match rule.reason:
         case "FieldValueForbidden":

@@ -42,17 +42,33 @@ class Checked:
         return any(node.name == variable for node in self.tree.walk())
 
 
-def check(environment: cel.Env, text: str) -> Checked:
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name for an expression inside of another, because Python has no value for it."""
+
+    name: str
+    value: str
+
+    def around(self, text: str) -> str:
+        """An expression in which the name may be used."""
+        return f"cel.bind({self.name}, {self.value},\n{text}\n)"
+
+
+def check(environment: cel.Env, text: str, binding: Binding | None = None) -> Checked:
     """Check an expression.
 
     Raises:
         CheckError: it does not compile, or uses what this server cannot run.
     """
     try:
-        compiled = environment.compile(text)
+        if binding is not None:
+            run_environment().compile(text, disable_check=True)  # it is an expression by itself
+        compiled = environment.compile(text if binding is None else binding.around(text))
     except RuntimeError as error:
-        raise CheckError(_words(str(error))) from error
+        raise CheckError(_words(str(error), lines_before=int(binding is not None))) from error
     tree = read_tree(compiled.serialize())
+    if binding is not None:
+        tree = Node(tree.message.comprehension_expr.result)
     for node in tree.walk():
         if node.function in _UNSUPPORTED:
             raise CheckError(f"{_UNSUPPORTED[node.function]} not supported by this server")
@@ -93,8 +109,12 @@ def activation(variables: Mapping[str, Any]) -> cel.Activation:
     return run_environment().Activation(variables)
 
 
-def _words(text: str) -> str:
+def _words(text: str, *, lines_before: int = 0) -> str:
     """The library's report, without its status codes and the names of made-up types."""
+    if lines_before:
+        text = re.sub(
+            r"<input>:(\d+):", lambda it: f"<input>:{max(int(it[1]) - lines_before, 1)}:", text
+        )
     return re.sub(r" not found in struct '[^']*'", "", _STATUS.sub("", text.strip()))
 
 

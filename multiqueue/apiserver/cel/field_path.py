@@ -8,25 +8,26 @@ _STEP = re.compile(r"\.([^.\[\]']+)|\['((?:[^'\\]|\\[abfnrtv'\\])+)'\]")
 _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def parse_field_path(path: str) -> str:
-    """As field errors write it: ``spec.name`` or ``labels[a.b]``; see :func:`is_field_path`."""
-    return "".join(f".{name}" for name in _steps(path)).removeprefix(".")
+def parse_field_path(path: str, schema: Mapping[str, Any]) -> str | None:
+    """As field errors write it: ``spec.name`` or ``labels[a.b]``.
 
-
-def is_field_path(path: str, schema: Mapping[str, Any]) -> bool:
-    """Whether it names a property, or a key of a map, of values of this schema."""
+    None: it does not name a property, or a key of a map, of values of this schema.
+    """
     if "".join(found[0] for found in _STEP.finditer(path)) != path:
-        return False
+        return None
+    written = ""
     current: Any = schema
     for name in _steps(path):
         additional = current.get("additionalProperties")
         if name in current.get("properties", {}):
+            written += f".{name}" if written else name
             current = current["properties"][name]
         elif "properties" not in current and isinstance(additional, Mapping):
+            written += f"[{name}]"
             current = additional
         else:
-            return False
-    return True
+            return None
+    return written
 
 
 def _steps(path: str) -> Iterator[str]:

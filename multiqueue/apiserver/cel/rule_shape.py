@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.apiserver.causes import Cause, invalid, not_supported, required, type_invalid
-from multiqueue.apiserver.cel.field_path import is_field_path
+from multiqueue.apiserver.cel.field_path import parse_field_path
 
 REASONS = (
     "FieldValueDuplicate",
@@ -54,6 +54,6 @@ def _others(entry: Mapping[str, Any], path: str, schema: Mapping[str, Any]) -> l
         causes.append(not_supported(f"{path}.reason", entry["reason"], REASONS))
     if field_path and not field_path.strip():
         causes.append(invalid(f"{path}.fieldPath", field_path, "must be non-empty if specified"))
-    elif field_path and not is_field_path(field_path, schema):
+    elif field_path and parse_field_path(field_path, schema) is None:
         causes.append(invalid(f"{path}.fieldPath", field_path, "must be a valid path"))
     return causes

@@ -10,7 +10,14 @@ import orjson
 from multiqueue.apiserver.causes import Cause, forbidden, invalid
 from multiqueue.apiserver.cel.declarations import Declarations, is_embedded
 from multiqueue.apiserver.cel.environment import check_environment
-from multiqueue.apiserver.cel.expression import Checked, CheckError, Program, check, program
+from multiqueue.apiserver.cel.expression import (
+    Binding,
+    Checked,
+    CheckError,
+    Program,
+    check,
+    program,
+)
 from multiqueue.apiserver.cel.field_path import parse_field_path
 from multiqueue.apiserver.cel.paths import Reads
 from multiqueue.apiserver.cel.rule_shape import shape_causes
@@ -21,6 +28,14 @@ from multiqueue.apiserver.schema.rules import has_rules
 Schema = Mapping[str, Any]
 
 SELF, OLD_SELF, OLD_SELVES = "self", "oldSelf", "oldSelves"
+SCHEMA_PATH = "<schema>"
+"""In messages, in place of the path of the schema: the same schema may stand in several places."""
+_OTHER_RESULT = {
+    "BOOL": "cel expression must evaluate to a bool",
+    "STRING": "must evaluate to a string",
+}
+_OPTIONAL_OLD_SELF = Binding(OLD_SELF, f"{OLD_SELVES}[?0]")
+"""Made of a list with at most one item."""
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _NO_RULES = "must not be set inside of allOf, anyOf, oneOf and not: this server has no rules there"
 
@@ -149,7 +164,9 @@ class _Compiler:
                 self._causes.append(invalid(f"{path}.rule", entry["rule"], text))
                 continue
             optional = entry.get("optionalOldSelf") is True
-            rule = self._rule(entry, path, environments(optional), place, reads)
+            rule = self._rule(
+                entry, scope.schema, place, reads, environment=environments(optional), path=path
+            )
             if rule is not None:
                 rules.append(rule)
         scope.rules = tuple(rules)
@@ -160,24 +177,31 @@ class _Compiler:
         )
 
     def _environment(self, type_: str, *, optional: bool) -> Any:
-        old_type = f"optional_type<{type_}>" if optional else type_
-        return check_environment({SELF: type_, OLD_SELF: old_type}, self._pool)
+        old = (OLD_SELVES, f"list<{type_}>") if optional else (OLD_SELF, type_)
+        return check_environment(dict([(SELF, type_), old]), self._pool, bindings=optional)
 
     def _rule(
-        self, entry: Mapping[str, Any], path: str, environment: Any, place: _Place, reads: Reads
+        self,
+        entry: Mapping[str, Any],
+        schema: Schema,
+        place: _Place,
+        reads: Reads,
+        *,
+        environment: Any,
+        path: str,
     ) -> Rule | None:
         optional = entry.get("optionalOldSelf") is True
+        binding = _OPTIONAL_OLD_SELF if optional else None
         rule, message = entry["rule"], entry.get("messageExpression", "")
         found: list[Cause] = []
         checked = message_checked = None
         try:
-            checked = _checked(environment, rule, "BOOL", "cel expression must evaluate to a bool")
+            checked = _checked(environment, rule, binding, "BOOL")
         except CheckError as error:
             found.append(invalid(f"{path}.rule", entry, str(error)))
         if checked is not None and message:
             try:
-                text = "messageExpression must evaluate to a string"
-                message_checked = _checked(environment, message, "STRING", text)
+                message_checked = _checked(environment, message, binding, "STRING")
             except CheckError as error:
                 found.append(
                     invalid(f"{path}.messageExpression", entry, f"messageExpression {error}")
@@ -194,27 +218,26 @@ class _Compiler:
             text=rule.strip(),
             message=entry.get("message", "").strip(),
             reason=entry.get("reason") or "FieldValueInvalid",
-            field_path=parse_field_path(entry["fieldPath"]) if entry.get("fieldPath") else "",
-            program=program(_runnable(rule, optional=optional)),
-            message_program=program(_runnable(message, optional=optional)) if message else None,
+            field_path=parse_field_path(entry.get("fieldPath", ""), schema) or "",
+            program=_program(rule, binding),
+            message_program=_program(message, binding) if message else None,
             uses_old_self=checked.uses(OLD_SELF),
             optional_old_self=optional,
         )
 
 
-def _checked(environment: Any, text: str, result: str, otherwise: str) -> Checked:
+def _checked(environment: Any, text: str, binding: Binding | None, result: str) -> Checked:
     try:
-        checked = check(environment, text)
+        checked = check(environment, text, binding)
     except CheckError as error:
         raise CheckError(f"compilation failed: {error}") from error
     if checked.result != result:
-        raise CheckError(otherwise)
+        raise CheckError(_OTHER_RESULT[result])
     return checked
 
 
-def _runnable(text: str, *, optional: bool) -> str:
-    """An optional oldSelf is made of a list with at most one: Python has no optional values."""
-    return f"cel.bind({OLD_SELF}, {OLD_SELVES}[?0],\n{text}\n)" if optional else text
+def _program(text: str, binding: Binding | None) -> Program:
+    return program(text if binding is None else binding.around(text))
 
 
 def _old_self_causes(
@@ -229,7 +252,7 @@ def _old_self_causes(
         return []
     text = (
         "oldSelf cannot be used on the uncorrelatable portion of the schema within "
-        f"{place.uncorrelated}"
+        f"{SCHEMA_PATH}{place.uncorrelated}"
     )
     return [invalid(f"{path}.rule", entry["rule"], text)]
 

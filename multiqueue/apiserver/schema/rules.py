@@ -57,10 +57,10 @@ def definition_causes(schema: Mapping[str, Any], path: str) -> list[Cause]:
     """What keeps the rules of a schema from being used; ``path`` is that of the schema."""
     if not has_rules(schema):
         return []
-    from multiqueue.apiserver.cel.rules import compile_rules
+    from multiqueue.apiserver.cel.rules import SCHEMA_PATH, compile_rules
 
     return [
-        Cause(cause.reason, f"{path}{cause.field}", cause.message)
+        Cause(cause.reason, f"{path}{cause.field}", cause.message.replace(SCHEMA_PATH, path))
         for cause in compile_rules(schema).causes
     ]
 
