@@ -10,7 +10,9 @@ from multiqueue.lint.rule import Hit, Rule
 from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import Lookup
 
-_AT_ADMISSION = tuple(rule for rule in LOCAL_RULES if rule.at_admission)
+_AT_ADMISSION = tuple(
+    rule for rule in LOCAL_RULES if rule.at_admission and rule.severity is not Severity.INFO
+)
 
 
 def warn(obj: Object, lookup: Lookup, known_paths: AbstractSet[str] = frozenset()) -> list[str]:
@@ -19,13 +21,30 @@ def warn(obj: Object, lookup: Lookup, known_paths: AbstractSet[str] = frozenset(
     Only what is hardly meant; what may well be is for those who ask the linter. Fields of which
     the author is warned already are left out. Cost: a few look-ups by name, whatever exists.
     """
+    once = _Once(lookup)
     return [
         _sentence(rule, hit)
         for rule in _AT_ADMISSION
         if obj.get("kind") in rule.kinds
-        for hit in rule.check(obj, lookup)
+        for hit in rule.check(obj, once)
         if (hit.severity or rule.severity) is not Severity.INFO and hit.path not in known_paths
     ]
+
+
+class _Once:
+    """Looks each name up once: several rules ask for the same queue."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self.config = lookup.config
+        self.sight = lookup.sight
+        self._get = lookup.get
+        self._known: dict[tuple[str, str, str], Object | None] = {}
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
+        key = (kind, name, namespace)
+        if key not in self._known:
+            self._known[key] = self._get(kind, name, namespace)
+        return self._known[key]
 
 
 def _sentence(rule: Rule[Lookup], hit: Hit) -> str:
