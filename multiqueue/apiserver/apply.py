@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from multiqueue.apiserver.authz.entrance import check_create
 from multiqueue.apiserver.body import decode_yaml
 from multiqueue.apiserver.causes import required
 from multiqueue.apiserver.create import create
@@ -103,6 +104,7 @@ def _unused(_current: JsonObject) -> JsonObject:
 
 
 async def _create(call: Call, target: Target, request: _Request) -> Entry:
+    check_create(call, target)
     applied = request(request.zero, NOBODY)
     metadata = dict(applied.obj.get("metadata") or {})
     obj = {**applied.obj, "metadata": metadata}

@@ -55,3 +55,13 @@ def parse_route(path: str) -> Route | None:
         return None
     plural, name, subresource = (*tail, "", "")[:3]
     return Route(group, version, plural, namespace, name, subresource, legacy_watch)
+
+
+def find_resource(path: str) -> Route | None:
+    """The resource that a longer path goes through, such as ``.../pods/a/proxy/and/more``."""
+    while path.startswith(("/api/", "/apis/")):
+        route = parse_route(path)
+        if route is not None:
+            return route
+        path = path.rpartition("/")[0]
+    return None

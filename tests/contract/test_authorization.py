@@ -243,6 +243,31 @@ async def test_rules_name_paths(acting: As, cluster_role: Any, bind: Any, user: 
         assert (await jane.send(method, path)).status == 403
 
 
+async def test_who_may_apply_changes_may_not_create(
+    api: Api, acting: As, cluster_role: Any, bind: Any, config_maps: str, user: str
+) -> None:
+    await bind(await cluster_role(rule(["get", "patch"], ["configmaps"])), person(user))
+    jane = acting(user)
+    await until(lambda: jane.send("GET", f"{config_maps}/a"), 404)
+    body = {**config_map("a", {"x": "y"})}
+    query = {"fieldManager": "me", "force": "true"}
+    apply = "application/apply-patch+yaml"
+    answer = await jane.send("PATCH", f"{config_maps}/a", body, content_type=apply, **query)
+    assert answer.status == 403
+    assert f'User "{user}" cannot create resource "configmaps"' in answer.body["message"]
+    await api.create(config_maps, config_map("a"))
+    answer = await jane.send("PATCH", f"{config_maps}/a", body, content_type=apply, **query)
+    assert answer.status == 200
+
+
+async def test_longer_paths_are_judged_as_what_they_begin_with(acting: As, user: str) -> None:
+    jane = acting(user)
+    for path in ("/api/v1/namespaces/n/pods/x/log/and/more", "/apis/batch/v1/jobs/x/y/z"):
+        answer = await jane.send("GET", path)
+        assert answer.status == 403
+        assert "cannot get resource" in answer.body["message"]
+
+
 async def test_a_missing_role_is_told(api: Api, acting: As, bind: Any, user: str) -> None:
     role = unique("nobody")
     await bind(role, person(user))

@@ -8,9 +8,9 @@ from multiqueue.apiserver import status
 from multiqueue.apiserver.auth import User
 from multiqueue.apiserver.authz.attributes import Attributes, of_path, of_resource
 from multiqueue.apiserver.authz.impersonation import impersonated
-from multiqueue.apiserver.plane import ControlPlane
+from multiqueue.apiserver.plane import Call, ControlPlane, Target
 from multiqueue.apiserver.request import is_set
-from multiqueue.apiserver.routes import Route
+from multiqueue.apiserver.routes import Route, find_resource
 
 
 def find_user(plane: ControlPlane, http: web.BaseRequest) -> User:
@@ -27,13 +27,18 @@ def find_user(plane: ControlPlane, http: web.BaseRequest) -> User:
 
 
 def check_path(plane: ControlPlane, user: User, http: web.BaseRequest) -> None:
-    """Refuse a request for something that is no resource.
+    """Refuse a request for something that is no resource, or for something below one.
 
     Raises:
         StatusError: 403.
     """
     if plane.audit is not None or not user.is_master:
-        _check(plane, user, of_path(http.method, http.path))
+        route = find_resource(http.rel_url.raw_path)
+        if route is None:
+            wish = of_path(http.method, http.path)
+        else:
+            wish = of_resource(http.method, route, {}, watch=False)
+        _check(plane, user, wish)
 
 
 def check_resource(
@@ -57,3 +62,16 @@ def _check(plane: ControlPlane, user: User, wish: Attributes) -> None:
     if plane.audit is not None:
         plane.audit(user, wish)
     plane.authorizer.check(user, wish)
+
+
+def check_create(call: Call, target: Target) -> None:
+    """Refuse to create with another verb what may not be created.
+
+    Raises:
+        StatusError: 403.
+    """
+    kind = target.kind
+    wish = Attributes(
+        "create", kind.group, kind.plural, target.subresource, target.namespace, target.name
+    )
+    _check(call.plane, call.user_info, wish)
