@@ -30,6 +30,7 @@ MANAGER_FILES = (
     "rbac/namespaced_roles.yaml",
     "rbac/metrics_roles.yaml",
     "rbac/bindings.yaml",
+    "visibility/bindings.yaml",
 )
 REMOTE_FILES = ("worker-role/role.yaml",)
 Call = tuple[User, Attributes]

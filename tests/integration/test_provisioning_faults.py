@@ -281,6 +281,31 @@ async def test_what_an_earlier_workload_of_the_name_left_is_replaced() -> None:
 
 
 @virtual_time
+async def test_a_template_that_an_earlier_workload_left_is_replaced() -> None:
+    async with world() as w, w.manager():
+        stop, go = ({"spec": {"stopPolicy": policy}} for policy in ("Hold", "None"))
+        await w.client.patch(resources.LOCAL_QUEUES, "lq", stop, namespace=NAMESPACE)
+        await w.submit()
+        workload = await w.until_workload(lambda wl: wl.metadata.name, "a workload")
+        request = f"{workload.metadata.name}-prov-1"
+        # Of a version that nobody serves, so that the garbage collector leaves it alone.
+        owner = {"apiVersion": "v9", "kind": "ProvisioningRequest", "name": request, "uid": "gone"}
+        left = {
+            "apiVersion": "v1",
+            "kind": "PodTemplate",
+            "metadata": {
+                "name": f"ppt-{request}-main",
+                "namespace": NAMESPACE,
+                "ownerReferences": [owner],
+            },
+            "template": {"spec": {"containers": [{"name": "c", "image": "old"}]}},
+        }
+        await w.client.create(POD_TEMPLATES, left)
+        await w.client.patch(resources.LOCAL_QUEUES, "lq", go, namespace=NAMESPACE)
+        await w.until_object(JOBS, "train", lambda job: is_true(job, "Complete"))
+
+
+@virtual_time
 async def test_where_the_kind_is_not_served_the_check_says_so_until_it_is() -> None:
     async with world(crds=(), simulate=False) as w, w.manager():
         words = await until_active(w, active=False)

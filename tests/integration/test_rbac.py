@@ -1,0 +1,255 @@
+"""The program's rights: all that it needs, and nothing that it never uses.
+
+`queue_cluster` runs every integration scenario with the rights of the manifests. Here some of them,
+which together do everything that the program can do, are recorded: each rule must be used by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import aiohttp
+import pytest
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.conversion.convert import converters
+from multiqueue.api.crd import load_crds
+from multiqueue.api.names import V1BETA2
+from multiqueue.apiserver.authz.attributes import Attributes
+from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    VALIDATING_WEBHOOKS,
+)
+from multiqueue.runtime.apply import create_missing
+from multiqueue.runtime.manager import Manager
+from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
+from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from tests.integration import test_controllers_admission as admission
+from tests.integration import test_controllers_faults as faults
+from tests.integration import test_controllers_queues as queues
+from tests.integration import test_controllers_recovery as recovery
+from tests.integration import test_controllers_topology as topology
+from tests.integration import test_multikueue_dispatch as dispatch
+from tests.integration import test_multikueue_failures as failures
+from tests.integration import test_multikueue_jobs as remote_jobs
+from tests.integration import test_multikueue_writes as writes
+from tests.integration import test_provisioning as provisioning
+from tests.integration import test_provisioning_faults as provisioning_faults
+from tests.integration.test_runtime_manager import make_config, running
+from tests.integration.waiting import until_one
+from tests.least_privilege import (
+    MANAGER,
+    MANAGER_FILES,
+    MANAGER_TOKEN,
+    REMOTE,
+    REMOTE_FILES,
+    REMOTE_TOKEN,
+    TOKENS,
+    Call,
+    audit_sink,
+    documents,
+    kubeconfig_of,
+    rbac_objects,
+    recorded_calls,
+)
+from tests.queue_objects import make_cluster_queue
+
+
+class Grant(NamedTuple):
+    """One verb on one kind of thing, for all objects or the one of a name."""
+
+    verb: str
+    group: str
+    resource: str
+    name: str
+    namespace: str
+
+
+STANDARD = {
+    Grant(verb, "", "configmaps", "extension-apiserver-authentication", "kube-system")
+    for verb in ("list", "watch")
+}
+"""Of roles that Kubernetes brings along: extension-apiserver-authentication-reader."""
+OWNERS = "asked for by OwnerReferencesPermissionEnforcement, which not every API server runs"
+UNUSED: dict[str, dict[tuple[str, str], str]] = {
+    MANAGER.name: {
+        ("update", "jobs/finalizers"): OWNERS,
+        ("update", "workloads/finalizers"): OWNERS,
+        ("update", "provisioningrequests/finalizers"): OWNERS,
+    },
+    REMOTE.name: {},
+}
+"""(verb, resource) -> why it is granted though no call asks for it."""
+
+
+def grants(names: Iterable[str]) -> Iterator[Grant]:
+    """What the roles of some files grant, one by one."""
+    for role in (obj for name in names for obj in documents(name) if obj["kind"].endswith("Role")):
+        namespace = role["metadata"].get("namespace", "")
+        for rule in role["rules"]:
+            for group in rule.get("apiGroups", ()):
+                for resource in rule["resources"]:
+                    for verb in rule["verbs"]:
+                        for name in rule.get("resourceNames", [""]):
+                            yield Grant(verb, group, resource, name, namespace)
+
+
+def covers(grant: Grant, wish: Attributes) -> bool:
+    return (
+        (grant.verb, grant.group, grant.resource) == (wish.verb, wish.group, wish.combined)
+        and grant.name in {"", wish.name}
+        and grant.namespace in {"", wish.namespace}
+    )
+
+
+def wishes(calls: list[Call], user: str) -> set[Attributes]:
+    return {wish for caller, wish in calls if caller.name == user and wish.resource}
+
+
+async def write_to_a_worker_twice() -> None:
+    for scenario in (
+        writes.test_somebody_else_s_workload_of_that_name_is_not_taken_over,
+        writes.test_a_copy_is_deactivated_on_its_newest_state,
+    ):
+        async with writes.a_worker() as worker:
+            await scenario(worker)
+
+
+async def run_managers_in_a_cluster() -> None:
+    """Two in a row, as pods: what the first has left is looked after by the second."""
+    options = ServerOptions(
+        crds=load_crds(), converters=converters(), tokens=TOKENS, audit=audit_sink()
+    )
+    async with ApiServer(options) as server:
+        admin = await Credentials.from_kubeconfig_dict(server.kubeconfig())
+        kubeconfig = kubeconfig_of(server.kubeconfig(), MANAGER_TOKEN)
+        credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+            async with KubeClient(admin) as client:
+                visibility = [obj for name in VISIBILITY_FILES for obj in documents(name)]
+                await create_missing(client, [NAMESPACE, *rbac_objects(), *visibility])
+                first, second = (Manager(in_cluster_config(), credentials) for _ in range(2))
+                async with running(first):
+                    await first.until_at_work()
+                    await look_at(first, server, client)
+                await spoil_registration(client)
+                async with running(second):
+                    await second.until_at_work()
+                    await until_one(client, SECRETS, VISIBILITY_SECRET, has_certificate)
+
+
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
+VISIBILITY_FILES = ("visibility/service.yaml", "visibility/api_services.yaml")
+COHORT = {"apiVersion": V1BETA2, "kind": "Cohort", "metadata": {"name": "all"}}
+
+
+def in_cluster_config() -> Configuration:
+    return make_config(
+        webhook={"port": free_port()},
+        metrics={"bindAddress": "0.0.0.0:0"},
+        visibilityServer={"bindAddress": "127.0.0.1", "bindPort": free_port()},
+        fairSharing={"preemptionStrategies": ["LessThanOrEqualToFinalShare"]},
+    )
+
+
+def has_certificate(secret: dict[str, Any]) -> bool:
+    return bool(secret["data"]["tls.crt"])
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+async def look_at(manager: Manager, server: ApiServer, client: KubeClient) -> None:
+    """Have it write the status of a Cohort, and check a token for its metrics."""
+    webhooks = f"https://127.0.0.1:{manager.config.webhook.port}"
+    server.map_service("kueue-system", "kueue-webhook-service", webhooks)
+    await client.create(COHORTS, COHORT)
+    await client.create(CLUSTER_QUEUES, make_cluster_queue(cohortName="all"))
+    await until_one(
+        client, COHORTS, "all", lambda cohort: "fairSharing" in cohort.get("status", {})
+    )
+    url = f"https://127.0.0.1:{manager.metrics_port}/metrics"
+    headers = {"Authorization": f"Bearer {REMOTE_TOKEN}"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers=headers, ssl=False) as answer,
+    ):
+        assert answer.status == 403
+
+
+async def spoil_registration(client: KubeClient) -> None:
+    """Give the next manager something to put right, once nobody looks after it."""
+    for name in ("kueue-webhook-server-cert", VISIBILITY_SECRET):
+        await client.patch(SECRETS, name, {"data": {"tls.crt": ""}}, namespace="kueue-system")
+    for resource, name in (
+        (MUTATING_WEBHOOKS, MUTATING_NAME),
+        (VALIDATING_WEBHOOKS, VALIDATING_NAME),
+    ):
+        await client.patch(resource, name, {"webhooks": []})
+
+
+SCENARIOS: tuple[Callable[[], Any], ...] = (
+    run_managers_in_a_cluster,
+    admission.test_a_job_is_admitted_with_its_flavor_and_started,
+    queues.test_a_queue_stays_until_nothing_holds_its_quota,
+    faults.test_finished_workloads_go_when_their_time_is_over,
+    faults.test_a_job_that_was_given_up_goes_when_its_time_is_over,
+    faults.test_somebody_elses_write_in_between_costs_one_more_try,
+    recovery.test_only_what_is_marked_as_safe_is_removed_and_only_once_the_node_is_lost,
+    topology.test_a_node_that_is_gone_is_replaced_in_its_rack,
+    provisioning.test_pods_start_on_the_capacity_that_was_asked_for,
+    provisioning_faults.test_killed_between_the_request_and_its_templates,
+    provisioning_faults.test_a_name_that_is_taken_is_told_and_tried_again,
+    provisioning_faults.test_a_template_of_somebody_else_is_left_alone,
+    provisioning_faults.test_a_template_that_an_earlier_workload_left_is_replaced,
+    provisioning_faults.test_a_check_that_leaves_the_queue_takes_its_requests_along,
+    dispatch.test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over,
+    remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
+    remote_jobs.test_status_comes_back_and_the_end_cleans_up,
+    remote_jobs.test_a_changed_priority_class_reaches_the_copy,
+    failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
+    write_to_a_worker_twice,
+)
+
+
+def record_scenarios() -> list[Call]:
+    with recorded_calls() as found:
+        for scenario in SCENARIOS:
+            if inspect.iscoroutinefunction(scenario):
+                asyncio.run(scenario())
+            else:
+                scenario()
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_the_rights_are_what_is_used_and_no_more() -> None:
+    """One test: the scenarios are played once."""
+    calls = record_scenarios()
+    refused, unused = {}, {}
+    for user, files in ((MANAGER, MANAGER_FILES), (REMOTE, REMOTE_FILES)):
+        asked = wishes(calls, user.name)
+        granted = set(grants(files))
+        allowed = granted | STANDARD
+        refused[user.name] = [w for w in asked if not any(covers(grant, w) for grant in allowed)]
+        left = [grant for grant in granted if not any(covers(grant, wish) for wish in asked)]
+        unused[user.name] = {(grant.verb, grant.resource) for grant in left}
+    assert refused == {MANAGER.name: [], REMOTE.name: []}
+    assert unused == {user.name: set(UNUSED[user.name]) for user in (MANAGER, REMOTE)}
+    # Nothing deletes whole collections, or acts as somebody else.
+    verbs = {wish.verb for _, wish in calls if wish.resource}
+    assert verbs == {"create", "delete", "get", "list", "patch", "watch"}
