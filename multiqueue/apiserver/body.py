@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 
+from multiqueue.apiserver.nesting import check_depth, check_references, check_yaml
 from multiqueue.apiserver.protobuf import Malformed, UnknownKind, decode_envelope
 from multiqueue.apiserver.status import StatusError, bad_request, unsupported_media_type
 
@@ -45,11 +46,13 @@ def decode_json(body: bytes) -> Any:
     if not body.strip():
         raise bad_request("EOF: the request has no body")
     try:
-        return orjson.loads(body)
+        decoded = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise bad_request(
             f"the object provided is unrecognized (must be of type JSON): {error}"
         ) from error
+    check_depth(decoded, body)
+    return decoded
 
 
 def too_large() -> StatusError:
@@ -77,15 +80,20 @@ def decode_yaml(body: bytes) -> Any:
     import yaml
 
     try:
-        return orjson.loads(body)
+        decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
         pass  # YAML then
+    else:
+        check_depth(decoded, body)
+        return decoded
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        check_yaml(body)
         decoded = yaml.load(body, Loader=loader)  # noqa: S506 - both are safe loaders
+        check_references(decoded)
         return orjson.loads(
             orjson.dumps(decoded, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
         )
-    except (yaml.YAMLError, TypeError) as error:
+    except (yaml.YAMLError, TypeError, ValueError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error

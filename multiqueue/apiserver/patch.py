@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.apiserver.body import decode_json
+import orjson
+
+from multiqueue.apiserver.body import MAX_BYTES, decode_json
 from multiqueue.apiserver.kinds import JsonObject
+from multiqueue.apiserver.nesting import check_depth
 from multiqueue.apiserver.patch_strategic import apply_strategic_merge_patch
 from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.status import (
@@ -74,7 +77,7 @@ def _json_patch(operations: Any) -> Produce:
         message = f"{limit}, got {len(operations)}"
         raise StatusError(413, "RequestEntityTooLarge", message)
     try:
-        patch = jsonpatch.JsonPatch(operations)
+        patches = [(each, jsonpatch.JsonPatch([each])) for each in operations]
     except (
         jsonpatch.JsonPatchException,
         jsonpatch.JsonPointerException,
@@ -84,8 +87,15 @@ def _json_patch(operations: Any) -> Produce:
         raise bad_request(f"error decoding patch: {error}") from error
 
     def produce(obj: JsonObject) -> Any:
+        copied = 0
         try:
-            return patch.apply(obj, in_place=True)
+            for operation, patch in patches:
+                if operation["op"] == "copy":  # each may double the object
+                    pointer = jsonpatch.JsonPointer(operation["from"])
+                    copied += len(orjson.dumps(pointer.resolve(obj)))
+                    if copied > MAX_BYTES:
+                        raise unprocessable(f"copies of more than {MAX_BYTES} bytes in one patch")
+                obj = patch.apply(obj, in_place=True)
         except (
             jsonpatch.JsonPatchException,
             jsonpatch.JsonPointerException,
@@ -95,5 +105,7 @@ def _json_patch(operations: Any) -> Produce:
             raise unprocessable(
                 f"the server rejected our request due to an error in our request: {error}"
             ) from error
+        check_depth(obj)
+        return obj
 
     return produce

@@ -212,8 +212,9 @@ def field_manager(query: Mapping[str, str], options: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted-string of RFC 7230, on one line."""
-    safe = text.replace("\\", "\\\\").replace('"', '\\"')
+    """A quoted-string of RFC 7230, on one line and without control characters."""
+    shown = "".join(each if each.isprintable() else " " for each in text)
+    safe = shown.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + " ".join(safe.split()) + '"'
 
 

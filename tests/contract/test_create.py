@@ -149,3 +149,10 @@ async def test_unknown_fields_are_an_error_if_asked_for(api: Api, jobs: str) -> 
     answer = await api.send("POST", jobs, body, fieldValidation="Strict")
     assert answer.status == 400
     assert 'strict decoding error: unknown field "spec.nonsense"' in answer.body["message"]
+
+
+async def test_warnings_carry_no_control_characters(api: Api, config_maps: str) -> None:
+    body = {**config_map("a"), "un\u0000known\n": 1}
+    answer = await api.send("POST", config_maps, body, fieldValidation="Warn")
+    assert answer.status == 201
+    assert all(warning.isprintable() for warning in answer.warnings)
