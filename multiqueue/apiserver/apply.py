@@ -108,6 +108,11 @@ async def _create(call: Call, target: Target, request: _Request) -> Entry:
     applied = request(request.zero, NOBODY)
     metadata = dict(applied.obj.get("metadata") or {})
     obj = {**applied.obj, "metadata": metadata}
+    if not metadata.get("name"):
+        raise bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
     check_update_identity(obj, target)
     if uid := metadata.get("uid"):
         why = (
