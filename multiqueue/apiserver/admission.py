@@ -13,10 +13,17 @@ import structlog
 
 from multiqueue.apiserver.kinds import JsonObject, Registry
 from multiqueue.apiserver.plane import Call
-from multiqueue.apiserver.status import StatusError, bad_request, internal_error
+from multiqueue.apiserver.status import StatusError, bad_request, forbidden, internal_error
 from multiqueue.apiserver.store import Store
 from multiqueue.apiserver.webhook_client import Verdict, WebhookClient
-from multiqueue.apiserver.webhook_match import Match, Review, Webhook, compile_webhooks, find_match
+from multiqueue.apiserver.webhook_match import (
+    ConditionError,
+    Match,
+    Review,
+    Webhook,
+    compile_webhooks,
+    find_match,
+)
 from multiqueue.apiserver.webhook_transport import WebhookFailed, WebhookTransport
 
 MUTATING = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
@@ -95,12 +102,23 @@ class Admission:
     async def _verdict(
         self, call: Call, review: Review, match: Match
     ) -> Verdict | StatusError | None:
-        """What a webhook says; None: it failed, and its policy is to be ignored then."""
+        """What a webhook says; None: it is not concerned, or failed and its policy is to be ignored
+        then.
+        """
         hook = match.webhook
+        request = await match.request(call, review)
+        try:
+            if not hook.is_concerned(request):
+                return None
+        except ConditionError as error:
+            log.warning("match conditions failed", webhook=hook.name, error=str(error))
+            if hook.ignore_failures:
+                return None
+            return forbidden(review.target.kind, request["name"], str(error))
         if call.dry_run and hook.side_effects not in HARMLESS_SIDE_EFFECTS:
             return bad_request(f'admission webhook "{hook.name}" does not support dry run')
         try:
-            verdict = await self._client.ask(hook, await match.request(call, review))
+            verdict = await self._client.ask(hook, request)
         except WebhookFailed as error:
             if hook.ignore_failures:
                 log.warning(

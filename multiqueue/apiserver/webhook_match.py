@@ -1,9 +1,9 @@
 """Which webhook wants to judge which operation, and in which version it wants to see it."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jsonpatch
 import orjson
@@ -12,6 +12,9 @@ from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.store import Store
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
+
+if TYPE_CHECKING:
+    from multiqueue.apiserver.cel.match_conditions import MatchCondition
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 NAMESPACES = ("", "namespaces")
@@ -50,6 +53,10 @@ class Rule:
         )
 
 
+class ConditionError(Exception):
+    """Conditions of a webhook have no value for a request."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
     """One webhook of a configuration."""
@@ -64,6 +71,19 @@ class Webhook:
     ignore_failures: bool
     side_effects: str
     reinvoke: bool
+    conditions: "tuple[MatchCondition, ...]"
+
+    def is_concerned(self, request: Mapping[str, Any]) -> bool:
+        """Whether its conditions hold for the ``request`` of an AdmissionReview.
+
+        Raises:
+            ConditionError: none is false, and some cannot be evaluated.
+        """
+        if not self.conditions:
+            return True
+        from multiqueue.apiserver.cel.match_conditions import all_hold
+
+        return all_hold(self.conditions, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +192,6 @@ def compile_webhooks(configurations: Iterable[Mapping[str, Any]]) -> tuple[Webho
 
 
 def _webhook(hook: Mapping[str, Any]) -> Webhook:
-    # TODO(#4): matchConditions need CEL; until then a webhook with conditions is always asked.
     return Webhook(
         name=hook["name"],
         rules=tuple(_rule(rule) for rule in hook.get("rules") or ()),
@@ -184,7 +203,17 @@ def _webhook(hook: Mapping[str, Any]) -> Webhook:
         ignore_failures=hook.get("failurePolicy") == "Ignore",
         side_effects=hook.get("sideEffects") or "Unknown",
         reinvoke=hook.get("reinvocationPolicy") == "IfNeeded",
+        conditions=_conditions(hook.get("matchConditions") or ()),
     )
+
+
+def _conditions(conditions: Sequence[Mapping[str, Any]]) -> "tuple[MatchCondition, ...]":
+    """CEL is loaded when the first webhook has conditions."""
+    if not conditions:
+        return ()
+    from multiqueue.apiserver.cel.match_conditions import compile_conditions
+
+    return compile_conditions(conditions)
 
 
 def _rule(rule: Mapping[str, Any]) -> Rule:

@@ -1,16 +1,25 @@
 """admissionregistration.k8s.io/v1 webhook configurations."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from multiqueue.apiserver.builtin.pod_defaults import child
-from multiqueue.apiserver.causes import Cause, duplicate, invalid, not_supported, required
+from multiqueue.apiserver.causes import (
+    Cause,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
 from multiqueue.apiserver.kinds import Hooks, JsonObject
 from multiqueue.apiserver.schema import names
+from multiqueue.apiserver.schema.metadata import check_name
 
 Json = Mapping[str, Any]
 
+MAX_CONDITIONS = 64
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _ENUMS = (
@@ -85,7 +94,37 @@ def _webhook(webhook: Json, path: str) -> list[Cause]:
     causes += _client(webhook["clientConfig"], f"{path}.clientConfig")
     for index, rule in enumerate(webhook.get("rules", ())):
         causes += _rule(rule, f"{path}.rules[{index}]")
+    return causes + _conditions(webhook.get("matchConditions", ()), f"{path}.matchConditions")
+
+
+def _conditions(conditions: Sequence[Json], path: str) -> list[Cause]:
+    if len(conditions) > MAX_CONDITIONS:
+        return [too_many(path, len(conditions), MAX_CONDITIONS)]
+    causes = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        where, name = f"{path}[{index}]", condition.get("name", "")
+        expression = condition.get("expression", "").strip()
+        if not expression:
+            causes.append(required(f"{where}.expression"))
+        elif (error := _condition_error(expression)) is not None:
+            causes.append(invalid(f"{where}.expression", expression, error))
+        causes += (
+            check_name(name, f"{where}.name", names.qualified_name)
+            if name
+            else [required(f"{where}.name")]
+        )
+        if name in seen:
+            causes.append(duplicate(f"{where}.name", name))
+        seen.add(name)
     return causes
+
+
+def _condition_error(expression: str) -> str | None:
+    """CEL is loaded when the first webhook has conditions."""
+    from multiqueue.apiserver.cel.match_conditions import condition_error
+
+    return condition_error(expression)
 
 
 def _client(client: Json, path: str) -> list[Cause]:

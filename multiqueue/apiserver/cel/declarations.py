@@ -115,18 +115,18 @@ class Declarations:
             if isinstance(additional, Mapping):
                 values = self.declare(additional)
                 return None if values is None else f"map<string, {values}>"
-            return self._message(properties_of(schema, is_object_root=is_object_root))
+            properties = properties_of(schema, is_object_root=is_object_root)
+            declared = {escape(name): self.declare(sub) for name, sub in properties.items()}
+            return self.message({name: type_ for name, type_ in declared.items() if name and type_})
         if kind == "string":
             return _STRING_FORMATS.get(schema.get("format", ""), "string")
         return _SCALARS.get(kind or "")
 
-    def _message(self, properties: Mapping[str, Schema]) -> str:
-        declared = {name: self.declare(sub) for name, sub in properties.items()}
+    def message(self, fields: Mapping[str, str]) -> str:
+        """A new type with these fields, given by identifier and type."""
         message = self._file.message_type.add(name=f"Object{len(self._file.message_type)}")
-        for number, (name, type_) in enumerate(declared.items(), start=1):
-            identifier = escape(name)
-            if identifier is not None and type_ is not None:
-                _add_field(message, identifier, number, type_)
+        for number, (identifier, type_) in enumerate(fields.items(), start=1):
+            _add_field(message, identifier, number, type_)
         return f"{_PACKAGE}.{message.name}"
 
 
