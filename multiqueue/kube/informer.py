@@ -323,7 +323,8 @@ class Informer(Generic[T]):
     def _note(self, state: InformerState, error: KubeError | None) -> None:
         changed = state is not self.state or error is not None
         if error is not None and type(error) is not type(self.last_error):
-            log.warning("watch failed", resource=self.resource.plural, error=str(error))
+            told = log.info if isinstance(error, Gone) else log.warning  # gone: listed again
+            told("watch failed", resource=self.resource.plural, error=str(error))
         self.state, self.last_error = state, error
         if state is InformerState.UNAVAILABLE:
             self.settled.set()

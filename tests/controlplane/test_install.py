@@ -1,46 +1,111 @@
-"""config/ on a real control plane, with a manager that has the rights of its ServiceAccount."""
+"""Installed as an administrator would, on a real control plane, run as its own service account."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import json
+import re
+import signal
 import subprocess
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
-from multiqueue.kube.credentials import Credentials
-from tests.controlplane import binaries
 from tests.controlplane.conftest import StartControlPlane
-from tests.install_steps import (
-    apply_all_bases,
-    assert_both_versions_are_admitted,
-    assert_no_wildcard,
-    assert_users_may_submit_and_no_more,
-    delete_installation,
-    token_of,
-)
+from tests.controlplane.plane import HOST, RealControlPlane, free_ports
+from tests.processes import running, wait_for_text
+
+CONFIG = Path(__file__).parents[2] / "config"
+MANIFESTS = Path(__file__).parent / "manifests"
+NAMESPACE, ACCOUNT = "kueue-system", "kueue-controller-manager"
+VERSIONS = ("v1beta1", "v1beta2")
+
+
+@pytest.fixture
+def installed(start_control_plane: StartControlPlane) -> RealControlPlane:
+    """A control plane on which `kubectl apply -k config/default` was run."""
+    plane = start_control_plane("plane")
+    plane.kubectl("apply", "-k", str(CONFIG / "default"))
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    return plane
+
+
+@contextlib.contextmanager
+def manager(
+    plane: RealControlPlane, folder: Path, *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a replica as the service account, configured as shipped but listening on loopback."""
+    folder.mkdir()
+    token = plane.kubectl("create", "token", ACCOUNT, f"--namespace={NAMESPACE}").strip()
+    kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
+    kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
+    shipped = yaml.safe_load((CONFIG / "manager" / "controller_manager_config.yaml").read_text())
+    webhook, health = free_ports(2)
+    shipped["webhook"] = {"host": HOST, "port": webhook}
+    shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
+    shipped["metrics"] = {"bindAddress": "0"}
+    # Outside of the cluster its Service would be one that only an administrator may make.
+    shipped["featureGates"] = {"VisibilityOnDemand": False}
+    config.write_text(yaml.safe_dump(shipped))
+    command = ("run", "--config", str(config), "--kubeconfig", str(kubeconfig))
+    with running(*command, "--log-format=json", *arguments, log=folder / "log") as process:
+        yield process
 
 
 @pytest.mark.timeout(300)
-async def test_what_is_installed_works_with_the_rights_that_it_has(
-    start_control_plane: StartControlPlane,
+def test_manifests_of_both_versions_are_admitted(
+    installed: RealControlPlane, tmp_path: Path
 ) -> None:
-    plane = await asyncio.to_thread(start_control_plane, "install")
+    with manager(installed, tmp_path / "manager") as process:
+        wait_for_text(process, tmp_path / "manager" / "log", r'"event":"ready"')
+        for version in VERSIONS:
+            installed.kubectl("apply", "-f", str(MANIFESTS / f"{version}.yaml"))
+        for version in VERSIONS:
+            assert_admitted(installed, f"team-{version}")
+            queue = f"clusterqueues.{version}.kueue.x-k8s.io/cluster-queue-{version}"
+            installed.kubectl("wait", "--for=condition=Active", queue)
+    log = (tmp_path / "manager" / "log").read_text()
+    assert "orbidden" not in log
+    assert '"level":"error"' not in log
 
-    async def kubectl(*arguments: str, stdin: str | None = None, check: bool = True) -> Any:
-        command = [str(binaries.get("kubectl")), "--kubeconfig", str(plane.kubeconfig), *arguments]
-        done = await asyncio.to_thread(
-            subprocess.run, command, input=stdin, capture_output=True, text=True, check=False
+
+@pytest.mark.timeout(120)
+def test_the_manager_may_do_nothing_in_general(installed: RealControlPlane) -> None:
+    account = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
+    for namespace in (NAMESPACE, "default"):
+        listed = installed.kubectl(
+            "auth", "can-i", "--list", f"--as={account}", f"--namespace={namespace}"
         )
-        assert done.returncode == 0 or not check, (arguments, done.stderr)
-        return done.stdout
+        resources = [line for line in listed.splitlines()[1:] if not line.startswith(" ")]
+        assert any(line.startswith("workloads.kueue.x-k8s.io ") for line in resources)
+        assert [line for line in resources if re.search(r"\*", line)] == []
+    secrets = f"--as={account}", "--namespace=default"
+    refused = subprocess.CalledProcessError
+    with pytest.raises(refused):
+        installed.kubectl("auth", "can-i", "list", "secrets", *secrets)
 
-    await apply_all_bases(kubectl, "apply", "--server-side")
-    token = await token_of(kubectl, "kueue-controller-manager")
-    await assert_no_wildcard(kubectl, token)
-    credentials = await Credentials.from_kubeconfig_dict(
-        plane.kubeconfig_for(token), allow_files=True
-    )
-    await assert_both_versions_are_admitted(kubectl, credentials)
-    await assert_users_may_submit_and_no_more(kubectl)
-    await delete_installation(kubectl)
+
+@pytest.mark.timeout(300)
+def test_another_replica_takes_over(installed: RealControlPlane, tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    with manager(installed, first) as leader:
+        wait_for_text(leader, first / "log", r'"event":"ready"')
+        with manager(installed, second) as standby:
+            wait_for_text(standby, second / "log", r'"event":"another manager leads"')
+            installed.kubectl("apply", "-f", str(MANIFESTS / "v1beta2.yaml"))
+            assert_admitted(installed, "team-v1beta2")
+            leader.send_signal(signal.SIGKILL)
+            leader.wait()
+            wait_for_text(standby, second / "log", r'"event":"webhook configuration updated"')
+            installed.kubectl("apply", "-f", str(MANIFESTS / "v1beta1.yaml"))
+            assert_admitted(installed, "team-v1beta1")
+
+
+def assert_admitted(plane: RealControlPlane, namespace: str) -> None:
+    """The one job of a namespace gets quota and runs."""
+    where = f"--namespace={namespace}"
+    plane.kubectl("wait", "--for=create", "workload", "--all", where, "--timeout=30s")
+    plane.kubectl("wait", "--for=condition=Admitted", "workload", "--all", where, "--timeout=30s")
+    plane.kubectl("wait", "--for=jsonpath={.status.active}=2", "job/train", where, "--timeout=30s")
