@@ -59,7 +59,7 @@ async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
     store, conversions = request.plane.store, request.plane.conversions
     selection = parse_selection(target, request.query)
     await prepare_fields(request, selection)
-    limit = request.number("limit") or 0
+    limit = max(request.number("limit") or 0, 0)
     page = find_page(store, selection, request.query, limit)
     await store.durable(page.revision)
     await conversions.prepare(target.kind, target.version, page.entries)

@@ -1,16 +1,15 @@
 """What a request for a pod's log says in its query, and in which container it is interested."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from multiqueue.apiserver.causes import Cause, forbidden, invalid, invalid_message
-from multiqueue.apiserver.request import Request
+from multiqueue.apiserver.request import Request, parse_int64
 from multiqueue.apiserver.status import StatusError, bad_request
 
 KIND = "PodLogOptions"
-MAX_INT64 = 2**63 - 1
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 LIMITS = {
     "tailLines": (0, "must be greater than or equal to 0"),
@@ -40,7 +39,7 @@ def parse_log_options(request: Request, name: str) -> LogOptions:
         StatusError: 400, 422.
     """
     query = request.query
-    numbers = {key: _integer(query[key]) for key in LIMITS if key in query}
+    numbers = {key: parse_int64(query[key]) for key in LIMITS if key in query}
     since = _time(query["sinceTime"]) if "sinceTime" in query else None
     if causes := _causes(query, numbers):
         details = {"name": name, "kind": KIND, "causes": [cause.as_dict() for cause in causes]}
@@ -71,7 +70,7 @@ def find_container(pod: Mapping[str, Any], wanted: str) -> str:
         if wanted not in names:
             raise bad_request(f"container {wanted} is not valid for pod {name}")
         return wanted
-    only = spec.get("containers") or ()
+    only: Sequence[Mapping[str, Any]] = spec.get("containers") or ()
     if len(only) != 1:
         choice = f", choose one of: [{' '.join(names)}]" if only else ""
         raise bad_request(f"a container name must be specified for pod {name}{choice}")
@@ -97,16 +96,6 @@ def _causes(query: Mapping[str, str], numbers: Mapping[str, int]) -> list[Cause]
     if "stream" in query:
         causes.append(forbidden("stream", "may not be specified"))
     return causes
-
-
-def _integer(text: str) -> int:
-    digits = text[1:] if text[:1] in {"+", "-"} else text
-    if not (digits.isascii() and digits.isdecimal()):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text) if len(text) < 21 else MAX_INT64 + 1
-    if not -MAX_INT64 - 1 <= number <= MAX_INT64:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return number
 
 
 def _time(text: str) -> datetime:

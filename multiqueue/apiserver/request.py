@@ -25,6 +25,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 Form = Literal["Object", "Table", "PartialObjectMetadata"]
 _ACCEPTED = (JSON, YAML)
+MAX_INT64, MAX_DIGITS = 2**63 - 1, 20
 _ANY = {"*/*", "application/*", JSON}
 
 
@@ -77,13 +78,7 @@ class Request:
         Raises:
             StatusError: 400.
         """
-        text = self.query.get(name)
-        if not text:
-            return None
-        try:
-            return int(text)
-        except ValueError as error:
-            raise bad_request(f'{name}: Invalid value: "{text}": must be an integer') from error
+        return parse_int64(self.query[name]) if name in self.query else None
 
     async def body(self) -> bytes:
         """The whole body.
@@ -175,6 +170,21 @@ class _Request(web.BaseRequest):
 def make_request(*args: Any) -> web.BaseRequest:
     """Requests with Kubernetes' body limit; for ``web.Server``'s ``request_factory``."""
     return _Request(*args, asyncio.get_running_loop())
+
+
+def parse_int64(text: str) -> int:
+    """A number as Go reads it.
+
+    Raises:
+        StatusError: 400.
+    """
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not (digits.isascii() and digits.isdecimal()):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    number = int(text) if len(text) <= MAX_DIGITS else MAX_INT64 + 1
+    if not -MAX_INT64 - 1 <= number <= MAX_INT64:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
 
 
 def _dry_run(value: str) -> bool:

@@ -110,15 +110,6 @@ async def test_unknown_body_formats_are_refused(api: Api, config_maps: str) -> N
     assert "application/json" in answer.body["message"]
 
 
-async def test_protobuf_is_refused_by_the_embedded_server(api: Api, config_maps: str) -> None:
-    if not api.cluster.embedded:
-        pytest.skip("real servers understand protobuf")
-    answer = await api.send(
-        "POST", config_maps, b"k8s\0", content_type="application/vnd.kubernetes.protobuf"
-    )
-    assert answer.status == 415
-
-
 async def test_dry_run_shows_the_outcome_and_stores_nothing(api: Api, jobs: str) -> None:
     shown = await api.create(jobs, job("a"), dryRun="All")
     assert shown["spec"]["backoffLimit"] == 6

@@ -156,6 +156,22 @@ async def test_an_exact_revision_shows_the_past(api: Api, config_maps: str) -> N
 
 
 @pytest.mark.parametrize(
+    ("limit", "why"),
+    [("x", "invalid syntax"), ("", "invalid syntax"), (10**30, "value out of range")],
+)
+async def test_a_limit_is_a_number_of_64_bits(
+    api: Api, config_maps: str, limit: Any, why: str
+) -> None:
+    status = expect(await api.send("GET", config_maps, limit=limit), 400)
+    assert status["message"] == f'strconv.ParseInt: parsing "{limit}": {why}'
+
+
+async def test_a_negative_limit_is_none(api: Api, config_maps: str) -> None:
+    await make(api, config_maps, "a", "b")
+    assert own(await api.names(config_maps, limit=-5)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
     ("revision", "why"),
     [("x", "invalid syntax"), ("-1", "invalid syntax"), (2**64, "value out of range")],
 )
