@@ -1,6 +1,9 @@
 """Rules on objects: walks an object along the places with rules, beside its old state."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 from multiqueue.apiserver.causes import (
     DUPLICATE,
@@ -12,12 +15,14 @@ from multiqueue.apiserver.causes import (
     required,
 )
 from multiqueue.apiserver.cel.expression import EvaluationError, activation
-from multiqueue.apiserver.cel.rules import OLD_SELF, OLD_SELVES, SELF, Rule, Scope
+from multiqueue.apiserver.cel.rules import OLD_SELF, OLD_SELVES, SELF, PassedKey, Rule, Scope
 from multiqueue.apiserver.schema.structural import item_key
 
 MAX_EVALUATIONS = 100_000
 """Of rules per object: about a second. A million numbers with a rule for each are refused."""
 MAX_MESSAGE = 5 * 1024
+MAX_KEY, MAX_PASSED = 1024, 256
+"""Bounds what is remembered per scope, in bytes and entries."""
 ABSENT: Any = object()
 """No old value: there is none, or none that corresponds."""
 _OUT_OF_BUDGET = (
@@ -112,7 +117,11 @@ class _Run:
         except ValueError as error:
             self.causes.append(invalid(path or "<nil>", _type(scope), str(error)))
             return
+        key = _key(variables, has_old=has_old, is_same=is_same)
+        if key is not None and key in scope.passed:
+            return
         given = activation(variables)
+        known = len(self.causes)
         for rule in due:
             try:
                 passed = rule.program.evaluate(given)
@@ -121,6 +130,27 @@ class _Run:
                 continue
             if passed is not True:
                 self.causes.append(_refused(scope, rule, value, path, _message(rule, given)))
+        if key is not None and len(self.causes) == known:
+            _remember(scope, key)
+
+
+def _key(variables: Mapping[str, Any], *, has_old: bool, is_same: bool) -> PassedKey | None:
+    """What the outcome of the rules of a scope depends on; None: too much to remember.
+
+    Expressions are pure and values are cut down to what they read, so most objects of a kind look
+    the same to them: an update that moves a message or a time asks nothing twice.
+    """
+    try:
+        text = orjson.dumps(variables)
+    except TypeError:  # times and bytes
+        return None
+    return (has_old, is_same, text) if len(text) <= MAX_KEY else None
+
+
+def _remember(scope: Scope, key: PassedKey) -> None:
+    scope.passed[key] = None
+    if len(scope.passed) > MAX_PASSED:
+        del scope.passed[next(iter(scope.passed))]
 
 
 def _type(scope: Scope) -> str:

@@ -39,6 +39,8 @@ _OPTIONAL_OLD_SELF = Binding(OLD_SELF, f"{OLD_SELVES}[?0]")
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _NO_RULES = "must not be set inside of allOf, anyOf, oneOf and not: this server has no rules there"
 
+PassedKey = tuple[bool, bool, bytes]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
@@ -70,6 +72,8 @@ class Scope:
     items: "Scope | None" = None
     has_transitions: bool = False
     """Whether a rule here or below compares with the old object."""
+    passed: dict[PassedKey, None] = field(default_factory=dict)
+    """What the rules here were content with lately."""
 
     def below(self) -> Iterator["Scope"]:
         """The places right below."""
