@@ -126,8 +126,10 @@ def drive(work: Path, settings: str, kubeconfig: str, scenarios: list[Path], act
     """Drive scenarios through a manager of their own; what it decided lies in ``actual``."""
     config = work / "config.yaml"
     config.write_text(CONFIGURATION + settings)
-    arguments = ("run", "--config", str(config), "--kubeconfig", kubeconfig)
-    with running(*arguments, log=work / "manager.log"):
+    log = work / "manager.log"
+    arguments = ("run", "--config", str(config), "--kubeconfig", kubeconfig, "--log-format=json")
+    with running(*arguments, log=log) as manager:
+        wait_for_text(manager, log, r'"event":"ready"')
         subprocess.run(
             [
                 sys.executable,

@@ -210,8 +210,9 @@ class RealControlPlane:
             "--requestheader-username-headers=X-Remote-User",
             f"--proxy-client-cert-file={file('proxy.crt')}",
             f"--proxy-client-key-file={file('proxy.key')}",
-            # Pods may be made the moment their namespace is there, as with the embedded server.
-            "--disable-admission-plugins=ServiceAccount",
+            # Pods may be made the moment their namespace is there, and nodes are taken at their
+            # word (nothing here would untaint them), as with the embedded server.
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             *self.extra_arguments,
         ]
 
