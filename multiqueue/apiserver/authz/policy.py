@@ -134,14 +134,14 @@ def who_is(user: User) -> frozenset[Who]:
 
 
 def binding_of(entry: Entry) -> Binding:
-    """A stored binding."""
+    """A stored binding; one that was kept before bindings were checked may lack anything."""
     obj = entry.decode()
-    reference = obj["roleRef"]
+    reference = obj.get("roleRef") or {}
     return Binding(
         namespace=entry.namespace,
         name=entry.name,
-        role_kind=reference["kind"],
-        role=reference["name"],
+        role_kind=reference.get("kind", ""),
+        role=reference.get("name", ""),
         subjects=tuple(
             subject
             for each in obj.get("subjects") or ()
@@ -151,7 +151,7 @@ def binding_of(entry: Entry) -> Binding:
 
 
 def _subject(subject: Mapping[str, Any], namespace: str) -> tuple[Who, str] | None:
-    kind, name = subject["kind"], subject["name"]
+    kind, name = subject.get("kind", ""), subject.get("name", "")
     if kind != "ServiceAccount":
         return (kind, name), f'{kind} "{name}"'
     namespace = subject.get("namespace") or namespace

@@ -149,7 +149,7 @@ SERVICE_COLUMNS = (
     AGE,
     column("Selector", lambda obj, _now: labels_text(obj["spec"].get("selector", {})), wide=True),
 )
-SERVICE_ACCOUNT_COLUMNS = (column("Secrets", count_at("secrets"), kind="integer"), AGE)
+SERVICE_ACCOUNT_COLUMNS = (AGE,)
 
 
 def _endpoints(obj: Json, _now: datetime) -> str:
