@@ -48,6 +48,7 @@ PROGRAMS = (
     Program(
         "kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"
     ),
+    Program("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
     Program("kubectl", "kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
     Program(
         "kueue",

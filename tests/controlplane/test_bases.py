@@ -3,18 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import Forbidden
+from multiqueue.kube.resources import NAMESPACES, SECRETS, WORKLOADS
 from tests.controlplane import binaries
 from tests.controlplane.conftest import StartControlPlane
+from tests.controlplane.plane import RealControlPlane
 from tests.install_steps import (
+    CONFIG,
+    Kubectl,
     apply_all_bases,
     assert_users_may_submit_and_no_more,
     delete_installation,
 )
+
+
+async def assert_kubeconfig_of_a_worker(plane: RealControlPlane, kubectl: Kubectl) -> None:
+    """What config/worker-role/kubeconfig.sh prints opens just what the role says."""
+    context = (await kubectl("config", "current-context")).strip()
+    path = f"{Path(binaries.get('kubectl')).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig), "PATH": path}
+    command = [str(CONFIG / "worker-role" / "kubeconfig.sh"), context]
+    printed = await asyncio.to_thread(subprocess.check_output, command, env=environment)
+    credentials = await Credentials.from_kubeconfig_dict(yaml.safe_load(printed))
+    async with KubeClient(credentials) as client:
+        assert (await client.list(WORKLOADS)).items == []
+        assert (await client.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
+        with pytest.raises(Forbidden):
+            await client.list(SECRETS)
 
 
 @pytest.mark.timeout(300)
@@ -32,6 +57,7 @@ async def test_bases_can_be_applied_again_and_users_get_their_rights(
         return done.stdout
 
     await apply_all_bases(kubectl, "apply", "--server-side")
+    await assert_kubeconfig_of_a_worker(plane, kubectl)
     await kubectl("create", "namespace", "team")
     await assert_users_may_submit_and_no_more(kubectl)
     await delete_installation(kubectl)
