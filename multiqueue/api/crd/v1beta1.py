@@ -83,11 +83,50 @@ def _local_queue(schema: Schema) -> None:
     status["flavors"] = {
         "type": "array",
         "description": "Not used; look at the ResourceFlavors.",
-        "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "items": {
+            "type": "object",
+            "properties": _flavor_status(),
+            "required": ["name"],
+        },
         "maxItems": 64,
-        "x-kubernetes-list-type": "atomic",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
     }
     _allow_empty(_properties(schema, "spec")["stopPolicy"])
+
+
+def _flavor_status() -> Schema:
+    name = {"type": "string", "maxLength": 253, "pattern": SUBDOMAIN_PATTERN}
+    text = {"type": "string"}
+    taint = {"key": text, "value": text, "effect": text}
+    taint["timeAdded"] = {"type": "string", "format": "date-time"}
+    levels = {"type": "array", "items": text, "minItems": 1, "maxItems": 16}
+    return {
+        "name": name,
+        "resources": {
+            "type": "array",
+            "items": text,
+            "maxItems": 64,
+            "x-kubernetes-list-type": "set",
+        },
+        "nodeLabels": {
+            "type": "object",
+            "additionalProperties": text,
+            "maxProperties": 8,
+            "x-kubernetes-map-type": "atomic",
+        },
+        "nodeTaints": {
+            "type": "array",
+            "items": {"type": "object", "properties": taint, "required": ["effect", "key"]},
+            "maxItems": 8,
+            "x-kubernetes-list-type": "atomic",
+        },
+        "topology": {
+            "type": "object",
+            "properties": {"name": name, "levels": {**levels, "x-kubernetes-list-type": "atomic"}},
+            "required": ["levels", "name"],
+        },
+    }
 
 
 def _workload(schema: Schema) -> None:
