@@ -61,8 +61,6 @@ def _compile(schema: Schema, mask: Mask, *, is_object_root: bool = False) -> Con
             return None if convert is None or mask == {} else _only(str, convert)
         case "number":
             return _only(int, float)
-        case "integer":
-            return _only(float, int)
     return None
 
 
