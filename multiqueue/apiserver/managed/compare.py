@@ -68,12 +68,13 @@ def _maps(kind: MergeType, old: Mapping[str, Any], new: Mapping[str, Any]) -> tu
     changed: dict[str, Any] = {}
     removed: dict[str, Any] = {}
     common = 0
+    steps = kind.steps
     for name, after in new.items():
         before = old.get(name, ABSENT)
         common += before is not ABSENT
         if before is after or before == after:
             continue
-        element, child = kind.step(name)
+        element, child = steps.get(name) or kind.step(name)
         if child.leaf:
             changed[element] = LEAF
         elif before is ABSENT:
@@ -95,20 +96,20 @@ def _maps(kind: MergeType, old: Mapping[str, Any], new: Mapping[str, Any]) -> tu
 def _lists(kind: MergeType, old: Sequence[Any], new: Sequence[Any]) -> tuple[Tree, Tree]:
     changed: dict[str, Any] = {}
     removed: dict[str, Any] = {}
-    before, after = by_identity(kind, old), by_identity(kind, new)
+    before, after, item = by_identity(kind, old), by_identity(kind, new), kind.item
     for identity, items in after.items():
         others = before.get(identity, [])
         if items == others:
             continue
         element = kind.element(items[0])
-        inner, gone = _items(kind.item, others, items)
+        inner, gone = _items(item, others, items)
         if inner:
             changed[element] = inner
         if gone:
             removed[element] = gone
     for identity, items in before.items():
         if identity not in after:
-            removed[kind.element(items[0])] = _items(kind.item, items, [])[1]
+            removed[kind.element(items[0])] = _items(item, items, [])[1]
     return changed, removed
 
 
@@ -134,7 +135,13 @@ def _below(tree: Tree) -> Tree:
 def by_identity(kind: MergeType, items: Sequence[Any]) -> dict[Any, list[Any]]:
     """Items of a keyed list or set; more than one where a stored list repeats one."""
     found: dict[Any, list[Any]] = {}
+    key = kind.keys[0] if len(kind.keys) == 1 else None
     for item in items:
+        if key is not None and item.__class__ is dict:
+            identity = item.get(key)
+            if identity.__class__ is str and identity not in found:
+                found[identity] = [item]
+                continue
         try:
             found.setdefault(kind.identity(item), []).append(item)
         except KeyMissingError:

@@ -45,19 +45,20 @@ class MergeType:
         "_element_type",
         "_preserves",
         "_schema",
-        "_steps",
         "keys",
         "leaf",
         "merges_fields",
         "merges_items",
         "scalar",
         "shape",
+        "steps",
     )
 
     def __init__(self, schema: Schema, *, preserves: bool = False) -> None:
         """``preserves``: an enclosing schema keeps unknown fields."""
         self._schema = schema
-        self._steps: dict[str, tuple[str, MergeType]] = {}
+        self.steps: dict[str, tuple[str, MergeType]] = {}
+        """Of the fields used so far; see :meth:`step`."""
         self._element_type: MergeType | None = None
         self._preserves = preserves or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
         self.shape = _shape(schema)
@@ -78,17 +79,17 @@ class MergeType:
 
     def step(self, name: str) -> "tuple[str, MergeType]":
         """The path element and type of a field or key; what is not declared is deduced."""
-        known = self._steps.get(name)
+        known = self.steps.get(name)
         if known is not None:
             return known
         found = (path_elements.field(name), self.child(name) or DEDUCED)
         if self.has_field(name):  # keys of maps are without end
-            self._steps[name] = found
+            self.steps[name] = found
         return found
 
     def child(self, name: str) -> "MergeType | None":
         """The type of a field or of the values of a map; None: not declared."""
-        known = self._steps.get(name)
+        known = self.steps.get(name)
         if known is not None:
             return known[1]
         properties = self._schema.get("properties", {})
@@ -146,6 +147,8 @@ class MergeType:
         """The path element of an item that has an identity."""
         if not self.keys:
             return path_elements.value(content)
+        if len(self.keys) == 1 and (name := content.get(self.keys[0])).__class__ is str:
+            return path_elements.item(self.keys, (name,))
         values = self._key_values(content)
         return path_elements.item(tuple(values), tuple(values.values()))
 

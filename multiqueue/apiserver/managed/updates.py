@@ -95,14 +95,16 @@ class States:
         version = find_version(self.kind, api_version)
         if version is None:
             return None
-        found = difference_of(
-            type_of(self.kind, version),
-            converted(self.kind, self.version, version, self._old),
-            converted(self.kind, self.version, version, self._new),
-        )
+        old, new = self._old, self._new
+        if version is not self.version:
+            old = converted(self.kind, self.version, version, old)
+            new = converted(self.kind, self.version, version, new)
+        found = difference_of(type_of(self.kind, version), old, new)
+        if not self._reset:
+            return found
         return Difference(
-            without_subtrees(found.changed, self._reset) if self._reset else found.changed,
-            without_subtrees(found.removed, self._reset) if self._reset else found.removed,
+            without_subtrees(found.changed, self._reset),
+            without_subtrees(found.removed, self._reset),
         )
 
 
