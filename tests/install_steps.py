@@ -151,11 +151,3 @@ async def assert_users_may_submit_and_no_more(kubectl: Kubectl) -> None:
     assert not await may("update", "workloads.kueue.x-k8s.io")
     assert not await may("list", "clusterqueues.kueue.x-k8s.io")
     assert not await may("create", "pods")
-
-
-async def delete_installation(kubectl: Kubectl) -> None:
-    """As the README says it: the registrations first, then everything that was applied."""
-    for kind in ("mutating", "validating"):
-        name = f"kueue-{kind}-webhook-configuration"
-        await kubectl("delete", f"{kind}webhookconfiguration", name, "--ignore-not-found")
-    await kubectl("delete", "-k", str(CONFIG / "default"), "--wait=false", "--ignore-not-found")

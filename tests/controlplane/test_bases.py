@@ -20,11 +20,26 @@ from tests.controlplane.conftest import StartControlPlane
 from tests.controlplane.plane import RealControlPlane
 from tests.install_steps import (
     CONFIG,
+    QUEUE,
     Kubectl,
     apply_all_bases,
     assert_users_may_submit_and_no_more,
-    delete_installation,
 )
+
+WORKLOAD = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: one, namespace: team, finalizers: [kueue.x-k8s.io/resource-in-use]}
+spec:
+  queueName: v1beta2
+  podSets:
+  - name: main
+    count: 1
+    template:
+      spec:
+        restartPolicy: Never
+        containers: [{name: c, image: registry.example.com/train}]
+"""
 
 
 async def assert_kubeconfig_of_a_worker(plane: RealControlPlane, kubectl: Kubectl) -> None:
@@ -40,6 +55,28 @@ async def assert_kubeconfig_of_a_worker(plane: RealControlPlane, kubectl: Kubect
         assert (await client.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
         with pytest.raises(Forbidden):
             await client.list(SECRETS)
+
+
+async def assert_nothing_is_left(plane: RealControlPlane, kubectl: Kubectl) -> None:
+    """Of what is installed and in use, config/uninstall.sh leaves the jobs."""
+    await kubectl("apply", "-f", "-", stdin=QUEUE.replace("VERSION", "v1beta2"))
+    await kubectl("apply", "-f", "-", stdin=WORKLOAD)
+    in_use = '{"metadata":{"finalizers":["kueue.x-k8s.io/resource-in-use"]}}'
+    await kubectl("patch", "clusterqueue", "v1beta2", "--type=merge", "-p", in_use)
+    command = f"{binaries.get('kubectl')} --kubeconfig {plane.kubeconfig}"
+    await asyncio.to_thread(
+        subprocess.run,
+        [str(CONFIG / "uninstall.sh")],
+        env={**os.environ, "KUBECTL": command},
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    for kind in ("crd", "clusterrole", "apiservice", "namespace"):
+        left = await kubectl("get", kind, "-o", "name")
+        names = [line.partition("/")[2] for line in left.split()]
+        assert not [n for n in names if n.startswith("kueue") or n.endswith("kueue.x-k8s.io")]
+    assert await kubectl("get", "-n=team", "jobs", "-o", "name") == "job.batch/v1beta2\n"
 
 
 @pytest.mark.timeout(300)
@@ -60,4 +97,4 @@ async def test_bases_can_be_applied_again_and_users_get_their_rights(
     await assert_kubeconfig_of_a_worker(plane, kubectl)
     await kubectl("create", "namespace", "team")
     await assert_users_may_submit_and_no_more(kubectl)
-    await delete_installation(kubectl)
+    await assert_nothing_is_left(plane, kubectl)

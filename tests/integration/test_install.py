@@ -20,7 +20,6 @@ from tests.install_steps import (
     assert_both_versions_are_admitted,
     assert_no_wildcard,
     assert_users_may_submit_and_no_more,
-    delete_installation,
     token_of,
 )
 from tests.least_privilege import kubeconfig_of
@@ -60,4 +59,3 @@ async def test_what_is_installed_works_with_the_rights_that_it_has(tmp_path: Pat
         )
         await assert_both_versions_are_admitted(kubectl, credentials)
         await assert_users_may_submit_and_no_more(kubectl)
-        await delete_installation(kubectl)

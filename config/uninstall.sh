@@ -1,0 +1,25 @@
+#!/bin/sh
+# Removes what config/default has installed, with all queues and Workloads:
+#   [KUBECTL="kubectl --context NAME"] config/uninstall.sh
+# Jobs stay: those that run go on, those that wait stay suspended. Delete jobs that run on workers before: nobody ends
+# them afterwards.
+set -eu
+kubectl=${KUBECTL:-kubectl}
+folder=$(dirname "$0")
+
+# Nobody registers webhooks, or makes Workloads, any more.
+$kubectl --namespace kueue-system delete deployment/kueue-controller-manager --ignore-not-found
+$kubectl delete --ignore-not-found \
+    mutatingwebhookconfiguration/kueue-mutating-webhook-configuration \
+    validatingwebhookconfiguration/kueue-validating-webhook-configuration
+
+# Nobody is left to say that these are not in use.
+for kind in workloads clusterqueues resourceflavors admissionchecks topologies; do
+    $kubectl get "$kind.kueue.x-k8s.io" --all-namespaces --output \
+        'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}' |
+        while IFS=/ read -r namespace name; do
+            $kubectl ${namespace:+--namespace "$namespace"} patch "$kind.kueue.x-k8s.io" "$name" \
+                --type=merge --patch '{"metadata":{"finalizers":null}}'
+        done
+done
+$kubectl delete --ignore-not-found --kustomize "$folder/default"
