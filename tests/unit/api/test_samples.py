@@ -24,12 +24,21 @@ SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
+E2E = ROOT / "e2e-kind"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
 
 
 def documents() -> Iterator[tuple[str, dict[str, Any]]]:
-    for folder in (SAMPLES, WORKER_SAMPLES, PROVISIONING_SAMPLES, TOPOLOGY_SAMPLES, PUBLISHED):
+    folders = (
+        SAMPLES,
+        WORKER_SAMPLES,
+        PROVISIONING_SAMPLES,
+        TOPOLOGY_SAMPLES,
+        E2E,
+        PUBLISHED,
+    )
+    for folder in folders:
         paths = sorted(folder.rglob("*.yaml"))
         assert paths, f"no manifest in {folder}"
         for path in paths:
