@@ -146,7 +146,8 @@ class Range:
                 skip_auto_headers=("Content-Type",),
             ) as response,
         ):
-            if "watch" in shot.query or "follow" in shot.query or "/watch/" in shot.path:
+            streams = {"watch", "follow"} & shot.query.keys() or "/watch/" in shot.path
+            if streams and response.status == 200:
                 return response.status, b""
             return response.status, await response.read()
 

@@ -4,9 +4,15 @@ from typing import Any
 
 import orjson
 
+from multiqueue.apiserver.status import bad_request
+
 
 def repeated_keys(text: bytes, decoded: Any) -> list[str]:
-    """``line 6: key "a" already set in map`` for each; ``decoded`` is what the text decodes to."""
+    """``line 6: key "a" already set in map`` for each; ``decoded`` is what the text decodes to.
+
+    Raises:
+        StatusError: 400, the text is no YAML.
+    """
     # Encoding drops repeated keys: compact JSON of the same length has none.
     if len(orjson.dumps(decoded)) == len(text.strip()):
         return []
@@ -15,7 +21,13 @@ def repeated_keys(text: bytes, decoded: Any) -> list[str]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     found: list[str] = []
     visited: set[int] = set()  # aliases may name a node many times
-    pending = [yaml.compose(text, Loader=loader)]
+    try:
+        pending = [yaml.compose(text, Loader=loader)]
+    except yaml.YAMLError as error:  # JSON that is no YAML: it escapes half characters
+        problem = getattr(error, "problem", error)
+        raise bad_request(
+            f"error decoding YAML: error converting YAML to JSON: yaml: {problem}"
+        ) from error
     while pending:
         node = pending.pop()
         if id(node) in visited:
