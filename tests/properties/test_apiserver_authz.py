@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiqueue.apiserver.auth import User, service_account
@@ -104,6 +104,7 @@ WISHES = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(steps=STEPS, wishes=WISHES, user=st.sampled_from(USERS))
 def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: User) -> None:
     store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
@@ -116,6 +117,7 @@ def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user:
             assert authorizer.decide(user, wish).allowed is walk(store, user, wish)
 
 
+@settings(deadline=None)
 @given(steps=STEPS, user=st.sampled_from(USERS))
 def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: User) -> None:
     store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
