@@ -1,5 +1,6 @@
 """Admission and conversion webhooks whose answers the test writes."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -36,9 +37,15 @@ class WebhookServer:
 
     async def stop(self) -> None:
         """Answer no more, as in an outage."""
-        if self.runner is not None:
-            await self.runner.cleanup()
-            self.runner = None
+        if self.runner is None:
+            return
+        connections = list(self.runner.server.connections) if self.runner.server else []
+        transports = [each.transport for each in connections if each.transport is not None]
+        await self.runner.cleanup()
+        self.runner = None
+        for transport in transports:  # a real server does not say goodbye in time
+            transport.abort()
+        await asyncio.sleep(0)
 
     def client_config(self, path: str) -> dict[str, Any]:
         return {"url": self.url + path, "caBundle": self.ca_bundle}

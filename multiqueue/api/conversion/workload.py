@@ -124,9 +124,8 @@ def _assignments(status: Object) -> list[Object]:
 
 
 def _upgrade_topology(assignment: Object) -> None:
-    topology = assignment.get("topologyAssignment")
-    domains = topology.get("domains") if isinstance(topology, dict) else None
-    levels = topology.get("levels") if isinstance(topology, dict) else None
+    topology = mapping(assignment, "topologyAssignment")
+    domains, levels = topology.get("domains"), topology.get("levels")
     if not isinstance(domains, list) or not isinstance(levels, list):
         return
     try:

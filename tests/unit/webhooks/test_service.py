@@ -6,24 +6,16 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import structlog
 from cryptography import x509
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.api.conversion import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.apiserver.server import ApiServer, ServerOptions
-from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.informers import build_informers
-from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.certificate_source import Serving
-from multiqueue.kube.client import KubeClient
-from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import (
@@ -32,7 +24,6 @@ from multiqueue.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
     MUTATING_WEBHOOKS,
-    NAMESPACES,
     RESOURCE_FLAVORS,
     SECRETS,
 )
@@ -44,86 +35,35 @@ from multiqueue.webhooks.setup import (
     serving_hosts,
 )
 from tests.waiting import Changes
+from tests.webhook_world import (
+    WebhookWorld,
+    assert_an_outage_is_narrow,
+    assert_both_versions_convert,
+    job,
+    kueue,
+    webhook_world,
+)
 
 CONFIG = load_configuration("webhook: {host: 127.0.0.1, port: 0}")
-
-
-@dataclass
-class World:
-    """A manager's control plane with its webhooks running."""
-
-    client: KubeClient
-    context: ManagerContext
-    service: WebhookService
-    task: asyncio.Task[None]
-
-    async def stop(self) -> None:
-        """Take the webhooks away, as a crash of the manager would."""
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
+ALL_JOBS = load_configuration(
+    """
+    webhook: {host: 127.0.0.1, port: 0}
+    manageJobsWithoutQueueName: true
+    managedJobsNamespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team}}
+    """
+)
 
 
 @contextlib.asynccontextmanager
-async def running(config: Configuration = CONFIG) -> AsyncIterator[World]:
-    options = ServerOptions(crds=load_crds(), converters=converters(), tls=False)
-    async with ApiServer(options) as server:
+async def running(config: Configuration = CONFIG) -> AsyncIterator[WebhookWorld]:
+    """In front of a server that converts nothing by itself."""
+    async with ApiServer(ServerOptions(crds=load_crds(), tls=False)) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
-        client = KubeClient(credentials, user_agent="test")
-        for name in ("kueue-system", "team"):
-            await client.create(
-                NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            )
-        informers = build_informers(client, config, IntegrationRegistry())
-        context = cast(
-            "ManagerContext",
-            SimpleNamespace(client=client, informers=informers, config=config, clock=SystemClock()),
-        )
-        service = build_webhooks(context, environment={})
-        tasks = [
-            asyncio.create_task(each.run())
-            for each in (
-                informers.local_queues,
-                informers.cluster_queues,
-                informers.admission_checks,
-                informers.namespaces,
-                informers.secrets,
-            )
-        ]
-        service.lead()
-        webhooks = asyncio.create_task(service.run())
-        try:
-            async with asyncio.timeout(20):
-                await service.registered.wait()
-                yield World(client, context, service, webhooks)
-        finally:
-            for task in (*tasks, webhooks):
-                task.cancel()
-            await asyncio.gather(*tasks, webhooks, return_exceptions=True)
-            await client.close()
+        async with webhook_world(credentials, config) as world:
+            yield world
 
 
-def kueue(kind: str, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
-    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    return {
-        "apiVersion": "kueue.x-k8s.io/v1beta2",
-        "kind": kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
-
-
-def job(name: str, queue: str = "", **resources: Any) -> dict[str, Any]:
-    labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
-    container = {"name": "c", "image": "i", "resources": resources}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": "team", "labels": labels},
-        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
-    }
-
-
-async def with_queue(world: World, *, multikueue: bool = False) -> None:
+async def with_queue(world: WebhookWorld, *, multikueue: bool = False) -> None:
     spec: dict[str, Any] = {"namespaceSelector": {}}
     if multikueue:
         check = kueue("AdmissionCheck", "mk", {"controllerName": "kueue.x-k8s.io/multikueue"})
@@ -161,14 +101,19 @@ async def test_a_job_is_suspended_and_delegated() -> None:
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "1"}
 
 
+async def test_both_versions_are_served_by_our_own_conversion() -> None:
+    async with running() as world:
+        await assert_both_versions_convert(world)
+
+
 async def test_an_outage_blocks_only_who_asked_for_a_queue() -> None:
     async with running() as world:
-        await with_queue(world)
-        await world.stop()
-        created = await world.client.create(JOBS, job("free"), namespace="team")
-        assert "suspend" not in created["spec"] or created["spec"]["suspend"] is False
-        with pytest.raises(ApiError, match="failed calling webhook"):
-            await world.client.create(JOBS, job("queued", "q"), namespace="team")
+        await assert_an_outage_is_narrow(world, all_jobs=False)
+
+
+async def test_an_outage_is_bounded_by_the_selector_where_all_jobs_are_managed() -> None:
+    async with running(ALL_JOBS) as world:
+        await assert_an_outage_is_narrow(world, all_jobs=True)
 
 
 async def served_certificate(port: int) -> x509.Certificate:
