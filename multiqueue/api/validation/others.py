@@ -13,7 +13,6 @@ from multiqueue.api.validation.access import Object, items, mapping, strings, te
 from multiqueue.api.validation.field_error import (
     FieldError,
     duplicate,
-    immutable,
     invalid,
     required,
 )
@@ -32,20 +31,10 @@ def validate_local_queue_create(obj: Object, _gates: Gates | None = None) -> lis
 
 
 def validate_local_queue_update(
-    new: Object, old: Object, gates: Gates | None = None
+    new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update: the ClusterQueue may not change."""
-    return [
-        *validate_local_queue_create(new, gates),
-        *_unchanged(new, old, "spec", "clusterQueue"),
-    ]
-
-
-def _unchanged(new: Object, old: Object, *path: str) -> Iterator[FieldError]:
-    before = mapping(old, *path[:-1]).get(path[-1])
-    after = mapping(new, *path[:-1]).get(path[-1])
-    if before is not None and after is not None and before != after:
-        yield immutable(".".join(path), after)
+    """Return what is wrong with an update; that its ClusterQueue stays says the CRD."""
+    return validate_local_queue_create(new, gates)
 
 
 def validate_admission_check_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
@@ -57,13 +46,10 @@ def validate_admission_check_create(obj: Object, _gates: Gates | None = None) ->
 
 
 def validate_admission_check_update(
-    new: Object, old: Object, gates: Gates | None = None
+    new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update: the controller may not change."""
-    return [
-        *validate_admission_check_create(new, gates),
-        *_unchanged(new, old, "spec", "controllerName"),
-    ]
+    """Return what is wrong with an update; that its controller stays says the CRD."""
+    return validate_admission_check_create(new, gates)
 
 
 def warn_admission_check(obj: Object) -> list[str]:
@@ -88,28 +74,14 @@ def validate_topology_create(obj: Object, _gates: Gates | None = None) -> list[F
 
 
 def validate_topology_update(
-    new: Object, old: Object, gates: Gates | None = None
+    new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update: levels change only while the host name is the lowest."""
-    errors = validate_topology_create(new, gates)
-    before, after = _labels(mapping(old, "spec")), _labels(mapping(new, "spec"))
-    if before != after and {_lowest(before), _lowest(after)} != {HOSTNAME_LABEL}:
-        errors.append(
-            invalid(
-                "spec.levels",
-                after,
-                f"levels can only change while {HOSTNAME_LABEL} is the lowest level",
-            )
-        )
-    return errors
+    """Return what is wrong with an update; which levels may change says the CRD."""
+    return validate_topology_create(new, gates)
 
 
 def _labels(spec: Object) -> list[str]:
     return [text(level.get("nodeLabel")) for _, level in items(spec.get("levels"))]
-
-
-def _lowest(labels: list[str]) -> str:
-    return labels[-1] if labels else ""
 
 
 def _levels(spec: Object) -> Iterator[FieldError]:

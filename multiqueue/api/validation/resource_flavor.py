@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.api.config.gates import Gates
 from multiqueue.api.names import RESOURCE_IN_USE
 from multiqueue.api.validation.access import Object, mapping
-from multiqueue.api.validation.field_error import FieldError, immutable, invalid
+from multiqueue.api.validation.field_error import FieldError, invalid
 from multiqueue.api.validation.names import validate_labels
 from multiqueue.api.validation.normalize import add_finalizer
 from multiqueue.api.validation.scheduling import validate_taints, validate_tolerations
@@ -30,15 +30,10 @@ def validate_resource_flavor_create(obj: Object, _gates: Gates | None = None) ->
 
 
 def validate_resource_flavor_update(
-    new: Object, old: Object, gates: Gates | None = None
+    new: Object, _old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update."""
-    errors = validate_resource_flavor_create(new, gates)
-    before = mapping(old, "spec").get("topologyName")
-    after = mapping(new, "spec").get("topologyName")
-    if before is not None and after != before:
-        errors.append(immutable("spec.topologyName", after))
-    return errors
+    """Return what is wrong with an update; that its topology stays says the CRD."""
+    return validate_resource_flavor_create(new, gates)
 
 
 def _validate(spec: Object) -> Iterator[FieldError]:

@@ -111,14 +111,11 @@ def _pod_set_updates(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _cluster(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
-    """M-19 and M-20: the cluster is one of those that were nominated, and stays."""
+    """M-19: the cluster is one of those that were nominated. That it stays says the CRD (M-20)."""
     path = "status.clusterName"
     before = mapping(old, "status").get("clusterName")
     after = mapping(new, "status").get("clusterName")
-    if after is None or before == after:
-        return
-    if before is not None:
-        yield immutable(path, after)
+    if after is None or before is not None:
         return
     replaces = names.WORKLOAD_SLICE_REPLACEMENT_FOR in mapping(new, "metadata", "annotations")
     if replaces and gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):

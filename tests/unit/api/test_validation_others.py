@@ -101,30 +101,12 @@ def test_flavors(spec: dict, paths: list[str]) -> None:
     assert [error.path for error in errors] == paths
 
 
-def test_the_topology_of_a_flavor_stays() -> None:
-    with_topology = {"nodeLabels": {"a": "b"}, "topologyName": "t"}
-    assert update("ResourceFlavor", {"nodeLabels": {"a": "b"}}, with_topology) == [
-        "spec.topologyName: Invalid value: null: field is immutable"
-    ]
-    assert update("ResourceFlavor", with_topology, {"nodeLabels": {"a": "b"}}) == []
-
-
 def test_a_flavor_gets_its_finalizer_once() -> None:
     got = default_resource_flavor(default_resource_flavor({"metadata": {"name": "a"}}))
     assert got == {
         "metadata": {"name": "a", "finalizers": ["kueue.x-k8s.io/resource-in-use"]},
         "spec": {},
     }
-
-
-def test_references_are_immutable() -> None:
-    assert update("LocalQueue", {"clusterQueue": "b"}, {"clusterQueue": "a"}) == [
-        'spec.clusterQueue: Invalid value: "b": field is immutable'
-    ]
-    assert update("LocalQueue", {"clusterQueue": "a"}, {}) == []
-    assert update("AdmissionCheck", {"controllerName": "b"}, {"controllerName": "a"}) == [
-        'spec.controllerName: Invalid value: "b": field is immutable'
-    ]
 
 
 def test_names_are_checked() -> None:
@@ -160,13 +142,6 @@ HOST = "kubernetes.io/hostname"
 def test_topologies(labels: tuple[str, ...], path: str) -> None:
     (error,) = RULES["Topology"].validate_create({"spec": levels(*labels)})
     assert error.path == path
-
-
-def test_a_topology_changes_only_above_the_host_name() -> None:
-    assert update("Topology", levels("a", HOST), levels("b", HOST)) == []
-    assert update("Topology", levels("a"), levels("a")) == []
-    assert update("Topology", levels("a"), levels("b"))
-    assert update("Topology", levels("a"), levels("a", HOST))
 
 
 def test_a_cluster_has_exactly_one_source() -> None:
