@@ -48,6 +48,8 @@ from multiqueue.kube.clock import Clock, SystemClock
 DATABASE = "objects.sqlite3"
 SHUTDOWN_SECONDS = 1.0
 """How long requests in flight may take when the server stops; watches are ended first."""
+MAX_LINE_BYTES = 1 << 20
+"""Of a request's first line and of each header, as in Go: selectors can be long."""
 TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
 PROXY_CERTIFICATE, PROXY_KEY = "front-proxy-certificate", "front-proxy-key"
 SIGNING_KEY = "service-account-key"
@@ -125,7 +127,12 @@ class ApiServer:
         await self._create_initial_objects(plane)
         handlers = Handlers(plane, MetaHandlers(plane))
         self._web = web.Server(
-            handlers, request_factory=make_request, handler_cancellation=True, access_log=None
+            handlers,
+            request_factory=make_request,
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
         )
         await self._listen(self._web)
         return self.url

@@ -166,6 +166,12 @@ async def test_a_limit_is_a_number_of_64_bits(
     assert status["message"] == f'strconv.ParseInt: parsing "{limit}": {why}'
 
 
+async def test_long_selectors(api: Api, config_maps: str) -> None:
+    await make(api, config_maps, "a", of="test")
+    names = ",".join(f"value-{number}" for number in range(5000))
+    assert await api.names(config_maps, labelSelector=f"of in (test,{names})") == ["a"]
+
+
 async def test_a_negative_limit_is_none(api: Api, config_maps: str) -> None:
     await make(api, config_maps, "a", "b")
     assert own(await api.names(config_maps, limit=-5)) == ["a", "b"]
