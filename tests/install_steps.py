@@ -11,7 +11,8 @@ from multiqueue.runtime.manager import Manager
 from tests.integration.test_runtime_manager import get, make_config, running
 
 CONFIG = Path(__file__).parents[1] / "config"
-BASES = ("crd", "manager", "rbac", "webhook", "visibility", "default", "worker-role", "prometheus")
+BASES = ("crd", "manager", "rbac", "webhook", "visibility", "default", "worker-role")
+ADDITIONS = ("prometheus", "prometheus-tls", "certmanager")
 """In an order in which each may be applied alone; the namespace is the manager's."""
 SAMPLES = (
     "samples",
@@ -24,13 +25,19 @@ SYSTEM = "kueue-system"
 
 Kubectl = Callable[..., Awaitable[str]]
 
-SERVICE_MONITORS = """
+FOREIGN = {
+    "servicemonitors": ("monitoring.coreos.com", "ServiceMonitor"),
+    "certificates": ("cert-manager.io", "Certificate"),
+    "issuers": ("cert-manager.io", "Issuer"),
+}
+"""Kinds of others that some bases need: plural -> group and kind."""
+DEFINITION = """
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: servicemonitors.monitoring.coreos.com}
+metadata: {name: PLURAL.GROUP}
 spec:
-  group: monitoring.coreos.com
-  names: {kind: ServiceMonitor, plural: servicemonitors}
+  group: GROUP
+  names: {kind: KIND, plural: PLURAL}
   scope: Namespaced
   versions:
   - name: v1
@@ -80,15 +87,16 @@ spec:
 
 async def apply_all_bases(kubectl: Kubectl, *apply: str) -> None:
     """Apply each base, and with the default one most of them again: nobody took what they say."""
-    await kubectl("apply", "-f", "-", stdin=SERVICE_MONITORS)
-    await until_served(kubectl, "servicemonitors")
-    for base in BASES:
+    for plural, (group, kind) in FOREIGN.items():
+        definition = DEFINITION.replace("PLURAL", plural).replace("GROUP", group)
+        await kubectl("apply", "-f", "-", stdin=definition.replace("KIND", kind))
+        await until_served(kubectl, f"{plural}.{group}")
+    for base in (*BASES, *ADDITIONS):
         await kubectl(*apply, "-k", str(CONFIG / base))
 
 
 async def until_served(kubectl: Kubectl, resource: str) -> None:
-    name = f"{resource}.monitoring.coreos.com"
-    await kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+    await kubectl("wait", "--for=condition=Established", f"crd/{resource}", "--timeout=30s")
     while resource not in await kubectl("api-resources", "--cached=false", "-o=name"):
         pass
 

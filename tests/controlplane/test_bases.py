@@ -94,6 +94,8 @@ async def test_bases_can_be_applied_again_and_users_get_their_rights(
         return done.stdout
 
     await apply_all_bases(kubectl, "apply", "--server-side")
+    # The embedded server does not know its kinds.
+    await kubectl("apply", "--server-side", "-k", str(CONFIG / "visibility-apf"))
     await assert_kubeconfig_of_a_worker(plane, kubectl)
     await kubectl("create", "namespace", "team")
     await assert_users_may_submit_and_no_more(kubectl)
