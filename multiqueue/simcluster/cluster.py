@@ -19,6 +19,7 @@ from multiqueue.simcluster.lifecycle import Pace
 from multiqueue.simcluster.node_agent import NodeAgent
 from multiqueue.simcluster.nodes import NodePool, build_nodes
 from multiqueue.simcluster.objects import build_informers
+from multiqueue.simcluster.pod_collector import PodCollector
 from multiqueue.simcluster.scheduler import Scheduler
 
 
@@ -64,6 +65,7 @@ class SimCluster:
                 node_names=self._node_agent.names,
                 pace=options.pace,
             ),
+            PodCollector(client, self._informers, sim_clock),
             JobController(client, self._informers, sim_clock, recorder),
             Autoscaler(client, self._informers, sim_clock, self._node_agent),
         )

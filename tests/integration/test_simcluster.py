@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import JOBS, NODES, PODS
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from multiqueue.simcluster.node_agent import DOWN
+from multiqueue.simcluster.pod_collector import QUARANTINE_SECONDS
 from tests.integration.waiting import api_client, condition, is_true, simulation, until, until_one
 from tests.virtual_time import LoopClock, virtual_time
 
@@ -213,6 +215,22 @@ async def test_a_deleted_node_stays_away() -> None:
         await create_job(client, "job", gpus=0)
         await until_job(client, "job", "Complete")
         assert [node["metadata"]["name"] for node in (await client.list(NODES)).items] == ["cpu-1"]
+
+
+@virtual_time
+async def test_pods_of_a_deleted_node_fail_and_run_elsewhere() -> None:
+    async with sim_cluster("2xcpu") as client:
+        await create_job(client, "job", gpus=0, annotations={RUN_SECONDS: "forever"})
+        [pod] = await until(client, PODS, lambda pods: phases(pods) == ["Running"])
+        node, started = pod["spec"]["nodeName"], asyncio.get_running_loop().time()
+        await client.delete(NODES, node)
+        job = await until_one(
+            client, JOBS, "job", lambda job: job["status"].get("failed") == 1, seconds=120
+        )
+        assert asyncio.get_running_loop().time() - started >= QUARANTINE_SECONDS
+        assert not is_true(job, "Failed")
+        [again] = await until(client, PODS, lambda pods: phases(pods) == ["Running"], seconds=120)
+        assert again["spec"]["nodeName"] != node
 
 
 async def set_down(client: KubeClient, node: str, value: str | None) -> None:
