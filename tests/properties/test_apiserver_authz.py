@@ -54,39 +54,45 @@ SUBJECTS = st.sampled_from(
         {"kind": "ServiceAccount", "name": "robot"},
     ]
 )
-ROLE_NAMES = st.sampled_from(["r", "s", "gone"])
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just(CLUSTER_ROLES), st.just(""), ROLE_NAMES, st.lists(RULES, max_size=2)),
-        st.tuples(st.just(ROLES), NAMESPACES, ROLE_NAMES, st.lists(RULES, max_size=2)),
-        st.tuples(
-            st.just(CLUSTER_ROLE_BINDINGS),
-            st.just(""),
-            NAMES,
-            st.tuples(st.just("ClusterRole"), ROLE_NAMES, st.lists(SUBJECTS, max_size=2)),
-        ),
-        st.tuples(
-            st.just(ROLE_BINDINGS),
-            NAMESPACES,
-            NAMES,
-            st.tuples(
-                st.sampled_from(["Role", "ClusterRole"]),
-                ROLE_NAMES,
-                st.lists(SUBJECTS, max_size=2),
-            ),
-        ),
-        st.tuples(st.sampled_from([CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS]), st.just(""),
-                  st.sampled_from(["r", "s", "a", "b"]), st.none()),
-        st.tuples(st.sampled_from([ROLES, ROLE_BINDINGS]), NAMESPACES,
-                  st.sampled_from(["r", "s", "a", "b"]), st.none()),
-    ),
-    max_size=12,
-)  # fmt: skip
+ROLE_NAMES = st.sampled_from(["r", "s"])
+
+
+def roles(key: Any, namespaces: st.SearchStrategy[str]) -> st.SearchStrategy[Any]:
+    rules = st.lists(RULES, min_size=1, max_size=3)
+    return st.tuples(st.just(key), namespaces, ROLE_NAMES, rules)
+
+
+def bindings(key: Any, namespaces: st.SearchStrategy[str], *kinds: str) -> st.SearchStrategy[Any]:
+    content = st.tuples(
+        st.sampled_from(kinds), ROLE_NAMES, st.lists(SUBJECTS, min_size=1, max_size=3)
+    )
+    return st.tuples(st.just(key), namespaces, NAMES, content)
+
+
+NOWHERE = st.just("")
+ROLE = st.one_of(roles(CLUSTER_ROLES, NOWHERE), roles(ROLES, NAMESPACES))
+BINDING = st.one_of(
+    bindings(CLUSTER_ROLE_BINDINGS, NOWHERE, "ClusterRole"),
+    bindings(ROLE_BINDINGS, NAMESPACES, "Role", "ClusterRole"),
+)
+GONE = st.one_of(
+    st.tuples(st.just(CLUSTER_ROLES), NOWHERE, ROLE_NAMES, st.none()),
+    st.tuples(st.just(ROLES), NAMESPACES, ROLE_NAMES, st.none()),
+    st.tuples(st.just(CLUSTER_ROLE_BINDINGS), NOWHERE, NAMES, st.none()),
+    st.tuples(st.just(ROLE_BINDINGS), NAMESPACES, NAMES, st.none()),
+)
+STEPS = st.builds(
+    lambda first, second, rest: [*first, *second, *rest],
+    st.lists(ROLE, min_size=3, max_size=5),
+    st.lists(BINDING, min_size=3, max_size=5),
+    st.lists(st.one_of(ROLE, BINDING, GONE, GONE), max_size=6),
+)
+"""Changes one after the other: first there are some roles and bindings."""
 WISHES = st.lists(
     st.one_of(
         st.builds(
             Attributes,
-            st.sampled_from(["get", "list", "watch"]),
+            st.sampled_from(["get", "list"]),
             st.sampled_from(["", "g"]),
             st.sampled_from(["pods", "jobs"]),
             st.sampled_from(["", "log"]),
