@@ -103,6 +103,17 @@ async def test_who_am_i(kubectl: Kubectl) -> None:
     assert got["status"]["userInfo"]["username"]
 
 
+async def test_what_may_i_do(kubectl: Kubectl) -> None:
+    assert await kubectl("auth", "can-i", "create", "jobs") == "yes\n"
+    assert "*.*" in await kubectl("auth", "can-i", "--list")
+
+
+async def test_a_token_of_a_service_account(kubectl: Kubectl) -> None:
+    await kubectl("create", "serviceaccount", "a")
+    token = await kubectl("create", "token", "a", "--duration=10m")
+    assert token.count(".") == 2
+
+
 async def test_run_and_expose(kubectl: Kubectl) -> None:
     await kubectl("run", "a", "--image=b", "--restart=Never", "--labels=x=y")
     await kubectl("expose", "pod", "a", "--port=80", "--target-port=http")
