@@ -23,6 +23,7 @@ _RESERVED = (
     "has({0}.status) && has({0}.status.conditions) && "
     "{0}.status.conditions.exists(c, c.type == 'QuotaReserved' && c.status == 'True')"
 )
+_QUEUED = "has({0}.spec) && has({0}.spec.queueName)"
 
 
 class SliceConstraint(Struct, frozen=True, kw_only=True):
@@ -423,10 +424,10 @@ class Workload(Struct, frozen=True, kw_only=True):
             "podSetAssignments must have the same number of podSets as the spec",
         ),
         Rule(
-            f"({_RESERVED.format('oldSelf')}) && ({_RESERVED.format('self')}) && "
-            "has(oldSelf.spec) && has(oldSelf.spec.queueName) && "
-            "has(self.spec) && has(self.spec.queueName) ? "
-            "oldSelf.spec.queueName == self.spec.queueName : true",
+            f"({_RESERVED.format('oldSelf')}) && ({_RESERVED.format('self')}) ? "
+            f"(({_QUEUED.format('oldSelf')}) && ({_QUEUED.format('self')}) ? "
+            "oldSelf.spec.queueName == self.spec.queueName : "
+            f"({_QUEUED.format('oldSelf')}) == ({_QUEUED.format('self')})) : true",
             "queueName is immutable while quota is reserved",
         ),
     )

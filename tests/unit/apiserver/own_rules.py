@@ -55,8 +55,7 @@ def reserved(workload: Json) -> bool:
 
 def queue_stays(value: Json, old: Json) -> bool:
     before, after = (each.get("spec", {}).get("queueName") for each in (old, value))
-    fixed = reserved(value) and reserved(old) and before is not None and after is not None
-    return not fixed or before == after
+    return not (reserved(value) and reserved(old)) or before == after
 
 
 def assignments_fit(value: Json, _old: Json) -> bool:
@@ -247,6 +246,19 @@ OWN_RULES: tuple[OwnRule, ...] = (
             "topologyName" not in old or old["topologyName"] == value.get("topologyName")
         ),
         changes=True,
+    ),
+    *(
+        OwnRule(
+            kind="ResourceFlavor",
+            path="spec",
+            message=f"{field} is immutable once topologyName is set",
+            values=flavor_specs,
+            holds=lambda value, old, field=field: (
+                "topologyName" not in old or value.get(field) == old.get(field)
+            ),
+            changes=True,
+        )
+        for field in ("nodeLabels", "tolerations")
     ),
     OwnRule(
         kind="ResourceFlavor",
