@@ -17,6 +17,9 @@ from tests.integration.test_runtime_manager import (
     running,
 )
 
+PATIENT = {"leaseDuration": "5s", "renewDeadline": "3s", "retryPeriod": "200ms"}
+"""Kept on a busy machine, and lost soon once there is no API server."""
+
 
 async def until_ready(manager: Manager) -> None:
     await manager.serving.wait()
@@ -27,7 +30,8 @@ async def until_ready(manager: Manager) -> None:
 async def test_leader_and_standby_are_both_ready() -> None:
     """The Service of the webhooks leads to both."""
     async with embedded() as (cluster, _):
-        managers = [Manager(make_config(), await credentials(cluster)) for _ in range(2)]
+        config = make_config(leaderElection={})  # nothing ends on a busy machine
+        managers = [Manager(config, await credentials(cluster)) for _ in range(2)]
         async with running(managers[0]), running(managers[1]):
             for manager in managers:
                 await until_ready(manager)
@@ -40,14 +44,15 @@ async def test_leader_and_standby_are_both_ready() -> None:
 async def test_without_an_api_server_a_leader_ends_and_a_standby_waits() -> None:
     managers = []
     async with embedded() as (cluster, _):
-        managers = [Manager(make_config(), await credentials(cluster)) for _ in range(2)]
+        config = make_config(leaderElection=PATIENT)
+        managers = [Manager(config, await credentials(cluster)) for _ in range(2)]
         tasks = {each: asyncio.create_task(each.run()) for each in managers}
         leader, standby = await leader_and_standby(*managers)
         await until_ready(standby)
         assert (await get(leader.health_port, "/healthz/leader-election"))[0] == 200
     try:
         with pytest.raises(BaseException) as caught:
-            await asyncio.wait_for(tasks[leader], 10)
+            await asyncio.wait_for(tasks[leader], 30)
         assert isinstance(innermost(caught.value), LeadershipLost)
         # A restart would bring the API server back no sooner, and lose what the standby knows.
         assert await get(standby.health_port, "/healthz") == (200, "ok")
