@@ -9,13 +9,11 @@ from multiqueue.api.conversion.convert import (
     converters,
     is_known_kind,
 )
-from multiqueue.api.conversion.shapes import find_misshapen
 
 __all__ = [
     "Converter",
     "convert",
     "convert_in_place",
     "converters",
-    "find_misshapen",
     "is_known_kind",
 ]
