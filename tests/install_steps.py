@@ -116,8 +116,7 @@ async def assert_no_wildcard(kubectl: Kubectl, token: str) -> None:
 
 async def assert_both_versions_are_admitted(kubectl: Kubectl, credentials: Credentials) -> None:
     """A manager with these credentials becomes ready, and admits what people submit."""
-    election = {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"}
-    manager = Manager(make_config(leaderElection=election), credentials)
+    manager = Manager(make_config(leaderElection={}), credentials)
     async with running(manager) as task:
         at_work = asyncio.ensure_future(manager.until_at_work())
         await asyncio.wait({at_work, task}, return_when=asyncio.FIRST_COMPLETED)

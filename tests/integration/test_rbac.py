@@ -156,6 +156,7 @@ COHORT = {"apiVersion": V1BETA2, "kind": "Cohort", "metadata": {"name": "all"}}
 
 def in_cluster_config() -> Configuration:
     return make_config(
+        leaderElection={},  # nothing ends on a busy machine
         webhook={"port": free_port()},
         metrics={"bindAddress": "0.0.0.0:0"},
         visibilityServer={"bindAddress": "127.0.0.1", "bindPort": free_port()},
