@@ -266,6 +266,7 @@ class ApiServer:
             else:
                 await update(call, target, Change(produce=_replacement(crd)))
         await plane.aggregator.publish()
+        await DefaultAccounts(plane).ensure_all()
         await plane.store.durable()
 
     async def _listen(self, server: web.Server) -> None:

@@ -35,6 +35,11 @@ class DefaultAccounts:
         for entry in self._plane.store.collection(NAMESPACES).entries():
             self.background.add(entry.name)
 
+    async def ensure_all(self) -> None:
+        """Create what is missing now, so that a server that has started writes nothing unasked."""
+        for entry in list(self._plane.store.collection(NAMESPACES).entries()):
+            await self._ensure(entry.name)
+
     async def _ensure(self, namespace: str) -> None:
         plane = self._plane
         if not _is_missing(plane.store, namespace):
