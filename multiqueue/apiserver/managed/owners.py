@@ -91,10 +91,10 @@ def decode_part(part: bytes) -> tuple[str, Tree]:
     return element, from_wire({element: fields})[element]
 
 
-@lru_cache(maxsize=REMEMBERED)
 def element_of(part: bytes) -> str:
-    """The top-level element of an encoded part."""
-    return decode_part(part)[0]
+    """The top-level element of an encoded part, without decoding the rest."""
+    element = part[1 : part.index(b'"', 1)]
+    return element.decode() if b"\\" not in element else decode_part(part)[0]
 
 
 def encode_part(element: str, tree: Tree) -> bytes:

@@ -8,7 +8,15 @@ import pytest
 
 from multiqueue.apiserver.managed.apply import ApplyConflictError
 from multiqueue.apiserver.managed.field_sets import from_wire, to_wire
-from multiqueue.apiserver.managed.owners import NOBODY, encode, parse, same_fields
+from multiqueue.apiserver.managed.owners import (
+    NOBODY,
+    decode_part,
+    element_of,
+    encode,
+    encode_tree,
+    parse,
+    same_fields,
+)
 from multiqueue.apiserver.managed.tracking import manager_of
 from multiqueue.apiserver.versions import convert
 from tests.unit.apiserver.managed_kinds import NOW, Thing, make_kind, make_version
@@ -171,7 +179,12 @@ def test_entries_read_back_as_they_were_written() -> None:
 
 
 def test_elements_have_one_form() -> None:
-    fields = {'k:{"b": 1,  "a":"x"}': {}, "v: 1 ": {}, "z:later": {}, "f:a": {"f:b": {}}}
+    fields: dict[str, Any] = {
+        'k:{"b": 1,  "a":"x"}': {},
+        "v: 1 ": {},
+        "z:later": {},
+        "f:a": {"f:b": {}},
+    }
     assert to_wire(from_wire(fields)) == {'k:{"a":"x","b":1}': {}, "v:1": {}, "f:a": {"f:b": {}}}
 
 
@@ -198,3 +211,10 @@ def test_equal_parts_are_shared_between_objects() -> None:
     one, two = (Thing().create({"size": 1, "labels": {"x": "1"}}, by="me") for _ in range(2))
     assert one.owners[0].writer is two.owners[0].writer
     assert one.owners[0].fields[0] is two.owners[0].fields[0]
+
+
+def test_top_level_elements_are_read_without_the_rest() -> None:
+    wire: dict[str, Any] = {"f:data": {"f:x": {}}, 'k:{"a":"x"}': {}, 'f:"\\': {}, "v:1": {}}
+    tree = from_wire(wire)
+    assert [element_of(part) for part in encode_tree(tree)] == sorted(tree)
+    assert dict(map(decode_part, encode_tree(tree))) == tree
