@@ -1,6 +1,5 @@
 """Admission and conversion webhooks whose answers the test writes."""
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -39,13 +38,11 @@ class WebhookServer:
         """Answer no more, as in an outage."""
         if self.runner is None:
             return
-        connections = list(self.runner.server.connections) if self.runner.server else []
-        transports = [each.transport for each in connections if each.transport is not None]
+        connections = self.runner.server.connections if self.runner.server else []
+        for transport in [each.transport for each in connections if each.transport is not None]:
+            transport.abort()  # a real server keeps them, and does not say goodbye in time
         await self.runner.cleanup()
         self.runner = None
-        for transport in transports:  # a real server does not say goodbye in time
-            transport.abort()
-        await asyncio.sleep(0)
 
     def client_config(self, path: str) -> dict[str, Any]:
         return {"url": self.url + path, "caBundle": self.ca_bundle}
