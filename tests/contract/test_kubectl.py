@@ -36,6 +36,27 @@ async def test_apply_creates_configures_and_leaves_alone(kubectl: Kubectl) -> No
     assert json.loads(await kubectl("get", "cm", "a", "-o", "jsonpath={.data}")) == {"y": "2"}
 
 
+async def test_server_side_apply_tells_conflicts_and_takes_over(kubectl: Kubectl) -> None:
+    body, apply = config_map("a", {"x": "1"}), ("apply", "--server-side", "-f", "-")
+    assert await kubectl(*apply, stdin=body) == "configmap/a serverside-applied\n"
+    body["data"]["x"] = "2"
+    refused = await kubectl.run(*apply, "--field-manager=other", stdin=body)
+    assert 'conflict with "kubectl": .data.x' in refused.err
+    await kubectl(*apply, "--field-manager=other", "--force-conflicts", stdin=body)
+    path = "jsonpath={.metadata.managedFields[*].manager}"
+    assert await kubectl("get", "cm", "a", "-o", path) == "other"
+
+
+async def test_client_side_apply_goes_over_to_server_side_apply(kubectl: Kubectl) -> None:
+    body = config_map("a", {"x": "1", "y": "1"})
+    await kubectl("apply", "-f", "-", stdin=body)
+    body["data"] = {"x": "2"}
+    await kubectl("apply", "--server-side", "-f", "-", stdin=body)
+    assert json.loads(await kubectl("get", "cm", "a", "-o", "jsonpath={.data}")) == {"x": "2"}
+    noted = await kubectl("apply", "view-last-applied", "cm/a", "-o", "json")
+    assert json.loads(noted)["data"] == {"x": "2"}
+
+
 async def test_apply_merges_lists_of_built_in_kinds_by_key(kubectl: Kubectl) -> None:
     deployment = {
         "apiVersion": "apps/v1",
