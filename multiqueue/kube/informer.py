@@ -49,6 +49,8 @@ STUBBORN_FAILURES = 3
 """Refusals in a row after which a watch is not asked for again without a list."""
 UNAVAILABLE_SECONDS = 30.0
 """How often a kind that the server does not know is asked for again."""
+EXPECTED = (Gone, TooManyRequests)
+"""Part of the protocol: listed again, or asked again as the server begins a kind's storage anew."""
 OPEN_SECONDS = 10.0
 """How long a watch may take to open: it asks for no more than a place in the queue."""
 YIELD_EVERY = 200
@@ -323,7 +325,7 @@ class Informer(Generic[T]):
     def _note(self, state: InformerState, error: KubeError | None) -> None:
         changed = state is not self.state or error is not None
         if error is not None and type(error) is not type(self.last_error):
-            told = log.info if isinstance(error, Gone) else log.warning  # gone: listed again
+            told = log.info if isinstance(error, EXPECTED) else log.warning
             told("watch failed", resource=self.resource.plural, error=str(error))
         self.state, self.last_error = state, error
         if state is InformerState.UNAVAILABLE:

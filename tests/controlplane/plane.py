@@ -5,6 +5,7 @@ Everything it writes lies in one folder; everything it starts ends with it.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import shutil
@@ -66,7 +67,8 @@ class RealControlPlane:
     extra_arguments: Sequence[str] = ()
     """More flags of kube-apiserver."""
     url: str = ""
-    _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    """By name of the program, in the order in which they were started."""
 
     def __enter__(self) -> Self:
         try:
@@ -77,7 +79,7 @@ class RealControlPlane:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(STOP_SECONDS)
@@ -94,7 +96,7 @@ class RealControlPlane:
 
     def kubeconfig_for(self, token: str) -> dict[str, Any]:
         """A kubeconfig for whoever has this bearer token."""
-        authority = str(self.folder / "ca.crt")
+        authority = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -102,7 +104,7 @@ class RealControlPlane:
             "clusters": [
                 {
                     "name": "real",
-                    "cluster": {"server": self.url, "certificate-authority": authority},
+                    "cluster": {"server": self.url, "certificate-authority-data": authority},
                 }
             ],
             "users": [{"name": "user", "user": {"token": token}}],
@@ -115,13 +117,39 @@ class RealControlPlane:
         Raises:
             subprocess.CalledProcessError: It failed; ``stderr`` says why.
         """
-        return subprocess.run(
+        done = subprocess.run(
             [str(binaries.get("kubectl")), "--kubeconfig", str(self.kubeconfig), *arguments],
-            check=True,
+            check=False,
             capture_output=True,
             text=True,
             input=stdin,
-        ).stdout
+        )
+        try:
+            done.check_returncode()
+        except subprocess.CalledProcessError as error:
+            error.add_note(done.stderr)
+            raise
+        return done.stdout
+
+    def run(self, name: str, arguments: Sequence[str]) -> None:
+        """Start a program that ends with the control plane; its log lies in the folder."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [str(binaries.get(name)), *arguments], stdout=log, stderr=subprocess.STDOUT
+            )
+
+    @contextlib.contextmanager
+    def without_apiserver(self) -> Iterator[None]:
+        """Kill kube-apiserver; it is back, on the same port, after the block."""
+        process = self._processes["kube-apiserver"]
+        process.kill()
+        process.wait(STOP_SECONDS)
+        try:
+            yield
+        finally:
+            assert isinstance(process.args, list)
+            self.run("kube-apiserver", process.args[1:])
+            self._wait_until_ready()
 
     # ------------------------------------------------------------------ start
     def _start(self) -> None:
@@ -129,14 +157,14 @@ class RealControlPlane:
         self._write_secrets()
         etcd_port, peer_port, port, controllers_port = free_ports(4)
         etcd = f"http://{HOST}:{etcd_port}"
-        self._run("etcd", self._etcd_arguments(etcd, f"http://{HOST}:{peer_port}"))
+        self.run("etcd", self._etcd_arguments(etcd, f"http://{HOST}:{peer_port}"))
         self.url = f"https://{HOST}:{port}"
-        self._run("kube-apiserver", self._apiserver_arguments(etcd, port))
+        self.run("kube-apiserver", self._apiserver_arguments(etcd, port))
         for name, token in (("kubeconfig", ADMIN_TOKEN), ("controllers", CONTROLLERS_TOKEN)):
             (self.folder / name).write_text(json.dumps(self.kubeconfig_for(token)))
         self._wait_until_ready()
         if self.controllers:
-            self._run("kube-controller-manager", self._controllers_arguments(controllers_port))
+            self.run("kube-controller-manager", self._controllers_arguments(controllers_port))
 
     def _write_secrets(self) -> None:
         now = datetime.now(UTC)
@@ -231,14 +259,6 @@ class RealControlPlane:
             f"--controllers={','.join(f'{name}-controller' for name in CONTROLLERS)}",
         ]
 
-    def _run(self, name: str, arguments: Sequence[str]) -> None:
-        with (self.folder / f"{name}.log").open("wb") as log:
-            self._processes.append(
-                subprocess.Popen(
-                    [str(binaries.get(name)), *arguments], stdout=log, stderr=subprocess.STDOUT
-                )
-            )
-
     def _wait_until_ready(self) -> None:
         context = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
         deadline = time.monotonic() + READY_SECONDS
@@ -246,7 +266,7 @@ class RealControlPlane:
             with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
                 if _is_ready(f"{self.url}/readyz", context):
                     return
-            for process in self._processes:
+            for process in self._processes.values():
                 if process.poll() is not None:
                     raise RuntimeError(self._failure("ended"))
             time.sleep(0.1)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.controlplane.conftest import StartControlPlane
-from tests.controlplane.plane import HOST, RealControlPlane, free_ports
-from tests.processes import running, wait_for_text
+from tests.controlplane.installed import ACCOUNT, NAMESPACE, install, manager
+from tests.controlplane.plane import RealControlPlane
+from tests.processes import wait_for_text
 
-CONFIG = Path(__file__).parents[2] / "config"
 MANIFESTS = Path(__file__).parent / "manifests"
-NAMESPACE, ACCOUNT = "kueue-system", "kueue-controller-manager"
 VERSIONS = ("v1beta1", "v1beta2")
 
 
@@ -27,31 +22,8 @@ VERSIONS = ("v1beta1", "v1beta2")
 def installed(start_control_plane: StartControlPlane) -> RealControlPlane:
     """A control plane on which `kubectl apply -k config/default` was run."""
     plane = start_control_plane("plane")
-    plane.kubectl("apply", "-k", str(CONFIG / "default"))
-    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    install(plane)
     return plane
-
-
-@contextlib.contextmanager
-def manager(
-    plane: RealControlPlane, folder: Path, *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a replica as the service account, configured as shipped but listening on loopback."""
-    folder.mkdir()
-    token = plane.kubectl("create", "token", ACCOUNT, f"--namespace={NAMESPACE}").strip()
-    kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
-    kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
-    shipped = yaml.safe_load((CONFIG / "manager" / "controller_manager_config.yaml").read_text())
-    webhook, health = free_ports(2)
-    shipped["webhook"] = {"host": HOST, "port": webhook}
-    shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
-    shipped["metrics"] = {"bindAddress": "0"}
-    # Outside of the cluster its Service would be one that only an administrator may make.
-    shipped["featureGates"] = {"VisibilityOnDemand": False}
-    config.write_text(yaml.safe_dump(shipped))
-    command = ("run", "--config", str(config), "--kubeconfig", str(kubeconfig))
-    with running(*command, "--log-format=json", *arguments, log=folder / "log") as process:
-        yield process
 
 
 @pytest.mark.timeout(300)

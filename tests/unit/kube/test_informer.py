@@ -282,6 +282,21 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_named() -> None:
 
 
 @virtual_time
+async def test_only_failures_that_are_not_part_of_the_protocol_are_warnings() -> None:
+    lists = [pod_list(5), pod_list(6), pod_list(7)]
+    shed = {"Retry-After": "1"}  # while a definition changes, say
+    watches = [status(410, "Expired"), *[status(429, headers=shed)] * 4, status(500)]
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            ScriptedServer(lists=lists, watches=[*watches, stream(then="hang")]) as server,
+            running(server) as (informer, _),
+        ):
+            await until(lambda: informer.state is InformerState.WATCHING, seconds=100)
+    got = [(entry["error"].split()[2].rstrip(":"), entry["log_level"]) for entry in logs]
+    assert got == [("410", "info"), ("429", "info"), ("500", "warning")]
+
+
+@virtual_time
 async def test_a_handler_that_comes_late_is_told_what_is_known() -> None:
     server = ScriptedServer(lists=[pod_list(5, pod("a", 1))], watches=[stream(then="hang")])
     async with server, running(server) as (informer, _):

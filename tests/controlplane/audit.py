@@ -1,0 +1,66 @@
+"""What an API server was asked, by whom, and what it answered: its own audit log, complete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.plane import RealControlPlane
+
+POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "verbs": ["create"],
+            "resources": [
+                {"group": "", "resources": ["pods"]},
+                {"group": "batch", "resources": ["jobs"]},
+            ],
+        },
+        {"level": "Metadata"},
+    ],
+}
+
+
+def audit_arguments(folder: Path) -> list[str]:
+    """Flags of kube-apiserver that have it write down every request in this folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    policy = folder / "audit-policy.json"
+    policy.write_text(json.dumps(POLICY))
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.jsonl'}"]
+
+
+def requests(plane: RealControlPlane) -> Iterator[dict[str, Any]]:
+    """Every request that was answered so far (audit.k8s.io/v1 Event)."""
+    for line in (plane.folder / "audit.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        if event["stage"] == "ResponseComplete":
+            yield event
+
+
+def created(plane: RealControlPlane, resource: str, namespace: str) -> list[dict[str, Any]]:
+    """Each object that ever came to be: "jobs" or "pods" of a namespace."""
+    return [
+        event["responseObject"]
+        for event in requests(plane)
+        if event["verb"] == "create"
+        and event["responseStatus"]["code"] == 201
+        and "dryRun" not in event["requestURI"]
+        and event["objectRef"].get("namespace") == namespace
+        and event["objectRef"]["resource"] == resource
+        and "subresource" not in event["objectRef"]
+    ]
+
+
+def refused(plane: RealControlPlane, user: str) -> list[str]:
+    """What this user asked for and may not have."""
+    return [
+        f"{event['verb']} {event['requestURI']}"
+        for event in requests(plane)
+        if event["user"]["username"] == user and event["responseStatus"]["code"] in {401, 403}
+    ]

@@ -1,0 +1,63 @@
+"""This program installed on a real control plane as an administrator would, and run there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from tests.controlplane.plane import HOST, RealControlPlane, free_ports
+from tests.controlplane.polling import answers, until
+from tests.processes import running, wait_for_text
+
+CONFIG = Path(__file__).parents[2] / "config"
+NAMESPACE, ACCOUNT = "kueue-system", "kueue-controller-manager"
+
+
+def install(plane: RealControlPlane) -> None:
+    """Apply config/default, and wait until its kinds are served."""
+    plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+
+@contextlib.contextmanager
+def manager(
+    plane: RealControlPlane, folder: Path, *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a replica as the service account, configured as shipped but listening on loopback."""
+    folder.mkdir()
+    token = plane.kubectl("create", "token", ACCOUNT, f"--namespace={NAMESPACE}").strip()
+    kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
+    kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
+    shipped = yaml.safe_load((CONFIG / "manager" / "controller_manager_config.yaml").read_text())
+    webhook, health = free_ports(2)
+    shipped["webhook"] = {"host": HOST, "port": webhook}
+    shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
+    shipped["metrics"] = {"bindAddress": "0"}
+    # Outside of the cluster its Service would be one that only an administrator may make.
+    shipped["featureGates"] = {"VisibilityOnDemand": False}
+    config.write_text(yaml.safe_dump(shipped))
+    command = ("run", "--config", str(config), "--kubeconfig", str(kubeconfig))
+    with running(*command, "--log-format=json", *arguments, log=folder / "log") as process:
+        yield process
+
+
+@contextlib.contextmanager
+def leader(plane: RealControlPlane, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a replica, from the moment on when its probe says that it is ready."""
+    with manager(plane, folder) as process:
+        wait_for_text(process, folder / "log", r'"event":"ready"')
+        address = yaml.safe_load((folder / "config.yaml").read_text())["health"]
+        url = f"http://{address['healthProbeBindAddress']}/readyz"
+        until(lambda: answers(url), f"200 from {url}")
+        yield process
+
+
+def troubles(folder: Path) -> list[str]:
+    """What a manager's log says beyond the normal course of things."""
+    lines = (folder / "log").read_text().splitlines()
+    return [line for line in lines if '"level":"info"' not in line]
