@@ -1,6 +1,10 @@
 """What all tests share."""
 
 import structlog
+from hypothesis import settings
+
+settings.register_profile("multiqueue", deadline=None)  # a busy machine is no failure
+settings.load_profile("multiqueue")
 
 
 def pytest_configure() -> None:

@@ -35,8 +35,8 @@ from multiqueue.apiserver.builtin.priority import PRIORITY_CLASS_HOOKS
 from multiqueue.apiserver.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
 from multiqueue.apiserver.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, TOKEN_REVIEW_HOOKS
 from multiqueue.apiserver.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
-from multiqueue.apiserver.builtin.types import schema_of
 from multiqueue.apiserver.builtin.service_accounts import SERVICE_ACCOUNT_SUBRESOURCES
+from multiqueue.apiserver.builtin.types import schema_of
 from multiqueue.apiserver.builtin.webhook_configurations import MUTATING_HOOKS, VALIDATING_HOOKS
 from multiqueue.apiserver.builtin.workloads import (
     CLAIM_HOOKS,

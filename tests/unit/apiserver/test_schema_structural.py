@@ -140,8 +140,10 @@ def test_default_objects_are_not_shared() -> None:
         (
             struct(a={**INTEGER, "format": "int32"}),
             {"a": 2**31},
-            '<nil>: Invalid value: "": '
-            "Checked value must be of type integer with format int32 in spec.a",
+            (
+                '<nil>: Invalid value: "": '
+                "Checked value must be of type integer with format int32 in spec.a"
+            ),
         ),
         (
             struct(a={**STRING, "enum": ["x", "y"]}),
