@@ -18,6 +18,7 @@ from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError
+from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -71,10 +72,15 @@ async def with_queue(world: WebhookWorld, *, multikueue: bool = False) -> None:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": "mk"}]}
     await world.client.create(CLUSTER_QUEUES, kueue("ClusterQueue", "cq", spec))
     queue = kueue("LocalQueue", "q", {"clusterQueue": "cq"}, "team")
-    informer = world.context.informers.local_queues
-    changes = Changes(informer)
     await world.client.create(LOCAL_QUEUES, queue, namespace="team")
-    await changes.until(lambda: informer.store.get("team/q"), "LocalQueue team/q")
+    informers = world.context.informers
+    wanted: list[tuple[Informer[Any], str]] = [
+        (informers.local_queues, "team/q"),
+        (informers.cluster_queues, "cq"),
+        *([(informers.admission_checks, "mk")] if multikueue else []),
+    ]
+    changes = Changes(*(informer for informer, _ in wanted))
+    await changes.until(lambda: all(informer.store.get(key) for informer, key in wanted))
 
 
 async def test_objects_are_defaulted_and_refused_through_the_api_server() -> None:
