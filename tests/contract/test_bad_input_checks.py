@@ -192,7 +192,7 @@ TABLES = {
                     "nodeSelector": [{"key": "k", "valueFromProvisioningClassDetail": "x" * 32769}]
                 }
             },
-            "Too long: may not be more than 63 bytes",
+            "Too long: may not be more than 32768 bytes",
             at="spec.podSetUpdates.nodeSelector[0].valueFromProvisioningClassDetail",
         ),
     ],

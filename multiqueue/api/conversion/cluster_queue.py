@@ -50,13 +50,13 @@ def downgrade(obj: Object) -> None:
 
 
 def _upgrade_checks(spec: Object) -> None:
-    """The plain list becomes rules without flavors; a strategy beside it wins, as upstream."""
+    """The plain list becomes rules without flavors, and wins over a strategy beside it."""
     checks = spec.get("admissionChecks")
     if not isinstance(checks, list):
         return
     del spec["admissionChecks"]
-    strategy = mapping(spec, "admissionChecksStrategy")
-    if checks and not strategy.get("admissionChecks"):
+    if checks:
+        strategy = mapping(spec, "admissionChecksStrategy")
         rules = [{"name": name} for name in checks]
         spec["admissionChecksStrategy"] = {**strategy, "admissionChecks": rules}
 

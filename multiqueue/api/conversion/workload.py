@@ -157,7 +157,7 @@ def _downgrade_topology(assignment: Object) -> None:
 
 
 def _complete_templates(spec: Object) -> None:
-    """Write out what Go writes for a template: empty metadata, spec and resources."""
+    """Write out what Go writes for a template: empty metadata and resources, own quantities."""
     for pod_set in items(spec, "podSets"):
         template = pod_set.get("template")
         if not isinstance(template, dict):
@@ -169,3 +169,13 @@ def _complete_templates(spec: Object) -> None:
             for container in items(template["spec"], field):
                 if container.get("resources") is None:
                     container["resources"] = {}
+                _respell(container["resources"])
+        _respell(mapping(template, "spec", "resources"))
+        overhead = mapping(template["spec"], "overhead")
+        normalize(overhead, *overhead)
+
+
+def _respell(resources: Any) -> None:
+    for field in ("requests", "limits"):
+        quantities = mapping(resources, field)
+        normalize(quantities, *quantities)

@@ -41,9 +41,14 @@ def _cluster_queue(schema: Schema) -> None:
         "description": "Names of AdmissionChecks for all flavors; not with "
         "admissionChecksStrategy.",
         "items": {"type": "string", "maxLength": 316},
-        "maxItems": 64,
-        "x-kubernetes-list-type": "set",
     }
+    strategy = spec["admissionChecksStrategy"]
+    rules = strategy["properties"]["admissionChecks"]
+    _allow(strategy, "required")
+    _allow(rules, "minItems", "maxItems", "x-kubernetes-list-type", "x-kubernetes-list-map-keys")
+    _allow(rules["items"]["properties"]["name"], "minLength")
+    _allow(rules["items"]["properties"]["onFlavors"], "maxItems", "x-kubernetes-list-type")
+    _allow(_properties(schema, "spec", "admissionScope")["admissionMode"], "enum")
     fungibility = _properties(schema, "spec", "flavorFungibility")
     fungibility["whenCanBorrow"]["enum"].append("Borrow")
     fungibility["whenCanPreempt"]["enum"].append("Preempt")
@@ -57,8 +62,6 @@ def _cluster_queue(schema: Schema) -> None:
         spec["queueingStrategy"],
         spec["stopPolicy"],
     )
-    # Old manifests say Borrow and leave the rest to the conversion; CEL would see the empty texts.
-    del spec["flavorFungibility"]["x-kubernetes-validations"]
     spec["preemption"]["x-kubernetes-validations"][0]["rule"] = (
         "!((!has(self.reclaimWithinCohort) || self.reclaimWithinCohort in ['', 'Never']) && "
         "has(self.borrowWithinCohort) && has(self.borrowWithinCohort.policy) && "
@@ -69,6 +72,12 @@ def _cluster_queue(schema: Schema) -> None:
         "description": "Not used; the visibility API shows pending workloads.",
         "x-kubernetes-preserve-unknown-fields": True,
     }
+
+
+def _allow(schema: Schema, *limits: str) -> None:
+    """The old version never had these limits, so manifests that break them are in use."""
+    for limit in limits:
+        del schema[limit]
 
 
 def _allow_empty(*fields: Schema) -> None:
@@ -144,10 +153,10 @@ def _workload(schema: Schema) -> None:
         "enum": [
             "kueue.x-k8s.io/workloadpriorityclass",
             "scheduling.k8s.io/priorityclass",
-            "pod",
             "",
         ],
     }
+    schema["properties"]["spec"]["required"] = ["podSets"]
     schema["properties"]["spec"]["x-kubernetes-validations"] = [
         {
             "rule": "has(self.priorityClassName) ? has(self.priority) : true",
@@ -156,6 +165,12 @@ def _workload(schema: Schema) -> None:
     ]
     request = _properties(schema, "spec", "podSets", "topologyRequest")
     del request["podsetSliceRequiredTopologyConstraints"]
+    _allow(request["podSetSliceSize"], "minimum")
+    _allow(request["subGroupCount"], "minimum")
+    for field in ("required", "preferred", "podIndexLabel", "subGroupIndexLabel"):
+        _allow(request[field], "maxLength")
+    for field in ("podSetGroupName", "podSetSliceRequiredTopology"):
+        _allow(request[field], "maxLength")
     status = _properties(schema, "status")
     del status["preemptionGates"]
     status["accumulatedPastExexcutionTimeSeconds"] = status.pop(
@@ -209,6 +224,7 @@ _TOPOLOGY_ASSIGNMENT: Schema = {
 
 
 def _admission_check(schema: Schema) -> None:
+    _allow(_properties(schema, "spec")["controllerName"], "minLength", "maxLength")
     _properties(schema, "spec")["retryDelayMinutes"] = {
         "type": "integer",
         "format": "int64",
@@ -231,6 +247,12 @@ def _multikueue_config(schema: Schema) -> None:
     del spec["quotaManagement"]
     del spec["clusters"]["x-kubernetes-validations"]
     spec["clusters"]["x-kubernetes-list-type"] = "set"
+    _allow(spec["clusters"]["items"], "maxLength")
+
+
+def _provisioning_request_config(schema: Schema) -> None:
+    selector = _properties(schema, "spec", "podSetUpdates")["nodeSelector"]
+    _allow(selector, "x-kubernetes-list-type", "x-kubernetes-list-map-keys")
 
 
 _CHANGES: Mapping[str, Callable[[Schema], None]] = {
@@ -239,5 +261,6 @@ _CHANGES: Mapping[str, Callable[[Schema], None]] = {
     "LocalQueue": _local_queue,
     "MultiKueueCluster": _multikueue_cluster,
     "MultiKueueConfig": _multikueue_config,
+    "ProvisioningRequestConfig": _provisioning_request_config,
     "Workload": _workload,
 }

@@ -160,7 +160,7 @@ class ProvisioningRequestNodeSelectorUpdate(Struct, frozen=True, kw_only=True):
             "Key in the details of the ProvisioningRequest.",
             required=True,
             minLength=1,
-            maxLength=63,
+            maxLength=32_768,
         ),
     ] = ""
 

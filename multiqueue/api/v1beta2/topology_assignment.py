@@ -112,7 +112,7 @@ TOPOLOGY_ASSIGNMENT = described(
         "levels": {
             "type": "array",
             "description": "Node labels of the levels, from the widest to the narrowest.",
-            "items": _VALUE,
+            "items": {"type": "string", "maxLength": 317},
             "minItems": 1,
             "maxItems": 16,
             "x-kubernetes-list-type": "atomic",

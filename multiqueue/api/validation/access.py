@@ -12,6 +12,10 @@ from multiqueue.lib.quantity import Quantity, QuantityError, parse_quantity
 
 Object = Mapping[str, Any]
 _NOTHING: Object = {}
+_BOOLEANS: Mapping[Any, bool] = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
 
 
 def mapping(value: Any, *path: str) -> Object:
@@ -43,6 +47,11 @@ def text(value: Any) -> str:
 def number(value: Any, default: int = 0) -> int:
     """An integer, or the default."""
     return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def boolean(value: Any) -> bool | None:
+    """What a text in an annotation says, in any spelling that Go reads; None: nothing."""
+    return _BOOLEANS.get(value) if isinstance(value, str) else None
 
 
 def quantity(value: Any) -> Quantity | None:

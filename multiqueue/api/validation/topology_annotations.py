@@ -7,8 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiqueue.api import names
-from multiqueue.api.validation.access import Object, mapping
-from multiqueue.api.validation.field_error import FieldError, forbidden, invalid, required
+from multiqueue.api.validation.access import Object, boolean, mapping, text
+from multiqueue.api.validation.field_error import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 from multiqueue.api.validation.names import check_qualified_name
 
 _LEVELS = (
@@ -20,6 +26,11 @@ _CHOICE = (
     names.PODSET_REQUIRED_TOPOLOGY,
     names.PODSET_PREFERRED_TOPOLOGY,
     names.PODSET_UNCONSTRAINED_TOPOLOGY,
+)
+_SLICING = (
+    names.PODSET_SLICE_REQUIRED_TOPOLOGY,
+    names.PODSET_SLICE_SIZE,
+    names.PODSET_SLICE_CONSTRAINTS,
 )
 _MAX_LAYERS = 3
 
@@ -47,16 +58,44 @@ def validate_topology_annotations(template: Any, path: str) -> Iterator[FieldErr
             for message in check_qualified_name(value):
                 yield invalid(f"{at}[{key}]", value, message)
     unconstrained = annotations.get(names.PODSET_UNCONSTRAINED_TOPOLOGY)
-    if unconstrained is not None and unconstrained not in {"true", "false"}:
+    if unconstrained is not None and boolean(unconstrained) is None:
         key = names.PODSET_UNCONSTRAINED_TOPOLOGY
         yield invalid(f"{at}[{key}]", unconstrained, "must be true or false")
     yield from _slices(annotations, at)
+    yield from _group(annotations, at)
+
+
+def validate_slices_fit(template: Any, path: str, pods: int) -> Iterator[FieldError]:
+    """Check that no slice is larger than all pods together.
+
+    Args:
+        template: a PodTemplateSpec.
+        path: where it is, such as ``spec.template``.
+        pods: how many are made of it.
+    """
+    annotations = mapping(template, "metadata", "annotations")
+    at = f"{path}.metadata.annotations"
+    size, layers = annotations.get(names.PODSET_SLICE_SIZE), _layers(annotations)
+    detail = f"must not be greater than the number of pods, {pods}"
+    if _is_positive(size) and int(text(size)) > pods:
+        yield invalid(f"{at}[{names.PODSET_SLICE_SIZE}]", size, detail)
+    if layers and _has_size(layers[0]) and layers[0]["size"] > pods:
+        yield invalid(f"{at}[{names.PODSET_SLICE_CONSTRAINTS}]", layers[0]["size"], detail)
+
+
+def _group(annotations: Object, at: str) -> Iterator[FieldError]:
+    """A group shares one wish for all its pods; it is not cut into slices."""
     group = annotations.get(names.PODSET_GROUP_NAME)
-    if group is not None and not set(_CHOICE[:2]) & set(annotations):
-        yield forbidden(
-            f"{at}[{names.PODSET_GROUP_NAME}]",
-            "may only be set with a required or preferred topology",
-        )
+    if group is None:
+        return
+    path = f"{at}[{names.PODSET_GROUP_NAME}]"
+    if str(group).isascii() and str(group).isdecimal():
+        yield invalid(path, group, "must not be a number")
+    for key in _SLICING:
+        if key in annotations:
+            yield forbidden(path, f"not together with {key}")
+    if not set(_CHOICE[:2]) & set(annotations):
+        yield forbidden(path, "may only be set with a required or preferred topology")
 
 
 def _slices(annotations: Object, at: str) -> Iterator[FieldError]:
@@ -74,31 +113,53 @@ def _slices(annotations: Object, at: str) -> Iterator[FieldError]:
     path = f"{at}[{names.PODSET_SLICE_CONSTRAINTS}]"
     if level is not None or size is not None:
         yield forbidden(path, f"not together with {level_key} and {size_key}")
-    if not _are_layers(constraints):
+    layers = _layers(annotations)
+    if layers is None:
         yield invalid(
             path,
             constraints,
             f'must be a JSON list of 1 to {_MAX_LAYERS} {{"topology": LEVEL, "size": PODS}}',
         )
+    else:
+        yield from _check_layers(layers, path)
+
+
+def _check_layers(layers: list[dict[str, Any]], path: str) -> Iterator[FieldError]:
+    """Levels differ, and slices are cut into equal slices."""
+    seen: set[str] = set()
+    above: int | None = None
+    for i, layer in enumerate(layers):
+        level = text(layer.get("topology"))
+        for message in check_qualified_name(level):
+            yield invalid(f"{path}[{i}].topology", level, message)
+        if level in seen:
+            yield duplicate(f"{path}[{i}].topology", level)
+        seen.add(level)
+        if not _has_size(layer):
+            yield invalid(f"{path}[{i}].size", layer.get("size"), "must be at least 1")
+            above = None
+            continue
+        if above is not None and above % layer["size"]:
+            detail = f"must evenly divide the size of the layer above, {above}"
+            yield invalid(f"{path}[{i}].size", layer["size"], detail)
+        above = layer["size"]
 
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) > 0
 
 
-def _are_layers(value: Any) -> bool:
+def _has_size(layer: Object) -> bool:
+    size = layer.get("size")
+    return isinstance(size, int) and not isinstance(size, bool) and size > 0
+
+
+def _layers(annotations: Object) -> list[dict[str, Any]] | None:
+    """The layers of slices as they are written; None: there are none, or no layers at all."""
     try:
-        layers = json.loads(value)
-    except (TypeError, ValueError):
-        return False
-    return (
-        isinstance(layers, list)
-        and 1 <= len(layers) <= _MAX_LAYERS
-        and all(
-            isinstance(layer, dict)
-            and isinstance(layer.get("topology"), str)
-            and isinstance(layer.get("size"), int)
-            and layer["size"] > 0
-            for layer in layers
-        )
-    )
+        layers = json.loads(annotations[names.PODSET_SLICE_CONSTRAINTS])
+    except (KeyError, TypeError, ValueError):
+        return None
+    if not isinstance(layers, list) or not 1 <= len(layers) <= _MAX_LAYERS:
+        return None
+    return layers if all(isinstance(layer, dict) for layer in layers) else None

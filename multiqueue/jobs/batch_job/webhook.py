@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gates
-from multiqueue.api.validation.access import Object, mapping, number, text
+from multiqueue.api.validation.access import Object, boolean, mapping, number, text
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import (
     ANNOTATIONS,
@@ -26,13 +26,14 @@ from multiqueue.api.validation.pod_sets import (
     iterate_resources,
     validate_pod_template,
 )
-from multiqueue.api.validation.topology_annotations import validate_topology_annotations
+from multiqueue.api.validation.topology_annotations import (
+    validate_slices_fit,
+    validate_topology_annotations,
+)
 from multiqueue.api.validation.workload import is_int32
 from multiqueue.lib.selectors import label_selector_from
 
 TEMPLATE = "spec.template"
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
-_FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 
 
 class QueueLookup(Protocol):
@@ -145,7 +146,7 @@ def is_extended(resource: str) -> bool:
 
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
     """Return what is wrong with a new Job; of one that is not queued only the labels matter."""
-    return [*_validate(job, gates), *_minimum_in_range(job)]
+    return [*_validate(job, gates), *_minimum_in_range(job), *_slices_fit(job)]
 
 
 def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldError]:
@@ -172,6 +173,7 @@ def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
     yield from _partial_admission(job)
     yield from _completions(job)
     yield from validate_topology_annotations(spec.get("template"), TEMPLATE)
+    yield from _elastic_topology(job)
     yield from validate_pod_template(spec.get("template"), TEMPLATE, gates)
 
 
@@ -196,11 +198,31 @@ def _minimum_in_range(job: Object) -> Iterator[FieldError]:
     value = mapping(job, "metadata", "annotations").get(names.JOB_MIN_PARALLELISM)
     if not queue_of(job) or not is_int32(value):
         return
-    completions = mapping(job, "spec").get("completions")
-    most = min(_parallelism(job), number(completions, _parallelism(job))) - 1
+    most = _pods(job) - 1
     if not 0 < int(str(value)) <= most:
         path = f"{ANNOTATIONS}[{names.JOB_MIN_PARALLELISM}]"
         yield invalid(path, value, f"should be between 0 and {most}")
+
+
+def _pods(job: Object) -> int:
+    completions = mapping(job, "spec").get("completions")
+    return min(_parallelism(job), number(completions, _parallelism(job)))
+
+
+def _slices_fit(job: Object) -> Iterator[FieldError]:
+    """Only for what users write, as the minimum."""
+    if queue_of(job):
+        template = mapping(job, "spec").get("template")
+        yield from validate_slices_fit(template, TEMPLATE, _pods(job))
+
+
+def _elastic_topology(job: Object) -> Iterator[FieldError]:
+    """The places of pods that come and go are not planned together (E-165)."""
+    annotations = mapping(job, "spec", "template", "metadata", "annotations")
+    for key in (names.PODSET_REQUIRED_TOPOLOGY, names.PODSET_PREFERRED_TOPOLOGY):
+        if is_elastic(job) and key in annotations:
+            path = f"{TEMPLATE}.metadata.annotations[{key}]"
+            yield forbidden(path, "elastic jobs cannot ask for a topology")
 
 
 def _completions(job: Object) -> Iterator[FieldError]:
@@ -209,9 +231,9 @@ def _completions(job: Object) -> Iterator[FieldError]:
     if value is None:
         return
     path = f"{ANNOTATIONS}[{key}]"
-    if value not in _TRUE | _FALSE:
+    if boolean(value) is None:
         yield invalid(path, value, "must be true or false")
-    if value not in _TRUE:
+    if not boolean(value):
         return
     spec = mapping(job, "spec")
     if spec.get("completionMode") != "Indexed":

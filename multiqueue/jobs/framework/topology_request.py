@@ -9,6 +9,7 @@ import orjson
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import PodSetTopologyRequest, SliceConstraint
+from multiqueue.api.validation.access import boolean
 from multiqueue.jobs.framework.integration import InvalidJobError
 
 
@@ -47,11 +48,12 @@ def build_topology_request(
 
 
 def _boolean(text: str) -> bool:
-    if text not in {"true", "false"}:
+    value = boolean(text)
+    if value is None:
         raise InvalidJobError(
             f'annotation {names.PODSET_UNCONSTRAINED_TOPOLOGY}: "{text}" is neither true nor false'
         )
-    return text == "true"
+    return value
 
 
 def _size(text: str | None) -> int | None:

@@ -25,6 +25,33 @@ def test_the_plain_list_of_checks_becomes_a_strategy() -> None:
     assert up("ClusterQueue", spec={"admissionChecks": []})["spec"] == {}
 
 
+def test_the_plain_list_of_checks_wins_over_a_strategy() -> None:
+    strategy = {"admissionChecks": [{"name": "b", "onFlavors": ["c"]}]}
+    got = up("ClusterQueue", spec={"admissionChecks": ["a"], "admissionChecksStrategy": strategy})
+    assert got["spec"] == {"admissionChecksStrategy": {"admissionChecks": [{"name": "a"}]}}
+    got = up("ClusterQueue", spec={"admissionChecks": [], "admissionChecksStrategy": strategy})
+    assert got["spec"] == {"admissionChecksStrategy": strategy}
+
+
+def test_quantities_of_pod_templates_are_spelled_as_go_does() -> None:
+    written = {"cpu": 2, "memory": "1024Mi", "x": "0.5", "bad": "x"}
+    read = {"cpu": "2", "memory": "1Gi", "x": "500m", "bad": "x"}
+
+    def pod_sets(quantities: dict) -> list[dict]:
+        resources = {"requests": quantities, "limits": quantities}
+        containers = [{"name": "c", "resources": resources}]
+        pod = {
+            "initContainers": containers,
+            "containers": containers,
+            "resources": resources,
+            "overhead": quantities,
+        }
+        return [{"template": {"metadata": {}, "spec": pod}}]
+
+    got = up("Workload", spec={"podSets": pod_sets(dict(written))})
+    assert got["spec"]["podSets"] == pod_sets(read)
+
+
 def test_old_words_of_fungibility_mean_stop() -> None:
     spec = {"flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}}
     want = {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"}

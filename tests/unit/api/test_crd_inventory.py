@@ -359,7 +359,7 @@ OLD_FIELDS: dict[str, dict[str, Facts | None]] = {
         SLICES: None,
         "spec.priorityClassName": NAME,
         "spec.priorityClassSource": choice(
-            "kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass", "pod", ""
+            "kueue.x-k8s.io/workloadpriorityclass", "scheduling.k8s.io/priorityclass", ""
         ),
         "status.accumulatedPastExexcutionTimeSeconds": number(),
         f"{ASSIGNED}.topologyAssignment.domains": items(None, 100000),
@@ -410,6 +410,41 @@ def test_a_field_differs_in_the_old_version(kind: str, path: str) -> None:
         return
     assert path in found, sorted(found)
     assert {key: found[path].get(key) for key in want} == want
+
+
+# What the new version limits and the old one never did, as its definitions at Kueue 0.19 say.
+LACKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "AdmissionCheck": {"spec.controllerName": ("minLength", "maxLength")},
+    "ClusterQueue": {
+        "spec.admissionChecksStrategy": ("required",),
+        "spec.admissionChecksStrategy.admissionChecks": ("minItems", "maxItems"),
+        "spec.admissionChecksStrategy.admissionChecks.name": ("minLength",),
+        "spec.admissionChecksStrategy.admissionChecks.onFlavors": ("maxItems",),
+        "spec.admissionScope.admissionMode": ("enum",),
+    },
+    "Workload": {
+        f"{REQUEST}.required": ("maxLength",),
+        f"{REQUEST}.preferred": ("maxLength",),
+        f"{REQUEST}.podSetSliceRequiredTopology": ("maxLength",),
+        f"{REQUEST}.podSetSliceSize": ("minimum",),
+        f"{REQUEST}.podSetGroupName": ("maxLength",),
+        f"{REQUEST}.podIndexLabel": ("maxLength",),
+        f"{REQUEST}.subGroupIndexLabel": ("maxLength",),
+        f"{REQUEST}.subGroupCount": ("minimum",),
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "path"), [(kind, path) for kind in LACKS for path in LACKS[kind]])
+def test_the_old_version_lacks_a_limit(kind: str, path: str) -> None:
+    for limit in LACKS[kind][path]:
+        assert limit in fields(kind, NEW)[path]
+        assert limit not in fields(kind, OLD)[path]
+
+
+def test_pod_sets_are_required_in_the_old_version_only() -> None:
+    required = {each: fields("Workload", each)["spec"].get("required") for each in (OLD, NEW)}
+    assert required == {OLD: ["podSets"], NEW: None}
 
 
 def is_elsewhere(path: str, kind: str) -> bool:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -165,10 +166,17 @@ MIN, SYNC = f"{K}/job-min-parallelism", f"{K}/job-completions-equal-parallelism"
 REQUIRED, PREFERRED = f"{K}/podset-required-topology", f"{K}/podset-preferred-topology"
 SLICE, SIZE = f"{K}/podset-slice-required-topology", f"{K}/podset-slice-size"
 LAYERS = f"{K}/podset-slice-required-topology-constraints"
+GROUP = f"{K}/podset-group-name"
+SIZED, LAYERED, GROUPED = (f"{TEMPLATE}[{key}]" for key in (SIZE, LAYERS, GROUP))
 
 
 def topology(**annotations: str) -> dict:
     return {"metadata": {"annotations": annotations}, "spec": {}}
+
+
+def layers(*given: tuple[str, int]) -> dict:
+    """A template whose slices are cut into slices: (level, pods) from the widest on."""
+    return topology(**{LAYERS: json.dumps([{"topology": t, "size": s} for t, s in given])})
 
 
 @pytest.mark.parametrize(
@@ -206,7 +214,37 @@ def topology(**annotations: str) -> dict:
         (job(template=topology(**{SLICE: "rack"})), [f"{TEMPLATE}[{SIZE}]"]),
         (job(template=topology(**{SIZE: "2"})), [f"{TEMPLATE}[{SIZE}]"]),
         (job(template=topology(**{SLICE: "rack", SIZE: "0"})), [f"{TEMPLATE}[{SIZE}]"]),
-        (job(template=topology(**{LAYERS: '[{"topology": "rack", "size": 2}]'})), []),
+        (job(template=topology(**{SLICE: "rack", SIZE: "2"}), parallelism=2), []),
+        (job(template=topology(**{SLICE: "rack", SIZE: "3"}), parallelism=2), [SIZED]),
+        (
+            job(template=topology(**{SLICE: "rack", SIZE: "3"}), parallelism=4, completions=2),
+            [SIZED],
+        ),
+        (job("", template=topology(**{SLICE: "rack", SIZE: "3"})), []),
+        (job(template=layers(("rack", 2)), parallelism=2), []),
+        (job(template=layers(("rack", 2))), [LAYERED]),
+        (job(template=layers(("rack", 4), ("host", 2)), parallelism=8), []),
+        (job(template=layers(("rack", 4), ("host", 3)), parallelism=8), [f"{LAYERED}[1].size"]),
+        (job(template=layers(("rack", 4), ("rack", 2)), parallelism=8), [f"{LAYERED}[1].topology"]),
+        (job(template=layers(("a rack", 4)), parallelism=8), [f"{LAYERED}[0].topology"]),
+        (job(template=layers(("rack", 0), ("host", 3)), parallelism=8), [f"{LAYERED}[0].size"]),
+        (job(template=layers(("rack", True)), parallelism=8), [f"{LAYERED}[0].size"]),
+        (job(template=topology(**{LAYERS: "[5]"})), [LAYERED]),
+        (job(template=topology(**{REQUIRED: "rack", GROUP: "5"})), [GROUPED]),
+        (job(template=topology(**{REQUIRED: "rack", GROUP: "a"})), []),
+        (
+            job(template=topology(**{REQUIRED: "r", GROUP: "a", SLICE: "h", SIZE: "1"})),
+            [GROUPED],
+        ),
+        (job(template=topology(**{f"{K}/podset-unconstrained-topology": "True"})), []),
+        (
+            job(template=topology(**{REQUIRED: "rack"}), annotations={f"{K}/elastic-job": "true"}),
+            [f"{TEMPLATE}[{REQUIRED}]"],
+        ),
+        (
+            job(template=topology(**{PREFERRED: "rack"}), annotations={f"{K}/elastic-job": "true"}),
+            [f"{TEMPLATE}[{PREFERRED}]"],
+        ),
         (job(template=topology(**{LAYERS: "[]"})), [f"{TEMPLATE}[{LAYERS}]"]),
         (
             job(template=topology(**{f"{K}/podset-unconstrained-topology": "yes"})),
