@@ -5,7 +5,7 @@ the field sets, split by top-level field and encoded, by all objects that have t
 what a change concerns is ever decoded.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,9 @@ APPLY, UPDATE = "Apply", "Update"
 FIELDS_TYPE = "FieldsV1"
 MANAGED_FIELDS = "managedFields"
 REMEMBERED = 8192
-"""Encoded and decoded parts of field sets that are kept for sharing."""
+"""Parts of field sets that are kept for sharing, decoded and encoded."""
+LONGEST_REMEMBERED = 16 * 1024
+"""Bytes; longer ones are worked out anew each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,17 @@ def _shared(part: bytes) -> bytes:
     return part
 
 
-@lru_cache(maxsize=REMEMBERED)
 def decode_part(part: bytes) -> tuple[str, Tree]:
     """(top-level element, tree below it) of an encoded part."""
+    return _known(part) if len(part) <= LONGEST_REMEMBERED else _decode(part)
+
+
+def _decode(part: bytes) -> tuple[str, Tree]:
     ((element, fields),) = orjson.loads(b"{" + part + b"}").items()
     return element, from_wire({element: fields})[element]
+
+
+_known = lru_cache(maxsize=REMEMBERED)(_decode)
 
 
 def element_of(part: bytes) -> str:
@@ -99,8 +107,28 @@ def element_of(part: bytes) -> str:
 
 def encode_part(element: str, tree: Tree) -> bytes:
     """A top-level field and what is below it, as it stands in ``fieldsV1``."""
-    encoded = orjson.dumps({element: to_wire(tree)}, option=orjson.OPT_SORT_KEYS)
-    return _shared(encoded[1:-1])
+    encoded = orjson.dumps({element: to_wire(tree)}, option=orjson.OPT_SORT_KEYS)[1:-1]
+    return _shared(encoded) if len(encoded) <= LONGEST_REMEMBERED else encoded
+
+
+class Remembered:
+    """A step from one encoded part to another by a tree. Writes repeat themselves: a kind's
+    objects go through the same few states, so most steps were taken before.
+    """
+
+    def __init__(self, step: Callable[[bytes, Tree], bytes]) -> None:
+        self._step = step
+        self._taken = lru_cache(maxsize=REMEMBERED)(self._take)
+
+    def __call__(self, part: bytes, tree: Tree) -> bytes:
+        """The outcome."""
+        key = orjson.dumps(tree)
+        if len(part) + len(key) > LONGEST_REMEMBERED:
+            return self._step(part, tree)
+        return self._taken(part, key)
+
+    def _take(self, part: bytes, key: bytes) -> bytes:
+        return self._step(part, orjson.loads(key))
 
 
 def encode_tree(tree: Tree) -> tuple[bytes, ...]:

@@ -79,7 +79,8 @@ def asked(body: Any, live: Owners, *, kind: Kind, version: KindVersion) -> Owner
         what = f'{kind.kind} in version "{version.name}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{what}: {words}")
     if is_reset(value):
-        return NOBODY
+        # Parity: an empty list in an object without a Go type is as if it were not there.
+        return NOBODY if value or kind.builtin else live
     try:
         return parse(value)
     except ValueError:

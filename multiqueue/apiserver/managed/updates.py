@@ -18,13 +18,13 @@ from multiqueue.apiserver.managed.field_sets import (
     difference,
     intersection,
     union,
-    without_subtrees,
 )
 from multiqueue.apiserver.managed.merge_types import MergeType, root_type
 from multiqueue.apiserver.managed.owners import (
     UPDATE,
     Owner,
     Owners,
+    Remembered,
     Writer,
     decode_part,
     element_of,
@@ -57,7 +57,7 @@ STRIPPED: Tree = {
 
 
 def reset_fields(version: KindVersion, subresource: str, *, builtin: bool) -> Tree:
-    """Fields that a write through this subresource does not change, whatever it says."""
+    """Top-level fields that a write through this subresource does not change, whatever it says."""
     if subresource == "status":
         return _BUILTIN_STATUS if builtin else _CUSTOM_STATUS
     return _MAIN if version.has_status else EMPTY
@@ -99,13 +99,14 @@ class States:
         if version is not self.version:
             old = converted(self.kind, self.version, version, old)
             new = converted(self.kind, self.version, version, new)
-        found = difference_of(type_of(self.kind, version), old, new)
-        if not self._reset:
-            return found
-        return Difference(
-            without_subtrees(found.changed, self._reset),
-            without_subtrees(found.removed, self._reset),
-        )
+        if self._reset:
+            old, new = _without_fields(old, self._reset), _without_fields(new, self._reset)
+        return difference_of(type_of(self.kind, version), old, new)
+
+
+def _without_fields(obj: JsonObject, fields: Tree) -> JsonObject:
+    """An object without the top-level fields of a tree."""
+    return {name: value for name, value in obj.items() if f"f:{name}" not in fields}
 
 
 def find_version(kind: Kind, api_version: str) -> KindVersion | None:
@@ -174,19 +175,23 @@ def without(owner: Owner, fields: Tree) -> Owner | None:
     touched = False
     for part in owner.fields:
         lost = fields.get(element_of(part))
-        if lost is None:
-            parts.append(part)
-            continue
-        element, tree = decode_part(part)
-        rest = difference(tree, lost)
-        touched = touched or rest is not tree
-        if rest is tree:
-            parts.append(part)
-        elif rest:
-            parts.append(encode_part(element, rest))
+        rest = part if lost is None else _part_without(part, lost)
+        touched = touched or rest != part
+        if rest:
+            parts.append(rest)
     if not touched:
         return owner
     return Owner(owner.writer, owner.time, tuple(parts)) if parts else None
+
+
+@Remembered
+def _part_without(part: bytes, lost: Tree) -> bytes:
+    """An encoded part without some fields; empty if nothing is left."""
+    element, tree = decode_part(part)
+    rest = difference(tree, lost)
+    if rest is tree:
+        return part
+    return encode_part(element, rest) if rest else b""
 
 
 def _joined(fields: tuple[bytes, ...], gained: Tree) -> tuple[bytes, ...]:
@@ -195,12 +200,18 @@ def _joined(fields: tuple[bytes, ...], gained: Tree) -> tuple[bytes, ...]:
     joined = False
     for element, below in gained.items():
         part = parts.get(element)
-        known = decode_part(part)[1] if part is not None else EMPTY
-        wanted = union(known, below)
-        if wanted is not known:
-            parts[element] = encode_part(element, wanted)
+        wanted = _part_with(part or orjson.dumps(element), below) if below else part
+        if wanted is not None and wanted != part:
+            parts[element] = wanted
             joined = True
     return tuple(parts[element] for element in sorted(parts)) if joined else fields
+
+
+@Remembered
+def _part_with(part: bytes, gained: Tree) -> bytes:
+    """An encoded part with other fields; a new one is its element alone."""
+    element, tree = decode_part(part) if part.endswith(b"}") else (orjson.loads(part), EMPTY)
+    return encode_part(element, union(tree, gained))
 
 
 def overlap(owner: Owner, fields: Tree) -> Tree:
