@@ -28,4 +28,6 @@ def _cause(error: Exception) -> str:
         return error.reason.replace("_", " ").lower() if error.reason else str(error)
     if isinstance(error, OSError) and error.errno and error.errno > 0:
         return os.strerror(error.errno).lower()
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the connection broke off in the middle of an answer"
     return str(error) or type(error).__name__

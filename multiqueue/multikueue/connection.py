@@ -171,7 +171,8 @@ class WorkerConnection:
     # ------------------------------------------------------------ running
 
     async def run(self) -> None:
-        """Keep connected until cancelled."""
+        """Keep connected until cancelled; whatever is logged meanwhile names the worker."""
+        structlog.contextvars.bind_contextvars(worker=self.name)
         while True:
             self._changed.clear()
             source = self._source

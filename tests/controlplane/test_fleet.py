@@ -127,6 +127,8 @@ def test_an_outage_of_a_worker_evicts_nothing(fleet: Fleet, tmp_path: Path) -> N
         assert_complete(fleet.manager, "inference", {"outage": 2})
         assert_left_nothing(fleet.workers, "inference")
     assert_ran_once(fleet.workers, "inference", {"outage": 2})
+    told = troubles(tmp_path / "program")
+    assert [line for line in told if f'"worker":"{UPSTREAM}"' not in line] == []
 
 
 def test_the_commands_tell_where_a_job_stands(fleet: Fleet, tmp_path: Path) -> None:

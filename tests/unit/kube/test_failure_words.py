@@ -36,3 +36,9 @@ def test_a_server_that_speaks_no_tls_is_told_without_the_librarys_source_lines()
 def test_an_error_without_words_is_told_by_its_kind() -> None:
     assert describe_failure(aiohttp.ServerDisconnectedError()) == "Server disconnected"
     assert describe_failure(ConnectionResetError()) == "ConnectionResetError"
+
+
+def test_an_answer_that_breaks_off_is_told_without_the_librarys_parser() -> None:
+    parser = "Not enough data to satisfy transfer length header."
+    error = aiohttp.ClientPayloadError(f"Response payload is not completed: {parser}")
+    assert describe_failure(error) == "the connection broke off in the middle of an answer"

@@ -7,6 +7,8 @@ import base64
 import contextlib
 from datetime import UTC, datetime
 
+import structlog
+
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.apiserver.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
@@ -35,6 +37,7 @@ class Repeating:
 
     def __init__(self) -> None:
         self.states: list[ConnectionState] = []
+        self.log_keys: list[dict[str, object]] = []
 
     async def identify(self, connection, identity):
         raise AssertionError("nothing can be connected")
@@ -44,6 +47,7 @@ class Repeating:
 
     def state_changed(self, connection):
         self.states.append(connection.state)
+        self.log_keys.append(structlog.contextvars.get_contextvars())
         connection.configure(without_key())
 
 
@@ -65,6 +69,7 @@ async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_i
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert listener.states == [ConnectionState.REFUSED]
+    assert listener.log_keys == [{"worker": "w"}]  # on whatever is logged, by whomever
     status = connection.status
     assert (status.active, status.reason) == (False, ClusterReason.BAD_KUBE_CONFIG)
     assert "not usable PEM" in status.message
