@@ -41,8 +41,14 @@ class Prepared(NamedTuple):
     owners: Owners
 
 
-OwnersOf = Callable[[JsonObject], Owners]
-"""From a new object with its defaults to the owners of its fields."""
+class Source(NamedTuple):
+    """Where a new object comes from."""
+
+    raw: bytes | None
+    """The bytes of the body, to find duplicate fields."""
+    applied: bool
+    owners_of: Callable[[JsonObject], Owners]
+    """From the object with its defaults to the owners of its fields."""
 
 
 async def create(
@@ -75,10 +81,11 @@ async def create(
 
     if obj["metadata"].get("resourceVersion"):
         raise bad_request("resourceVersion should not be set on objects to be created")
+    source = Source(raw, owners is not None, owners_of)
     prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
     for _ in range(GENERATE_ATTEMPTS):
         attempt = _named(obj, prefix)
-        entry = await _create_once(call, target, attempt, raw, owners_of)
+        entry = await _create_once(call, target, attempt, source)
         if entry is not None:
             return entry
         if not prefix:
@@ -117,11 +124,11 @@ def _owned_by_creator(call: Call, target: Target, obj: JsonObject, given: Owners
 
 
 async def _create_once(
-    call: Call, target: Target, body: JsonObject, raw: bytes | None, owners_of: OwnersOf
+    call: Call, target: Target, body: JsonObject, source: Source
 ) -> Entry | None:
     """Create under the name that the object has; None: it is taken."""
     kind, version, store = target.kind, target.version, call.plane.store
-    obj, admitted, owners = _prepared(call, target, body, raw, owners_of)
+    obj, admitted, owners = _prepared(call, target, body, source)
     name = obj["metadata"].get("name") or ""
     if store.get(kind.storage_key, target.namespace, name) is not None:
         return None
@@ -174,11 +181,16 @@ def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> 
     ]
 
 
-def _prepared(
-    call: Call, target: Target, body: JsonObject, raw: bytes | None, owners_of: OwnersOf
-) -> Prepared:
+def _prepared(call: Call, target: Target, body: JsonObject, source: Source) -> Prepared:
     kind, version = target.kind, target.version
-    admitted = admit(kind, version, body, field_validation=call.field_validation, raw=raw)
+    admitted = admit(
+        kind,
+        version,
+        body,
+        field_validation=call.field_validation,
+        raw=source.raw,
+        applied=source.applied,
+    )
     if admitted.bad_request is not None:
         raise bad_request(admitted.bad_request)
     for warning in admitted.warnings:
@@ -192,7 +204,7 @@ def _prepared(
     stamp_new(obj["metadata"], call.now, has_generation=kind.has_generation)
     owners = NOBODY
     if not admitted.causes and obj["metadata"].get("name"):
-        owners = owners_of(obj)
+        owners = source.owners_of(obj)
         try:
             kind.hooks.prepare_create(obj, call)
         except AdmissionRefused as refusal:

@@ -123,7 +123,14 @@ def _prepared(
         body.pop(STATUS, None)
         if STATUS in old:
             body[STATUS] = old[STATUS]
-    admitted = admit(kind, version, body, field_validation=call.field_validation, raw=change.raw)
+    admitted = admit(
+        kind,
+        version,
+        body,
+        field_validation=call.field_validation,
+        raw=change.raw,
+        applied=change.apply is not None,
+    )
     if admitted.bad_request is not None:
         raise bad_request(admitted.bad_request)
     for warning in admitted.warnings:

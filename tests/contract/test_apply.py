@@ -480,6 +480,34 @@ async def test_clients_that_know_no_owners_keep_them(api: Api, config_maps: str)
     assert managers(put) == {("one", "Apply", "")}
 
 
+async def test_owners_of_custom_kinds_survive_an_empty_list(api: Api, namespace: str) -> None:
+    async with served_widgets(api, namespace) as widgets:
+        path = f"{widgets.path}/a"
+        await applied(api, path, widgets.body(), manager="one")
+        kept = await api.merge(path, {"metadata": {"managedFields": []}})
+        assert managers(kept) == {("one", "Apply", "")}
+        assert managers(await api.put(path, kept)) == {("one", "Apply", "")}
+        cleared = await api.merge(path, {"metadata": {"managedFields": [{}]}})
+        assert managers(cleared) == set()
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"), [("note", "string"), ("open", "object"), ("parts", "array")]
+)
+async def test_an_applied_null_is_a_value_of_the_wrong_type(
+    api: Api, namespace: str, field: str, kind: str
+) -> None:
+    async with served_widgets(api, namespace) as widgets:
+        body = widgets.body(color=None, **{field: None})
+        created = await apply(api, f"{widgets.path}/a", body, manager="one")
+        words = f'spec.{field}: Invalid value: "null": spec.{field} in body must be of type {kind}'
+        assert words in expect(created, 422)["message"]
+        posted = await api.create(widgets.path, body)
+        assert posted["spec"] == {"size": 3, "color": "red"}
+        changed = await apply(api, f"{widgets.path}/a", body, manager="one", force=True)
+        assert words in expect(changed, 422)["message"]
+
+
 async def test_too_many_updaters_become_one(api: Api, config_maps: str) -> None:
     path = f"{config_maps}/a"
     await api.create(config_maps, config_map("a", {"x": "0"}), fieldManager="m-0")

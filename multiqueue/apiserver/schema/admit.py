@@ -41,6 +41,7 @@ def admit(
     *,
     field_validation: FieldValidation = "Warn",
     raw: bytes | None = None,
+    applied: bool = False,
 ) -> Admitted:
     """Prune, default and check a body against the schema of its version.
 
@@ -50,9 +51,10 @@ def admit(
         obj: the body, or a patched object. ``apiVersion`` and ``kind`` are expected to be right.
         field_validation: the query parameter of the same name.
         raw: the bytes of the body, to find duplicate fields; None for patched objects.
+        applied: it comes of an apply: as in Kubernetes, nulls are not forgiven then.
     """
     engine = _engine(kind, version)
-    findings = Findings()
+    findings = Findings(applied=applied)
     try:
         clean = engine.decode(obj, findings)
     except MismatchError:

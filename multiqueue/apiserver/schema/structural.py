@@ -68,6 +68,8 @@ def _object_walk(
     others: tuple[Walk | None, bool] | None,
     defaults: tuple[tuple[str, Callable[[], Any]], ...],
 ) -> Walk:
+    defaulted = frozenset(name for name, _ in defaults)
+
     def walk(value: Any, findings: Findings) -> Any:
         if value.__class__ is not dict:
             return value
@@ -78,7 +80,7 @@ def _object_walk(
                 findings.dropped = True
                 continue
             inner, drops_null = entry
-            if item is None and drops_null:
+            if item is None and drops_null and (name in defaulted or not findings.applied):
                 continue  # the default below takes its place, if there is one
             result[name] = item if inner is None else inner(item, findings)
         for name, make in defaults:

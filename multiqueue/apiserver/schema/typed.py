@@ -13,11 +13,16 @@ from multiqueue.apiserver.schema import formats
 
 
 class Findings:
-    """What a walk noticed; details are searched for only if something was."""
+    """What a walk noticed; details are searched for only if something was.
 
-    __slots__ = ("dropped", "duplicates")
+    Attributes:
+        applied: What is walked comes of an apply.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("applied", "dropped", "duplicates")
+
+    def __init__(self, *, applied: bool = False) -> None:
+        self.applied = applied
         self.dropped = False
         self.duplicates = False
 
