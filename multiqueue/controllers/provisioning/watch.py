@@ -24,7 +24,7 @@ from multiqueue.api.v1beta2.meta import ObjectMeta, Struct
 from multiqueue.controllers.provisioning.configs import is_provisioning
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.errors import Gone, KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import (
     POD_TEMPLATES,
@@ -152,7 +152,9 @@ class RequestWatch:
     def _on_state(self, informer: Informer[Any]) -> None:
         """What cannot be listed from the start, such as for want of permissions, is told."""
         error = informer.last_error
-        if error is not None and not error.retryable and not self.synced.is_set():
+        if error is None or isinstance(error, Gone):  # gone: it is listed again
+            return
+        if not error.retryable and not self.synced.is_set():
             self._set_problem(f"cannot watch {informer.resource.plural}: {error}")
 
     def _on_check(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
