@@ -1,8 +1,8 @@
 """Upstream Kueue beside ours, on a real control plane: as a worker, and as the reference.
 
-It keeps its certificates in a Secret and expects them mounted; here they are copied. Its admission
-webhooks are not registered, and its kinds are asked for in v1beta2 only, as they are stored, so
-nothing has to be converted.
+It keeps its certificates in a Secret and expects them mounted; here they are copied. Its webhooks
+are registered where they are asked for; without them its kinds are asked for in v1beta2 only, as
+they are stored, so nothing has to be converted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 
 from tests.controlplane import binaries
 from tests.controlplane.plane import HOST, STOP_SECONDS, RealControlPlane, free_ports
+from tests.controlplane.upstream_webhooks import NAMESPACE, register_webhooks
 
 READY_SECONDS = 60
-NAMESPACE, SECRET = "kueue-system", "kueue-webhook-server-cert"
+SECRET = "kueue-webhook-server-cert"
 NO_WEBHOOKS = [
     {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -68,13 +69,16 @@ def install_upstream(plane: RealControlPlane) -> None:
 
 
 @contextlib.contextmanager
-def running_kueue(plane: RealControlPlane, folder: Path, *, more: str = "") -> Iterator[None]:
+def running_kueue(
+    plane: RealControlPlane, folder: Path, *, more: str = "", webhooks: bool = False
+) -> Iterator[None]:
     """Run upstream's manager on a control plane where it is installed.
 
     Args:
         plane: Where it works.
         folder: Where its configuration, certificates and log go.
         more: More of its Configuration, YAML.
+        webhooks: Register its webhooks, too.
 
     Raises:
         TimeoutError: It does not become ready; the message has the end of its log.
@@ -82,6 +86,8 @@ def running_kueue(plane: RealControlPlane, folder: Path, *, more: str = "") -> I
     certificates = folder / "certificates"
     certificates.mkdir(parents=True)
     health, webhook = free_ports(2)
+    if webhooks:
+        register_webhooks(plane, webhook)
     config = folder / "kueue.yaml"
     config.write_text(
         CONFIGURATION.format(
