@@ -183,8 +183,18 @@ class Manager:
                 waited_seconds=WEBHOOK_SECONDS,
             )
 
+    def _check_started(self) -> str | None:
+        """A Service leads only to who is ready: whoever must convert what it lists itself, as
+        after an upgrade, is so before it has listed. Reviews wait until then.
+        """
+        webhooks = self._webhooks
+        return None if webhooks is not None and webhooks.must_convert else self._starting
+
     def _check_webhooks(self) -> str | None:
-        if self._webhooks is None or self._webhooks.registered.is_set():
+        webhooks = self._webhooks
+        if webhooks is None or webhooks.registered.is_set():
+            return None
+        if webhooks.must_convert and not webhooks.server.knowing.is_set():
             return None
         return "webhooks are not registered yet"
 
@@ -269,7 +279,7 @@ class Manager:
 
     @asynccontextmanager
     async def _observability(self, client: KubeClient) -> AsyncIterator[None]:
-        self._health.add_ready("started", lambda: self._starting)
+        self._health.add_ready("started", self._check_started)
         self._health.add_ready("webhooks", self._check_webhooks)
         async with AsyncExitStack() as stack:
             metrics = parse_bind_address(self.config.metrics.bind_address)

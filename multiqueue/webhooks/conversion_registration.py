@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from multiqueue.api.crd.kinds import KINDS
-from multiqueue.api.names import GROUP
+from multiqueue.api.names import GROUP, V1BETA2
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CRDS
@@ -56,6 +56,12 @@ def build_conversion_patch(
     return {"spec": {"conversion": differing}}
 
 
+def is_stored_otherwise(definition: Mapping[str, Any]) -> bool:
+    """Whether objects may be stored in another version than the one that is read here."""
+    stored = (definition.get("status") or {}).get("storedVersions") or ()
+    return any(f"{GROUP}/{version}" != V1BETA2 for version in stored)
+
+
 def _differing(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     patch: dict[str, Any] = {}
     for name, value in wanted.items():
@@ -75,19 +81,25 @@ class ConversionRegistrar:
         self._client = client
         self._address = address
 
-    async def ensure(self, authority: bytes) -> None:
+    async def ensure(self, authority: bytes) -> bool:
         """Patch what differs; a kind that is not installed needs no conversion.
+
+        Returns:
+            Whether we are needed to read what is stored.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
         """
         wanted = build_conversion(self._address, authority)
+        needed = False
         for name in DEFINITIONS:
             try:
                 definition = await self._client.get(CRDS, name)
             except NotFound:
                 continue
+            needed = needed or is_stored_otherwise(definition)
             patch = build_conversion_patch(definition, wanted)
             if patch is not None:
                 await self._client.patch(CRDS, name, patch)
                 log.info("conversion registered", definition=name)
+        return needed

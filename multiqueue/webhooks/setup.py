@@ -116,6 +116,10 @@ class WebhookService:
         """
         self.settled = asyncio.Event()
         """Set once the API server asks us, or goes on without: writes do not fail any more."""
+        self.must_convert = False
+        """Whether what the informers list may be stored in an old version, and we are registered
+        to convert it.
+        """
         context.informers.secrets.add_handler(self._on_secret)
 
     def lead(self) -> None:
@@ -215,12 +219,12 @@ class WebhookService:
         serving = await self.load_certificate()
         # Clients learn to trust an authority before they are shown a certificate of it.
         if leads or not self._by_url or not self._introduced:
-            await ConversionRegistrar(client, self._address()).ensure(serving.authority)
+            registrar = ConversionRegistrar(client, self._address())
+            self.must_convert = await registrar.ensure(serving.authority)
             self._introduced = True
         if leads or not self._by_url:
             await self.server.knowing.wait()
-            registrar = Registrar(client, self._context.config, self._address())
-            await registrar.ensure(serving.authority)
+            await Registrar(client, self._context.config, self._address()).ensure(serving.authority)
         self._show(serving)
         if leads == self._leads:
             self.registered.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -47,7 +47,13 @@ def start_control_plane(tmp_path: Path) -> Iterator[StartControlPlane]:
     require(*NEEDED)
     with ExitStack() as stack:
 
-        def start(name: str, *, controllers: bool = True) -> RealControlPlane:
-            return stack.enter_context(RealControlPlane(tmp_path / name, controllers=controllers))
+        def start(
+            name: str, *, controllers: bool = True, extra_arguments: Sequence[str] = ()
+        ) -> RealControlPlane:
+            return stack.enter_context(
+                RealControlPlane(
+                    tmp_path / name, controllers=controllers, extra_arguments=extra_arguments
+                )
+            )
 
         yield start

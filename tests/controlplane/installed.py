@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -26,30 +27,39 @@ def install(plane: RealControlPlane) -> None:
 
 @contextlib.contextmanager
 def manager(
-    plane: RealControlPlane, folder: Path, *arguments: str
+    plane: RealControlPlane, folder: Path, *, webhook_host: str = HOST, **settings: Any
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a replica as the service account, configured as shipped but listening on loopback."""
+    """Run a replica as the service account, configured as shipped but listening on loopback.
+
+    Args:
+        plane: Where it is installed.
+        folder: Where its kubeconfig, configuration and log go.
+        webhook_host: Where the API server is told to look for its webhooks.
+        settings: Sections of its Configuration that replace those that are shipped.
+    """
     folder.mkdir()
     token = plane.kubectl("create", "token", ACCOUNT, f"--namespace={NAMESPACE}").strip()
     kubeconfig, config = folder / "kubeconfig", folder / "config.yaml"
     kubeconfig.write_text(json.dumps(plane.kubeconfig_for(token)))
     shipped = yaml.safe_load((CONFIG / "manager" / "controller_manager_config.yaml").read_text())
     webhook, health = free_ports(2)
-    shipped["webhook"] = {"host": HOST, "port": webhook}
+    shipped["webhook"] = {"host": webhook_host, "port": webhook}
     shipped["health"] = {"healthProbeBindAddress": f"{HOST}:{health}"}
     shipped["metrics"] = {"bindAddress": "0"}
     # Outside of the cluster its Service would be one that only an administrator may make.
     shipped["featureGates"] = {"VisibilityOnDemand": False}
-    config.write_text(yaml.safe_dump(shipped))
+    config.write_text(yaml.safe_dump(shipped | settings))
     command = ("run", "--config", str(config), "--kubeconfig", str(kubeconfig))
-    with running(*command, "--log-format=json", *arguments, log=folder / "log") as process:
+    with running(*command, "--log-format=json", log=folder / "log") as process:
         yield process
 
 
 @contextlib.contextmanager
-def leader(plane: RealControlPlane, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def leader(
+    plane: RealControlPlane, folder: Path, **settings: Any
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run a replica, from the moment on when its probe says that it is ready."""
-    with manager(plane, folder) as process:
+    with manager(plane, folder, **settings) as process:
         wait_for_text(process, folder / "log", r'"event":"ready"')
         address = yaml.safe_load((folder / "config.yaml").read_text())["health"]
         url = f"http://{address['healthProbeBindAddress']}/readyz"

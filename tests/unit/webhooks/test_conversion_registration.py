@@ -12,6 +12,7 @@ from multiqueue.webhooks.conversion_registration import (
     DEFINITIONS,
     build_conversion,
     build_conversion_patch,
+    is_stored_otherwise,
 )
 
 SERVICE = Address(service_name="kueue-webhook-service", service_namespace="kueue-system")
@@ -57,3 +58,17 @@ def test_a_definition_with_one_version_needs_no_conversion() -> None:
     definition = copy.deepcopy(COHORTS)
     del definition["spec"]["versions"][0]
     assert patch(definition, SERVICE) is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "otherwise"),
+    [
+        ([], False),
+        (["v1beta2"], False),
+        (["v1beta1"], True),
+        (["v1beta1", "v1beta2"], True),
+    ],
+)
+def test_old_storage_is_seen(stored: list[str], *, otherwise: bool) -> None:
+    assert is_stored_otherwise({**COHORTS, "status": {"storedVersions": stored}}) is otherwise
+    assert not is_stored_otherwise(COHORTS)

@@ -1,0 +1,93 @@
+"""Behind its Service, over objects that an older Kueue stored in v1beta1."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from multiqueue.api.crd import load_crds
+from tests.controlplane.conftest import StartControlPlane
+from tests.controlplane.installed import NAMESPACE, install, manager
+from tests.controlplane.plane import HOST, RealControlPlane
+from tests.controlplane.polling import answers, until
+from tests.webhook_world import old_queue
+
+SERVICE = "kueue-webhook-service"
+
+
+def own_address() -> str:
+    """An address of this machine: those of pods cannot be loopback ones."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # sends nothing
+        return str(probe.getsockname()[0])
+
+
+def endpoint(port: int, *, ready: bool) -> dict[str, object]:
+    """What a cluster says of the Service while its one pod is, or is not, ready."""
+    return {
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "name": SERVICE,
+            "namespace": NAMESPACE,
+            "labels": {"kubernetes.io/service-name": SERVICE},
+        },
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": ready}}],
+        "ports": [{"name": "https-webhook", "port": port, "protocol": "TCP"}],
+    }
+
+
+def old_storage(plane: RealControlPlane, folder: Path) -> None:
+    """Leave an object that is stored in v1beta1 behind."""
+    definitions = load_crds()
+    for definition in definitions:
+        definition["spec"]["conversion"] = {"strategy": "None"}
+        for version in definition["spec"]["versions"]:
+            version["storage"] = version["name"] == "v1beta1"
+    for name, objects in (("crds", definitions), ("queues", [old_queue("old", cohort="c")])):
+        file = folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump_all(objects))
+        plane.kubectl("apply", "--server-side", "-f", str(file))
+        plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+
+@contextmanager
+def behind_its_service(plane: RealControlPlane, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a replica as in a pod: nobody is led to it by the Service unless its probe says so."""
+    with manager(plane, folder, webhook_host="") as process:
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        probe = f"http://{config['health']['healthProbeBindAddress']}/readyz"
+        file = folder / "endpoints.json"
+        for ready in (False, True):
+            file.write_text(json.dumps(endpoint(config["webhook"]["port"], ready=ready)))
+            plane.kubectl("apply", "-f", str(file))
+            until(lambda: answers(probe), f"200 from {probe}")
+        yield process
+
+
+@pytest.mark.timeout(300)
+def test_a_manager_reads_what_only_itself_can_convert(
+    start_control_plane: StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage of all replicas ends: whoever must convert what it reads is ready before."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
+    # So it looks up endpoints of Services itself; there is no proxy here.
+    plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
+    old_storage(plane, tmp_path)
+    install(plane)
+    for run in ("first", "second"):
+        with behind_its_service(plane, tmp_path / run) as process:
+            log = tmp_path / run / "log"
+            until(lambda at=log: '"event":"ready"' in at.read_text(), "start of the work")
+            old = json.loads(plane.kubectl("get", "clusterqueue", "old", "--output=json"))
+            assert old["spec"]["cohortName"] == "c"
+            process.send_signal(signal.SIGKILL)
