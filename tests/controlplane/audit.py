@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,9 +59,14 @@ def created(plane: RealControlPlane, resource: str, namespace: str) -> list[dict
 
 
 def refused(plane: RealControlPlane, user: str) -> list[str]:
-    """What this user asked for and may not have."""
+    """What this user asked a server that was ready for, and may not have."""
     return [
         f"{event['verb']} {event['requestURI']}"
         for event in requests(plane)
-        if event["user"]["username"] == user and event["responseStatus"]["code"] in {401, 403}
+        if event["user"]["username"] == user
+        and event["responseStatus"]["code"] in {401, 403}
+        and not any(
+            began < datetime.fromisoformat(event["requestReceivedTimestamp"]) < ended
+            for began, ended in plane.outages
+        )
     ]

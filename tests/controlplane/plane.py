@@ -69,6 +69,8 @@ class RealControlPlane:
     url: str = ""
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """By name of the program, in the order in which they were started."""
+    outages: list[tuple[datetime, datetime]] = field(default_factory=list)
+    """From when to when it was not ready; a server that starts refuses what it will allow."""
 
     def __enter__(self) -> Self:
         try:
@@ -142,6 +144,7 @@ class RealControlPlane:
     def without_apiserver(self) -> Iterator[None]:
         """Kill kube-apiserver; it is back, on the same port, after the block."""
         process = self._processes["kube-apiserver"]
+        began = datetime.now(UTC)
         process.kill()
         process.wait(STOP_SECONDS)
         try:
@@ -150,6 +153,7 @@ class RealControlPlane:
             assert isinstance(process.args, list)
             self.run("kube-apiserver", process.args[1:])
             self._wait_until_ready()
+            self.outages.append((began, datetime.now(UTC)))
 
     # ------------------------------------------------------------------ start
     def _start(self) -> None:
@@ -286,16 +290,10 @@ def _is_ready(url: str, context: ssl.SSLContext) -> bool:
         return bool(answer.status == 200)
 
 
-@contextlib.contextmanager
-def _bound(count: int) -> Iterator[list[int]]:
+def free_ports(count: int) -> list[int]:
+    """Ports that were free a moment ago, all different."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
             each.bind((HOST, 0))
-        yield [each.getsockname()[1] for each in sockets]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago, all different."""
-    with _bound(count) as ports:
-        return ports
+        return [each.getsockname()[1] for each in sockets]

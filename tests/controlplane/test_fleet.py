@@ -40,6 +40,8 @@ pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
 WRITES_PER_WORKLOAD = 6
 """Five for its whole life (docs/architecture.md, "Writing"), and one to say why it waits."""
+PATIENT = {"leaderElect": True, "leaseDuration": "120s", "renewDeadline": "90s"}
+"""So that a slow start of the API server does not cost it the lead: nothing here restarts it."""
 ANOTHER_ORIGIN = "multiKueue: {origin: upstream}"
 """Of what another manager puts on a worker: each cleans up its own only."""
 
@@ -131,6 +133,25 @@ def test_an_outage_of_a_worker_evicts_nothing(fleet: Fleet, tmp_path: Path) -> N
     assert [line for line in told if f'"worker":"{UPSTREAM}"' not in line] == []
 
 
+def test_an_outage_of_the_managers_server_loses_nothing(fleet: Fleet, tmp_path: Path) -> None:
+    """The jobs end while nobody can be told."""
+    pods = {"unseen-a": 2, "unseen-b": 2}
+    jobs = [make_job("unseen-a", queue="unseen", runs_for="1h", pods=2)]
+    jobs.append(on_h100(make_job("unseen-b", queue="unseen", runs_for="1h", pods=2)))
+    give_team(fleet, "unseen")
+    with leader(fleet.manager, tmp_path / "program", leaderElection=PATIENT):
+        wait_until_active(fleet.manager)
+        fleet.submit(jobs)
+        ready = "--for=jsonpath={.status.ready}=2", "--timeout=60s"
+        fleet.manager.kubectl("wait", *(f"job/{name}" for name in pods), "-n=unseen", *ready)
+        with fleet.manager.without_apiserver():
+            for worker in fleet.workers.values():
+                end_pods(worker, "unseen")
+        assert_complete(fleet.manager, "unseen", pods)
+        assert_left_nothing(fleet.workers, "unseen")
+    assert_ran_once(fleet.workers, "unseen", pods)
+
+
 def test_the_commands_tell_where_a_job_stands(fleet: Fleet, tmp_path: Path) -> None:
     with leader(fleet.manager, tmp_path / "program"):
         wait_until_active(fleet.manager)
@@ -179,6 +200,13 @@ def apply_samples(manager: RealControlPlane) -> None:
     """Teams, queues and workers as config/samples has them, without its job."""
     for manifest in sorted((CONFIG / "samples").glob("[1-5]*.yaml")):
         manager.kubectl("apply", "-f", str(manifest))
+
+
+def give_team(fleet: Fleet, team: str) -> None:
+    """A namespace with a queue of this name, on the manager and on its workers."""
+    fleet.manager.kubectl("create", "-f", "-", stdin=team_queue(team, "inference"))
+    for name, worker in fleet.workers.items():
+        worker.kubectl("create", "-f", "-", stdin=team_queue(team, name))
 
 
 def team_queue(team: str, cluster_queue: str) -> str:
