@@ -68,7 +68,8 @@ controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, in
 	$(BIN)/python -m tests.controlplane build
 
 test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
-	$(BIN)/python -m pytest -n 0 -m controlplane -ra tests/controlplane
+	$(BIN)/python -m pytest -n 2 -m controlplane -ra tests/controlplane --ignore tests/controlplane/test_conformance.py
+	$(BIN)/python -m pytest -n 2 -m controlplane -ra tests/controlplane/test_conformance.py
 
 SCENARIOS ?= tests/conformance/data/scenarios/*.json
 OUT ?= recorded
