@@ -27,6 +27,7 @@ from multiqueue.apiserver.status import (
     invalid,
     name_collision,
 )
+from multiqueue.apiserver.versions import noted_as_admitted
 from multiqueue.apiserver.webhook_match import Review
 
 GENERATE_ATTEMPTS = 8
@@ -130,8 +131,6 @@ async def _create_once(
     kind, version, store = target.kind, target.version, call.plane.store
     obj, admitted, owners = _prepared(call, target, body, source)
     name = obj["metadata"].get("name") or ""
-    if store.get(kind.storage_key, target.namespace, name) is not None:
-        return None
     options = _options(call)
     review = Review(operation="CREATE", target=target, obj=obj, old=None, options=options)
     judged = call.plane.admission.concerns(review)
@@ -153,7 +152,8 @@ async def _create_once(
     else:
         if kind.key == crds.KEY:
             crds.establish(call, stored)
-        entry = store.put(kind.storage_key, stored, owners)
+        noted = noted_as_admitted(kind, version)
+        entry = store.put(kind.storage_key, stored, owners, noted)
         await store.durable(entry.revision)
     await call.plane.conversions.prepare(kind, version, (entry,))
     return entry

@@ -42,6 +42,12 @@ async def test_a_taken_name_is_refused(api: Api, jobs: str) -> None:
     assert status["details"] == {"name": "a", "group": "batch", "kind": "jobs"}
 
 
+async def test_mistakes_are_told_before_a_taken_name(api: Api, jobs: str) -> None:
+    await api.create(jobs, job("a"))
+    wrong = expect(await api.send("POST", jobs, job("a", parallelism=-1)), 422)
+    assert "spec.parallelism" in wrong["message"]
+
+
 async def test_generate_name_adds_a_suffix(api: Api, config_maps: str) -> None:
     body = {"metadata": {"generateName": "made-"}}
     names = [(await api.create(config_maps, body))["metadata"]["name"] for _ in range(3)]
