@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ COMMANDS = {
     "version": "Print the version",
 }
 
+SHORT_WITH_VALUE = re.compile(r"^(-[A-Za-z])=(?=.)")
+
 EXIT_CODES = (
     "Exit codes: 0 done; 1 refused, or a job ended otherwise than it should; 2 wrong usage or an "
     "unreadable file; 3 the cluster cannot be reached."
@@ -35,6 +38,10 @@ EXIT_CODES = (
 
 class LazyGroup(click.Group):
     """Knows its commands by name and help; the module behind one is imported to run it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take ``-o=json`` as kubectl does; click would make the sign a part of the value."""
+        return super().parse_args(ctx, [SHORT_WITH_VALUE.sub(r"\1", each) for each in args])
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""

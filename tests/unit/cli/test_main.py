@@ -95,6 +95,14 @@ def test_the_demo_prints_for_people_like_other_commands() -> None:
     assert option.get_default(context) == "human"
 
 
+def test_values_may_follow_short_options_as_with_kubectl(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(KUBECONFIG)
+    arguments = ["queue", "-n=team", "-o=json", "--kubeconfig", str(kubeconfig)]
+    assert main(arguments) == 3  # understood: it is the cluster that does not answer
+    assert main([*arguments[:2], "-o=toml"]) == 2
+
+
 class TestManifests:
     def test_lists_are_taken_apart_and_empty_documents_skipped(self, tmp_path: Path) -> None:
         path = tmp_path / "m.yaml"
