@@ -43,6 +43,8 @@ DISCOVERY = (
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
 )
+_MALFORMED = (AttributeError, KeyError, TypeError)
+"""What reading a document of an unexpected shape ends with: nobody checks what a backend says."""
 _SERVICE_KINDS = (("", "services"), ("", "endpoints"))
 
 log = structlog.get_logger(__name__)
@@ -120,6 +122,9 @@ class Aggregator:
 
     def _forget(self, name: str, obj: JsonObject) -> None:
         self._backends.pop((obj["spec"].get("group", ""), obj["spec"]["version"]), None)
+        self._unlearn(name)
+
+    def _unlearn(self, name: str) -> None:
         self._known.pop(name, None)
         self._retries.pop(name, None)
         if (timer := self._timers.pop(name, None)) is not None:
@@ -133,8 +138,10 @@ class Aggregator:
     # ------------------------------------------------------------------ requests
     def find(self, path: str) -> Backend | None:
         """The backend that answers at a path: its resources, their discovery, their OpenAPI."""
+        if not self._backends:
+            return None
         parts = path.removeprefix("/openapi/v3").split("/", 4)
-        if len(parts) < 4 or parts[1] != "apis" or not self._backends:
+        if len(parts) < 4 or parts[1] != "apis":
             return None
         return self._backends.get((parts[2], parts[3]))
 
@@ -172,11 +179,15 @@ class Aggregator:
             return
         backend = read_backend(entry.decode())
         if backend is None:
+            self._unlearn(name)
             await self._report(name, LOCAL)
             return
         condition = await self._check(backend)
         is_available = condition["status"] == "True"
         await self._report(name, condition)
+        if (backend.group, backend.version) not in self._backends:
+            self._unlearn(name)  # it went while it was asked
+            return
         if not is_available:
             known = self._known.get(name, Known())
             self._known[name] = Known(known.resources, is_current=False, openapi=known.openapi)
@@ -203,17 +214,20 @@ class Aggregator:
         try:
             found = await self._transport.get(backend, f"{base}/apis", AGGREGATOR, accept=DISCOVERY)
             resources = documents.resources_of_group_list(found, backend)
-        except Unreachable as error:
+        except (Unreachable, *_MALFORMED) as error:
             log.debug("no aggregated discovery", api_service=backend.name, error=str(error))
         openapi: dict[str, JsonObject] = {}
         try:
             index = await self._transport.get(backend, f"{base}/openapi/v3", AGGREGATOR)
             openapi = documents.openapi_part(index, backend)
-        except Unreachable as error:
+        except (Unreachable, *_MALFORMED) as error:
             log.debug("no OpenAPI", api_service=backend.name, error=str(error))
         if resources is None:
-            resources = documents.resources_of_list(resource_list)
-        return Known(resources, is_current=True, openapi=openapi)
+            try:
+                resources = documents.resources_of_list(resource_list)
+            except _MALFORMED as error:
+                log.warning("no discovery", api_service=backend.name, error=repr(error))
+        return Known(resources or [], is_current=True, openapi=openapi)
 
     def _plan(self, name: str, *, is_available: bool) -> None:
         """Look again after a while."""

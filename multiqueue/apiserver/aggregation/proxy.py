@@ -57,7 +57,7 @@ async def forward(
         async with transport.send(
             backend,
             http.method,
-            base + http.raw_path,
+            base + http.rel_url.raw_path_qs,  # the request line may name another host
             headers=[*_passed_on(http), *remote_headers(user)],
             body=_body(http),
         ) as answer:

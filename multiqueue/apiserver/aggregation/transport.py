@@ -63,7 +63,11 @@ class Transport:
             aiohttp.ClientError, OSError, TimeoutError: there is no answer.
         """
         if self._session is None:
-            self._session = aiohttp.ClientSession(auto_decompress=False)
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # watches keep theirs, and block nobody
+                cookie_jar=aiohttp.DummyCookieJar(),  # of one user, none of another's business
+                auto_decompress=False,
+            )
         async with self._session.request(
             method,
             URL(url, encoded=True),
