@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
@@ -92,11 +92,13 @@ def _issue(
 ) -> KeyPair:
     issuer = x509.load_pem_x509_certificates(authority.certificate)[0]
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
-    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
-        raise TypeError("the authority's key is not one of ours")
+    # RSA: the authority that an upstream manager left is trusted where we take its place.
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise TypeError("the authority's key is neither an elliptic curve's nor one of RSA")
     key = ec.generate_private_key(ec.SECP256R1())
     usage, names = purpose
-    signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    signed_by = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
     builder = (
         _begin(subject, issuer.subject, key, now)
         .not_valid_after(min(now + SERVING_LIFETIME, issuer.not_valid_after_utc))

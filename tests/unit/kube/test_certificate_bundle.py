@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from multiqueue.kube.certificate_bundle import (
     Bundle,
@@ -42,6 +46,36 @@ def test_an_ageing_certificate_is_renewed_by_the_same_authority() -> None:
     got = renew_bundle(BUNDLE, HOSTS, T0 + SERVING_LIFETIME * 0.7)
     assert got.authority == BUNDLE.authority
     assert got.certificate != BUNDLE.certificate
+
+
+def test_the_authority_of_an_upstream_manager_is_kept() -> None:
+    """Its replicas serve with it until they are replaced."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kueue-ca")])
+    made_by_go = x509.SubjectKeyIdentifier(b"not what we would compute")
+    authority = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(T0)
+        .not_valid_after(T0 + AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(made_by_go, critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    pkcs1 = serialization.PrivateFormat.TraditionalOpenSSL
+    pem = key.private_bytes(serialization.Encoding.PEM, pkcs1, serialization.NoEncryption())
+    upstream = replace(BUNDLE, authority=authority, authority_key=pem)
+    hosts = (*HOSTS, "10.0.0.1")
+    got = renew_bundle(upstream, hosts, T0)
+    assert got.authority == authority
+    certificate(got).verify_directly_issued_by(authorities(got)[0])
+    signed_by = certificate(got).extensions.get_extension_for_class(x509.AuthorityKeyIdentifier)
+    assert signed_by.value.key_identifier == made_by_go.digest
+    assert renew_bundle(got, hosts, T0) is got
 
 
 def test_a_new_host_needs_a_new_certificate() -> None:
