@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 
 import orjson
 
-from multiqueue.apiserver.kinds import GroupPlural, JsonObject
+from multiqueue.apiserver.kinds import GroupPlural, JsonObject, KindVersion
 from multiqueue.apiserver.managed.owners import Owners, encode
 
 HEAD = ["apiVersion", "kind", "metadata"]
+LATELY_SHOWN = 32
+"""Whole JSON of so many states is kept."""
 METADATA = b'"metadata":{'
 
 
@@ -33,13 +36,15 @@ class Entry:
     owners: tuple[str, ...]
     """uids of the owners."""
     deleting: bool
+    admitted: KindVersion | None = None
+    """The version whose schema the JSON came through as it is; None: not known."""
     versions: dict[str, bytes] = field(default_factory=dict)
     """Bare JSON in other versions, made when first asked for."""
 
     @property
     def raw(self) -> bytes:
         """JSON in the storage version."""
-        return with_owners(self.bare, self.managed)
+        return _raw(self)
 
     def decode(self) -> JsonObject:
         """A fresh copy of the object in its storage version."""
@@ -50,6 +55,12 @@ class Entry:
         """The same without managedFields."""
         obj: JsonObject = orjson.loads(self.bare)
         return obj
+
+
+@lru_cache(maxsize=LATELY_SHOWN)
+def _raw(entry: Entry) -> bytes:
+    """A new state goes to the storage, to its author and to every watcher, all at once."""
+    return with_owners(entry.bare, entry.managed)
 
 
 def encode_bare(obj: JsonObject) -> bytes:

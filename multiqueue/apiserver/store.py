@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from multiqueue.apiserver.entry import Entry, encode_bare
-from multiqueue.apiserver.kinds import GroupPlural, JsonObject
+from multiqueue.apiserver.kinds import GroupPlural, JsonObject, KindVersion
 from multiqueue.apiserver.managed.owners import Owners, take
 from multiqueue.apiserver.storage import Storage, Write
 from multiqueue.apiserver.watch import Event, History, Watcher
@@ -179,7 +179,13 @@ class Store:
             await future
 
     # ------------------------------------------------------------------ writing
-    def put(self, key: GroupPlural, obj: JsonObject, managed: Owners | None = None) -> Entry:
+    def put(
+        self,
+        key: GroupPlural,
+        obj: JsonObject,
+        managed: Owners | None = None,
+        admitted: KindVersion | None = None,
+    ) -> Entry:
         """Create or replace an object; stamps its resourceVersion. The caller awaits
         :meth:`durable` before it answers.
 
@@ -187,11 +193,12 @@ class Store:
             key: the collection.
             obj: the object in its storage version; taken over.
             managed: who owns its fields; if None, what its managedFields says.
+            admitted: the version whose schema it came through as it is.
         """
         self._check()
         self.revision += 1
         obj["metadata"]["resourceVersion"] = str(self.revision)
-        entry = self._entry(key, obj, self.revision, managed)
+        entry = self._entry(key, obj, self.revision, managed, admitted)
         previous = self.get(key, entry.namespace, entry.name)
         if previous is not None:
             self._unindex_owners(previous)
@@ -269,7 +276,12 @@ class Store:
 
     # ------------------------------------------------------------------ private
     def _entry(
-        self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
+        self,
+        key: GroupPlural,
+        obj: JsonObject,
+        revision: int,
+        managed: Owners | None = None,
+        admitted: KindVersion | None = None,
     ) -> Entry:
         metadata = obj["metadata"]
         if managed is None:
@@ -287,6 +299,7 @@ class Store:
             fields=self._fields_of(key, obj),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
             deleting="deletionTimestamp" in metadata,
+            admitted=admitted,
         )
 
     def _index(self, entry: Entry) -> None:

@@ -32,7 +32,12 @@ from multiqueue.apiserver.status import (
     not_found,
     revision_required,
 )
-from multiqueue.apiserver.versions import decode_bare_in, decode_in, is_stored_in
+from multiqueue.apiserver.versions import (
+    decode_bare_in,
+    decode_in,
+    is_stored_in,
+    noted_as_admitted,
+)
 from multiqueue.apiserver.webhook_match import Review
 
 STATUS = "status"
@@ -130,6 +135,7 @@ def _prepared(
         field_validation=call.field_validation,
         raw=change.raw,
         applied=change.apply is not None,
+        known=old if entry.admitted is version else None,
     )
     if admitted.bad_request is not None:
         raise bad_request(admitted.bad_request)
@@ -253,7 +259,8 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
     if is_finished(stored):
         last = store.remove(entry, stored, owners)
     else:
-        last = store.put(kind.storage_key, stored, owners)
+        noted = noted_as_admitted(kind, version)
+        last = store.put(kind.storage_key, stored, owners, noted)
     await store.durable(last.revision)
     return last
 

@@ -14,8 +14,15 @@ def is_stored_in(kind: Kind, version: KindVersion) -> bool:
     return version.storage and kind.stored_as is None and kind.conversion is None
 
 
+def noted_as_admitted(kind: Kind, version: KindVersion) -> KindVersion | None:
+    """What an entry says of an object that this version admitted; see :attr:`Entry.admitted`."""
+    return version if not kind.builtin and is_stored_in(kind, version) else None
+
+
 def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
     """An object's JSON in a version."""
+    if is_stored_in(kind, version):
+        return entry.raw
     return with_owners(_bare_in(kind, version, entry), entry.managed)
 
 

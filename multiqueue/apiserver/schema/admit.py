@@ -42,6 +42,7 @@ def admit(
     field_validation: FieldValidation = "Warn",
     raw: bytes | None = None,
     applied: bool = False,
+    known: Mapping[str, Any] | None = None,
 ) -> Admitted:
     """Prune, default and check a body against the schema of its version.
 
@@ -52,11 +53,13 @@ def admit(
         field_validation: the query parameter of the same name.
         raw: the bytes of the body, to find duplicate fields; None for patched objects.
         applied: it comes of an apply: as in Kubernetes, nulls are not forgiven then.
+        known: an object of a custom kind that this version admitted before: what ``obj`` has taken
+            over from it is taken as it is, and not copied.
     """
     engine = _engine(kind, version)
     findings = Findings(applied=applied)
     try:
-        clean = engine.decode(obj, findings)
+        clean = engine.decode(obj, findings, known or {})
     except MismatchError:
         text = f"{_undecodable(kind, version)}: {engine.mismatch(obj)}"
         return Admitted(obj=dict(obj), bad_request=text)
@@ -99,7 +102,9 @@ def _report(
 class Engine(Protocol):
     """How the objects of one version are decoded and checked."""
 
-    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+    def decode(
+        self, obj: Mapping[str, Any], findings: Findings, known: Mapping[str, Any]
+    ) -> JsonObject:
         """A pruned copy. Raises MismatchError."""
 
     def mismatch(self, obj: Mapping[str, Any]) -> str:
@@ -119,8 +124,11 @@ class TypedEngine:
         self._schema = version.schema
         self._coerce = compile_typed(version.schema)
 
-    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+    def decode(
+        self, obj: Mapping[str, Any], findings: Findings, known: Mapping[str, Any]
+    ) -> JsonObject:
         """See Engine."""
+        _ = known
         clean: JsonObject = self._coerce(obj, findings)
         return clean
 
@@ -146,10 +154,21 @@ class StructuralEngine:
         self._walk = compile_structural(version.schema, root=True)
         self._validator = Validator(version.schema)
 
-    def decode(self, obj: Mapping[str, Any], findings: Findings) -> JsonObject:
+    def decode(
+        self, obj: Mapping[str, Any], findings: Findings, known: Mapping[str, Any]
+    ) -> JsonObject:
         """See Engine."""
-        clean: JsonObject = self._walk(obj, findings)
-        return clean
+        kept = {
+            name: value
+            for name, value in obj.items()
+            if value is known.get(name) and name not in _IMPLIED
+        }
+        if not kept:
+            clean: JsonObject = self._walk(obj, findings)
+            return clean
+        rest = {name: value for name, value in obj.items() if name not in kept}
+        clean = {**self._walk(rest, findings), **kept}
+        return {name: clean[name] for name in (*obj, *clean) if name in clean}
 
     def mismatch(self, obj: Mapping[str, Any]) -> str:
         """Only metadata can mismatch; the rest is left to validation."""
