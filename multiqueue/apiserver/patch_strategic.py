@@ -6,6 +6,7 @@ Directives: ``$patch`` (replace, delete, merge), ``$retainKeys``,
 ``$deleteFromPrimitiveList/<field>``, ``$setElementOrder/<field>``.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,7 +41,7 @@ def apply_strategic_merge_patch(target: Any, patch: Mapping[str, Any], schema: S
         if not key.startswith((DELETE_PRIMITIVES, SET_ORDER)):
             _merge_field(merged, key, value, _property(schema, key))
     _delete_primitives(merged, patch)
-    _set_order(merged, patch, schema)
+    _set_order(merged, target, patch, schema)
     return merged
 
 
@@ -51,11 +52,15 @@ def _delete_primitives(merged: dict[str, Any], patch: Mapping[str, Any]) -> None
             merged[name] = [each for each in merged[name] if each not in values]
 
 
-def _set_order(merged: dict[str, Any], patch: Mapping[str, Any], schema: Schema) -> None:
+def _set_order(
+    merged: dict[str, Any], target: Any, patch: Mapping[str, Any], schema: Schema
+) -> None:
+    before = target if isinstance(target, dict) else {}
     for key, order in patch.items():
         name = key.removeprefix(SET_ORDER)
         if name != key and isinstance(merged.get(name), list):
-            merged[name] = _ordered(merged[name], order, _property(schema, name).get(MERGE_KEY))
+            merge_key = _property(schema, name).get(MERGE_KEY)
+            merged[name] = _ordered(merged[name], order, before.get(name), merge_key)
 
 
 def _merge_field(merged: dict[str, Any], key: str, value: Any, schema: Schema) -> None:
@@ -85,7 +90,8 @@ def _merge_list(target: Any, patch: Sequence[Any], schema: Schema) -> list[Any]:
     current = target if isinstance(target, list) else []
     merge_key = schema.get(MERGE_KEY)
     if merge_key is None:
-        return [*current, *(each for each in patch if each not in current)]
+        both = [*current, *(each for each in patch if each not in current)]
+        return _ordered(both, patch, current, None)
     if any(isinstance(each, dict) and each.get(PATCH) == "replace" for each in patch):
         return [each for each in patch if PATCH not in each]
     item_schema = schema.get("items") or {}
@@ -108,23 +114,31 @@ def _merge_list(target: Any, patch: Sequence[Any], schema: Schema) -> list[Any]:
         else:
             deleted.discard(position)
             merged[position] = apply_strategic_merge_patch(merged[position], element, item_schema)
-    return [each for index, each in enumerate(merged) if index not in deleted]
+    kept = [each for index, each in enumerate(merged) if index not in deleted]
+    return _ordered(kept, patch, current, merge_key)
 
 
-def _ordered(values: list[Any], order: Sequence[Any], merge_key: str | None) -> list[Any]:
-    """Put listed elements into the wanted order; unlisted ones stay behind the element that they
-    followed.
+def _ordered(
+    values: list[Any], order: Sequence[Any], before: Any, merge_key: str | None
+) -> list[Any]:
+    """Put listed elements into the wanted order. One that is not listed stays before the next
+    listed one that it was before, and comes after new ones.
     """
 
     def identity(value: Any) -> Any:
         return value.get(merge_key) if merge_key and isinstance(value, dict) else value
 
     rank = {identity(each): index for index, each in enumerate(order)}
-    place, placed = -1, []
-    for index, value in enumerate(values):
-        place = rank.get(identity(value), place)
-        placed.append((place, identity(value) not in rank, index, value))
-    return [value for _, _, _, value in sorted(placed, key=lambda each: each[:3])]
+    place = {identity(each): index for index, each in enumerate(before or ())}
+    listed = [value for value in values if identity(value) in rank]
+    others = deque(value for value in values if identity(value) not in rank)
+    result: list[Any] = []
+    for value in sorted(listed, key=lambda each: rank[identity(each)]):
+        end = place.get(identity(value), -1)
+        while others and place.get(identity(others[0]), end) < end:
+            result.append(others.popleft())
+        result.append(value)
+    return [*result, *others]
 
 
 def _property(schema: Schema, name: str) -> Schema:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.contract.client import (
     JSON_PATCH,
     MERGE,
@@ -151,3 +153,32 @@ async def test_a_patch_cannot_rename(api: Api, config_maps: str) -> None:
     await api.create(config_maps, config_map("a"))
     patch = {"metadata": {"name": "b"}}
     assert (await send(api, f"{config_maps}/a", patch, MERGE)).status in {400, 422}
+
+
+@pytest.mark.parametrize(
+    ("patch", "order"),
+    [
+        ({"finalizers": ["example.com/z", "example.com/b"]}, "zabc"),
+        ({"finalizers": ["example.com/c", "example.com/z"]}, "abcz"),
+        ({"$setElementOrder/finalizers": ["example.com/c", "example.com/a"]}, "bca"),
+        (
+            {
+                "$setElementOrder/finalizers": [f"example.com/{each}" for each in "czb"],
+                "finalizers": ["example.com/z"],
+            },
+            "aczb",
+        ),
+    ],
+    ids=["before", "after", "order", "order and more"],
+)
+async def test_the_order_of_a_patched_list_is_the_patchs(
+    api: Api, config_maps: str, patch: dict[str, Any], order: str
+) -> None:
+    finalizers = [f"example.com/{each}" for each in "abc"]
+    await api.create(config_maps, config_map("a", finalizers=finalizers))
+    try:
+        answer = await send(api, f"{config_maps}/a", {"metadata": patch}, STRATEGIC)
+        got = expect(answer, 200)["metadata"]["finalizers"]
+        assert "".join(each[-1] for each in got) == order
+    finally:
+        await api.merge(f"{config_maps}/a", {"metadata": {"finalizers": None}})

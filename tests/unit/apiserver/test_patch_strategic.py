@@ -55,7 +55,7 @@ def test_elements_merge_by_key() -> None:
 def test_merging_goes_down() -> None:
     got = patched({"containers": [{"name": "a", "ports": [{"port": 81}], "args": ["z"]}]})
     container = got["containers"][0]
-    assert container["ports"] == [{"port": 80, "proto": "TCP"}, {"port": 81}]
+    assert container["ports"] == [{"port": 81}, {"port": 80, "proto": "TCP"}]
     assert container["args"] == ["z"]
 
 
