@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api.conversion.quotas import normalize_quota_spec
-from multiqueue.api.conversion.stash import V1BETA1_ONLY, V1BETA2_ONLY, mapping, put, rename, take
+from multiqueue.api.conversion.stash import (
+    V1BETA1_ONLY,
+    V1BETA2_ONLY,
+    drop_empty,
+    items,
+    mapping,
+    put,
+    rename,
+    take,
+)
 
 Object = dict[str, Any]
 
@@ -25,6 +34,10 @@ def upgrade(obj: Object) -> None:
         word = fungibility.get(field)
         if isinstance(word, str):
             fungibility[field] = _OLD_WORDS.get(word, word)
+    drop_empty(spec, "resourceGroups", list)
+    selector = mapping(spec, "namespaceSelector")
+    drop_empty(selector, "matchLabels", dict)
+    drop_empty(selector, "matchExpressions", list)
     normalize_quota_spec(spec)
     lost: Object = {}
     status = mapping(obj, "status")
@@ -51,21 +64,24 @@ def downgrade(obj: Object) -> None:
 
 def _upgrade_checks(spec: Object) -> None:
     """The plain list becomes rules without flavors, and wins over a strategy beside it."""
-    checks = spec.get("admissionChecks")
-    if not isinstance(checks, list):
-        return
-    del spec["admissionChecks"]
-    if checks:
-        strategy = mapping(spec, "admissionChecksStrategy")
-        rules = [{"name": name} for name in checks]
-        spec["admissionChecksStrategy"] = {**strategy, "admissionChecks": rules}
+    checks, strategy = spec.get("admissionChecks"), mapping(spec, "admissionChecksStrategy")
+    if isinstance(checks, list):
+        del spec["admissionChecks"]
+        if checks:
+            rules = [{"name": name} for name in checks]
+            strategy = spec["admissionChecksStrategy"] = {**strategy, "admissionChecks": rules}
+    drop_empty(strategy, "admissionChecks", list)
+    for rule in items(strategy, "admissionChecks"):
+        if rule.get("name") is None:  # as Go reads it: the check without a name is never there
+            rule["name"] = ""
+        drop_empty(rule, "onFlavors", list)
 
 
 def _drop_empty_enums(spec: Object) -> None:
     """Empty texts stood for absent values; the defaults of v1beta2 fill the gaps."""
     preemption = mapping(spec, "preemption")
     for parent, fields in (
-        (spec, ("queueingStrategy", "stopPolicy")),
+        (spec, ("queueingStrategy",)),
         (mapping(spec, "flavorFungibility"), ("whenCanBorrow", "whenCanPreempt")),
         (preemption, ("reclaimWithinCohort", "withinClusterQueue")),
         (mapping(preemption, "borrowWithinCohort"), ("policy",)),
@@ -77,7 +93,6 @@ def _drop_empty_enums(spec: Object) -> None:
 
 _DEFAULTS = {
     "queueingStrategy": "BestEffortFIFO",
-    "stopPolicy": "None",
     "whenCanBorrow": "MayStopSearch",
     "whenCanPreempt": "TryNextFlavor",
     "reclaimWithinCohort": "Never",

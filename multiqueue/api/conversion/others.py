@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api.conversion.quotas import normalize, normalize_quota_spec
-from multiqueue.api.conversion.stash import V1BETA1_ONLY, V1BETA2_ONLY, mapping, put, rename, take
+from multiqueue.api.conversion.stash import (
+    V1BETA1_ONLY,
+    V1BETA2_ONLY,
+    drop_empty,
+    mapping,
+    put,
+    rename,
+    take,
+)
 
 Object = dict[str, Any]
 
@@ -20,7 +28,9 @@ def upgrade_cohort(obj: Object) -> None:
     """From v1beta1 to v1beta2, in place."""
     if obj.get("spec") is None:
         obj["spec"] = {}
-    normalize_quota_spec(mapping(obj, "spec"))
+    spec = mapping(obj, "spec")
+    drop_empty(spec, "resourceGroups", list)
+    normalize_quota_spec(spec)
 
 
 def upgrade_resource_flavor(obj: Object) -> None:
@@ -47,9 +57,9 @@ def downgrade_admission_check(obj: Object) -> None:
 
 def upgrade_local_queue(obj: Object) -> None:
     """From v1beta1 to v1beta2, in place."""
+    if obj.get("spec") is None:
+        obj["spec"] = {}
     spec, status = mapping(obj, "spec"), mapping(obj, "status")
-    if spec.get("stopPolicy") == "":
-        spec["stopPolicy"] = "None"
     normalize(mapping(spec, "fairSharing"), "weight")
     rename(status, "flavorUsage", "flavorsUsage")
     if "flavors" in status:

@@ -50,6 +50,13 @@ def mapping(parent: Any, *path: str) -> Object:
     return parent if isinstance(parent, dict) else {}
 
 
+def drop_empty(parent: Object, name: str, kind: type[list[Any] | Object]) -> None:
+    """Leave out a list or mapping without content, as Go does; another type stays, to be told."""
+    value = parent.get(name)
+    if isinstance(value, kind) and not value:
+        del parent[name]
+
+
 def items(parent: Any, name: str) -> Iterator[Object]:
     """The mappings in a list field; anything else is passed over."""
     values = parent.get(name) if isinstance(parent, dict) else None

@@ -48,7 +48,8 @@ def _cluster_queue(schema: Schema) -> None:
     _allow(rules, "minItems", "maxItems", "x-kubernetes-list-type", "x-kubernetes-list-map-keys")
     _allow(rules["items"]["properties"]["name"], "minLength")
     _allow(rules["items"]["properties"]["onFlavors"], "maxItems", "x-kubernetes-list-type")
-    _allow(_properties(schema, "spec", "admissionScope")["admissionMode"], "enum")
+    _allow(spec["admissionScope"], "required")
+    _allow(spec["admissionScope"]["properties"]["admissionMode"], "enum")
     fungibility = _properties(schema, "spec", "flavorFungibility")
     fungibility["whenCanBorrow"]["enum"].append("Borrow")
     fungibility["whenCanPreempt"]["enum"].append("Preempt")
@@ -60,7 +61,6 @@ def _cluster_queue(schema: Schema) -> None:
         preemption["withinClusterQueue"],
         _properties(schema, "spec", "preemption", "borrowWithinCohort")["policy"],
         spec["queueingStrategy"],
-        spec["stopPolicy"],
     )
     spec["preemption"]["x-kubernetes-validations"][0]["rule"] = (
         "!((!has(self.reclaimWithinCohort) || self.reclaimWithinCohort in ['', 'Never']) && "
@@ -101,7 +101,6 @@ def _local_queue(schema: Schema) -> None:
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["name"],
     }
-    _allow_empty(_properties(schema, "spec")["stopPolicy"])
 
 
 def _flavor_status() -> Schema:

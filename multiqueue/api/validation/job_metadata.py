@@ -36,19 +36,28 @@ def find_prebuilt(obj: Object) -> str:
 def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
     """Check the labels and annotations of a job that is queued or may be."""
     labels = mapping(obj, "metadata", "labels")
-    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS, names.PREBUILT_WORKLOAD_NAME):
+    for key in (names.QUEUE_NAME, names.PRIORITY_CLASS):
         value = labels.get(key)
         for message in check_subdomain(value) if isinstance(value, str) and value else ():
             yield invalid(f"{LABELS}[{key}]", value, message)
-    key = names.PREBUILT_WORKLOAD_NAME
-    value = mapping(obj, "metadata", "annotations").get(key)
-    for message in check_subdomain(value) if isinstance(value, str) else ():
-        yield invalid(f"{ANNOTATIONS}[{key}]", value, message)
+    yield from _prebuilt(obj)
     seconds = labels.get(names.MAX_EXEC_TIME_SECONDS)
     if seconds is not None and not _is_positive(seconds):
         path = f"{LABELS}[{names.MAX_EXEC_TIME_SECONDS}]"
         yield invalid(path, seconds, "should be a whole number greater than 0")
     yield from validate_workload_annotations(obj, gates)
+
+
+def _prebuilt(obj: Object) -> Iterator[FieldError]:
+    """The annotation counts; the label does, even empty, where the annotation says nothing."""
+    key = names.PREBUILT_WORKLOAD_NAME
+    for field, path in (("annotations", ANNOTATIONS), ("labels", LABELS)):
+        value = mapping(obj, "metadata", field).get(key)
+        if not isinstance(value, str) or (not value and field == "annotations"):
+            continue
+        for message in check_subdomain(value):
+            yield invalid(f"{path}[{key}]", value, message)
+        return
 
 
 def _is_positive(value: Any) -> bool:

@@ -42,7 +42,7 @@ def validate_admission_check_create(obj: Object, _gates: Gates | None = None) ->
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return []
-    return [] if spec.get("controllerName") else [required("spec.controllerName")]
+    return [required("spec.controllerName")] if spec.get("controllerName") is None else []
 
 
 def validate_admission_check_update(

@@ -43,6 +43,9 @@ def validate_tolerations(tolerations: Any, path: str) -> Iterator[FieldError]:
     for i, toleration in items(tolerations):
         at = f"{path}[{i}]"
         operator, effect = toleration.get("operator"), toleration.get("effect")
+        key = text(toleration.get("key"))
+        for message in check_qualified_name(key) if key else ():
+            yield invalid(f"{at}.key", key, message)
         if operator is not None and operator not in OPERATORS:
             yield not_supported(f"{at}.operator", operator, OPERATORS)
         if toleration.get("key") is None and operator != "Exists":

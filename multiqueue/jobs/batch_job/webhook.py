@@ -84,7 +84,7 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
     spec["suspend"] = True
     namespace, queue = text(mapping(result, "metadata").get("namespace")), queue_of(result)
     if (
-        spec.get("managedBy") in {None, "", names.KUBERNETES_JOB_CONTROLLER}
+        spec.get("managedBy") in {None, names.KUBERNETES_JOB_CONTROLLER}
         and queue
         and lookup.leads_to_multikueue(namespace, queue)
     ):

@@ -33,6 +33,39 @@ def test_the_plain_list_of_checks_wins_over_a_strategy() -> None:
     assert got["spec"] == {"admissionChecksStrategy": strategy}
 
 
+def test_what_is_empty_is_left_out() -> None:
+    spec = {
+        "resourceGroups": [],
+        "namespaceSelector": {"matchLabels": {}, "matchExpressions": []},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "a", "onFlavors": []}]},
+    }
+    want = {
+        "namespaceSelector": {},
+        "admissionChecksStrategy": {"admissionChecks": [{"name": "a"}]},
+    }
+    assert up("ClusterQueue", spec=spec)["spec"] == want
+    got = up("ClusterQueue", spec={"admissionChecksStrategy": {"admissionChecks": []}})["spec"]
+    assert got == {"admissionChecksStrategy": {}}
+    assert up("Cohort", spec={"resourceGroups": []})["spec"] == {}
+    assert up("LocalQueue", spec=None)["spec"] == {}
+
+
+def test_what_is_empty_but_of_another_type_stays_to_be_refused() -> None:
+    spec = {
+        "resourceGroups": {},
+        "namespaceSelector": {"matchLabels": [], "matchExpressions": {}},
+        "admissionChecksStrategy": {"admissionChecks": {}},
+    }
+    assert up("ClusterQueue", spec=spec)["spec"] == spec
+
+
+def test_a_check_without_a_name_has_an_empty_one() -> None:
+    strategy = {"admissionChecks": [{"onFlavors": ["a"]}]}
+    got = up("ClusterQueue", spec={"admissionChecksStrategy": strategy})["spec"]
+    want = {"admissionChecks": [{"name": "", "onFlavors": ["a"]}]}
+    assert got == {"admissionChecksStrategy": want}
+
+
 def test_quantities_of_pod_templates_are_spelled_as_go_does() -> None:
     written = {"cpu": 2, "memory": "1024Mi", "x": "0.5", "bad": "x"}
     read = {"cpu": "2", "memory": "1Gi", "x": "500m", "bad": "x"}

@@ -420,6 +420,7 @@ LACKS: dict[str, dict[str, tuple[str, ...]]] = {
         "spec.admissionChecksStrategy.admissionChecks": ("minItems", "maxItems"),
         "spec.admissionChecksStrategy.admissionChecks.name": ("minLength",),
         "spec.admissionChecksStrategy.admissionChecks.onFlavors": ("maxItems",),
+        "spec.admissionScope": ("required",),
         "spec.admissionScope.admissionMode": ("enum",),
     },
     "Workload": {

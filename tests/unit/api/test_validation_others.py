@@ -87,6 +87,7 @@ def test_a_status_has_a_cause_for_each_error() -> None:
         ),
         ({"tolerations": [{"operator": "Exists"}]}, []),
         ({"tolerations": [{"operator": "Equal"}]}, ["spec.tolerations[0].operator"]),
+        ({"tolerations": [{"key": "a key", "operator": "Exists"}]}, ["spec.tolerations[0].key"]),
         ({"tolerations": [{"key": "a", "operator": "In"}]}, ["spec.tolerations[0].operator"]),
         (
             {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},

@@ -192,6 +192,18 @@ def layers(*given: tuple[str, int]) -> dict:
             job(annotations={f"{K}/prebuilt-workload-name": "A"}),
             [f"{ANNOTATIONS}[{K}/prebuilt-workload-name]"],
         ),
+        (
+            job(labels={f"{K}/prebuilt-workload-name": ""}),
+            [f"{LABELS}[{K}/prebuilt-workload-name]"],
+        ),
+        (job(annotations={f"{K}/prebuilt-workload-name": ""}), []),
+        (
+            job(
+                labels={f"{K}/prebuilt-workload-name": "A"},
+                annotations={f"{K}/prebuilt-workload-name": "a"},
+            ),
+            [],
+        ),
         (job(annotations={MIN: "2"}, parallelism=3, completions=3), []),
         (job(annotations={MIN: "3"}, parallelism=3), [f"{ANNOTATIONS}[{MIN}]"]),
         (job(annotations={MIN: "2"}, parallelism=3, completions=2), [f"{ANNOTATIONS}[{MIN}]"]),
