@@ -116,10 +116,16 @@ def running_kueue(
 
 
 def _mount(plane: RealControlPlane, folder: Path) -> None:
-    """Copy the Secret's content, as a kubelet would mount it."""
+    """Copy the Secret's content, as a kubelet would mount it: each file is whole from the start.
+
+    It looks for the certificate, and then reads the key, too.
+    """
     secret = plane.kubectl("get", "secret", SECRET, f"--namespace={NAMESPACE}", "-o", "json")
-    for name, content in (json.loads(secret).get("data") or {}).items():
-        (folder / name).write_bytes(base64.b64decode(content))
+    data = json.loads(secret).get("data") or {}
+    for name in sorted(data, key=lambda name: name == "tls.crt"):
+        unfinished = folder / f".{name}"
+        unfinished.write_bytes(base64.b64decode(data[name]))
+        unfinished.rename(folder / name)
 
 
 def _is_ready(url: str) -> bool:
