@@ -13,6 +13,11 @@ $kubectl delete --ignore-not-found \
     mutatingwebhookconfiguration/kueue-mutating-webhook-configuration \
     validatingwebhookconfiguration/kueue-validating-webhook-configuration
 
+# Nor does anybody convert what is stored in v1beta1; to be deleted it has to be read.
+for definition in $($kubectl get customresourcedefinitions --output name | grep '\.kueue\.x-k8s\.io$'); do
+    $kubectl patch "$definition" --type=merge --patch '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
+done
+
 # Nobody is left to say that these are not in use.
 for kind in workloads clusterqueues resourceflavors admissionchecks topologies; do
     $kubectl get "$kind.kueue.x-k8s.io" --all-namespaces --output \

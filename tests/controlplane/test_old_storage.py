@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,13 +15,20 @@ import pytest
 import yaml
 
 from multiqueue.api.crd import load_crds
+from tests.controlplane import binaries
 from tests.controlplane.conftest import StartControlPlane
-from tests.controlplane.installed import NAMESPACE, install, manager
+from tests.controlplane.installed import CONFIG, NAMESPACE, install, manager
 from tests.controlplane.plane import HOST, RealControlPlane
 from tests.controlplane.polling import answers, until
 from tests.webhook_world import old_queue
 
 SERVICE = "kueue-webhook-service"
+PRIORITY = {
+    "apiVersion": "kueue.x-k8s.io/v1beta1",
+    "kind": "WorkloadPriorityClass",
+    "metadata": {"name": "old"},
+    "value": 1,
+}
 
 
 def own_address() -> str:
@@ -53,9 +61,11 @@ def old_storage(plane: RealControlPlane, folder: Path) -> None:
         definition["spec"]["conversion"] = {"strategy": "None"}
         for version in definition["spec"]["versions"]:
             version["storage"] = version["name"] == "v1beta1"
-    for name, objects in (("crds", definitions), ("queues", [old_queue("old", cohort="c")])):
+    # The one kind is written again by any manager, the other by none.
+    objects = [old_queue("old", cohort="c"), PRIORITY]
+    for name, documents in (("crds", definitions), ("objects", objects)):
         file = folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump_all(objects))
+        file.write_text(yaml.safe_dump_all(documents))
         plane.kubectl("apply", "--server-side", "-f", str(file))
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
 
@@ -78,7 +88,9 @@ def behind_its_service(plane: RealControlPlane, folder: Path) -> Iterator[subpro
 def test_a_manager_reads_what_only_itself_can_convert(
     start_control_plane: StartControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outage of all replicas ends: whoever must convert what it reads is ready before."""
+    """An outage of all replicas ends: whoever must convert what it reads is ready before. And
+    what is stored in the old version can be removed when nobody converts it any more.
+    """
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", HOST)
     # So it looks up endpoints of Services itself; there is no proxy here.
     plane = start_control_plane("plane", extra_arguments=["--enable-aggregator-routing=true"])
@@ -91,3 +103,9 @@ def test_a_manager_reads_what_only_itself_can_convert(
             old = json.loads(plane.kubectl("get", "clusterqueue", "old", "--output=json"))
             assert old["spec"]["cohortName"] == "c"
             process.send_signal(signal.SIGKILL)
+    plane.kubectl("delete", "endpointslice", SERVICE, f"--namespace={NAMESPACE}")
+    uninstall = [str(CONFIG / "uninstall.sh")]
+    command = f"{binaries.get('kubectl')} --kubeconfig {plane.kubeconfig}"
+    environment = {**os.environ, "KUBECTL": command}
+    subprocess.run(uninstall, env=environment, check=True, capture_output=True, timeout=120)
+    assert "kueue.x-k8s.io" not in plane.kubectl("get", "crd", "--output=name")
