@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,19 +58,14 @@ class SecretCertificates:
         """Read the Secret; create or renew it where that is due.
 
         Raises:
-            KubeError: the API server cannot be asked.
+            KubeError: the API server cannot be asked, or others write the Secret all the time.
         """
-        for _ in range(ATTEMPTS):
-            try:
-                bundle = await self._load_once()
-            except (AlreadyExists, Conflict):
-                continue  # another replica wrote in between: read what it wrote
-            return Serving(bundle.certificate, bundle.certificate_key, bundle.authority)
-        raise RuntimeError(
-            f"Secret {self._namespace}/{self._name} was changed by others {ATTEMPTS} times in a row"
-        )
+        for _ in range(ATTEMPTS - 1):
+            with contextlib.suppress(AlreadyExists, Conflict):  # another replica wrote in between
+                return await self._load_once()
+        return await self._load_once()
 
-    async def _load_once(self) -> Bundle:
+    async def _load_once(self) -> Serving:
         now = self._clock.now()
         try:
             secret = await self._client.get(SECRETS, self._name, namespace=self._namespace)
@@ -78,7 +74,7 @@ class SecretCertificates:
             wanted = encode_secret(bundle, namespace=self._namespace, name=self._name)
             await self._client.create(SECRETS, wanted, namespace=self._namespace)
             log.info("certificate created", name=self._name, hosts=self._hosts)
-            return bundle
+            return _serving(bundle)
         known = decode_secret(secret)
         bundle = renew_bundle(known, self._hosts, now)
         if bundle != known:
@@ -89,7 +85,11 @@ class SecretCertificates:
             }
             await self._client.patch(SECRETS, self._name, patch, namespace=self._namespace)
             log.info("certificate renewed", name=self._name, hosts=self._hosts)
-        return bundle
+        return _serving(bundle)
+
+
+def _serving(bundle: Bundle) -> Serving:
+    return Serving(bundle.certificate, bundle.certificate_key, bundle.authority)
 
 
 class FileCertificates:

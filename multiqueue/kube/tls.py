@@ -73,13 +73,14 @@ def load_key_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> No
     Python loads certificates from files only: a private one, gone at once.
 
     Raises:
-        ssl.SSLError, ValueError: they are no usable PEM.
+        ssl.SSLError, ValueError: they are no usable PEM, or no pair; what was shown before stays.
     """
     descriptor, name = tempfile.mkstemp(prefix="multiqueue-")  # 0600, ours
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(certificate + b"\n" + key)
-        context.load_cert_chain(name, password=_no_password)
+        for each in (ssl.SSLContext(context.protocol), context):  # OpenSSL keeps half of a pair
+            each.load_cert_chain(name, password=_no_password)
     finally:
         Path(name).unlink()
 

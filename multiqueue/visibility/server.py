@@ -30,14 +30,14 @@ class VisibilityServer:
         *,
         host: str,
         port: int,
+        context: ssl.SSLContext,
     ) -> None:
         self._answers = answers
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._host = host
         self._port = port
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._context = context
         self._runner: web.AppRunner | None = None
         self._shown = b""
         self._trusted: set[str] = set()
@@ -49,7 +49,12 @@ class VisibilityServer:
         return self._port
 
     def show(self, serving: Serving) -> None:
-        """Use this certificate from the next connection on."""
+        """Use this certificate from the next connection on.
+
+        Raises:
+            ssl.SSLError, ValueError: certificate and key are unusable, or not a pair: the one
+                before stays.
+        """
         if serving.certificate != self._shown:
             load_key_pair(self._context, serving.certificate, serving.key)
             self._shown = serving.certificate

@@ -19,7 +19,6 @@ from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
     SecretCertificates,
-    Serving,
 )
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
@@ -27,6 +26,7 @@ from multiqueue.kube.errors import KubeError
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import CONFIG_MAPS
+from multiqueue.kube.tls import build_server_context
 from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
@@ -170,6 +170,7 @@ class VisibilityService:
             Authorizer(self._reviews),
             host=host,
             port=port,
+            context=build_server_context(context.config.tls),
         )
 
     async def run(self) -> None:
@@ -182,7 +183,7 @@ class VisibilityService:
                 following.cancel()
 
     async def _serve(self) -> None:
-        self.server.show(await self._load_first())
+        await self._show_first()
         try:
             await self.server.start()
         except OSError as error:
@@ -200,23 +201,25 @@ class VisibilityService:
         self._trust = read_trust(new)
         self.server.trust(self._trust)
 
-    async def _load_first(self) -> Serving:
+    async def _show_first(self) -> None:
         """Nothing can be served without a certificate: wait for one."""
         while True:
             try:
-                return await self._source.load()
-            except (KubeError, OSError) as error:
+                self.server.show(await self._source.load())
+            except (KubeError, OSError, ValueError) as error:
                 self._tell("visibility certificate not available, retrying", str(error))
                 await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
 
     async def _look_after_always(self) -> None:
         if self._leading is not None:
             await self._leading.wait()
         while True:
-            seconds = await self._look_after()
+            seconds = await self.look_after_once()
             await asyncio.sleep(seconds)
 
-    async def _look_after(self) -> float:
+    async def look_after_once(self) -> float:
         """Renew and register what is due; return the seconds until the next look."""
         external = None
         if self._leading is not None:
@@ -225,10 +228,10 @@ class VisibilityService:
             serving = await self._source.load()
             # The API server learns to trust an authority before it is shown a certificate of it.
             missing = await self._registrar.ensure(serving.authority, external)
-        except (KubeError, OSError) as error:
+            self.server.show(serving)
+        except (KubeError, OSError, ValueError) as error:
             self._tell("visibility not registered, retrying", str(error))
             return RETRY_SECONDS
-        self.server.show(serving)
         if missing:
             self._tell("APIServices are missing: apply config/visibility", ", ".join(missing))
         else:

@@ -60,7 +60,6 @@ class WebhookServer:
         """
         if serving.certificate == self._shown:
             return
-        load_key_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), serving.certificate, serving.key)
         load_key_pair(self._context, serving.certificate, serving.key)
         self._shown = serving.certificate
 

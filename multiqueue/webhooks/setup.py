@@ -135,7 +135,7 @@ class WebhookService:
         Conversion is served and registered first: what the other webhooks have to know may be
         stored in an old version.
         """
-        self._show(await self._load_first())
+        await self._show_first()
         await self._listen()
         log.info("webhooks listen", host=self._host, port=self.server.port)
         try:
@@ -165,19 +165,21 @@ class WebhookService:
         """
         return await self._source.load()
 
-    async def _load_first(self) -> Serving:
+    async def _show_first(self) -> None:
         """Nothing can be served without a certificate: wait for one."""
         told = ""
         while True:
             try:
-                return await self.load_certificate()
-            except (KubeError, OSError) as error:
+                self._show(await self.load_certificate())
+            except (KubeError, OSError, ValueError) as error:
                 if str(error) != told:
                     told = str(error)
                     log.warning("webhook certificate not available, retrying", error=told)
-                if isinstance(error, OSError):
+                if not isinstance(error, KubeError):
                     await self.release()
                 await asyncio.sleep(RETRY_SECONDS)
+            else:
+                return
 
     async def release(self) -> None:
         """Files that are missing may never come: nobody shall wait for our answer until then."""
@@ -202,7 +204,7 @@ class WebhookService:
             self._wake.clear()
             try:
                 await self.look_after_once()
-            except (KubeError, OSError) as error:
+            except (KubeError, OSError, ValueError) as error:
                 log.warning("webhooks not registered, retrying", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
                 continue

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from multiqueue.api.config import Configuration, load_configuration
 from multiqueue.api.crd import load_crds
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.certificates import create_authority
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.informer import Informer
@@ -180,14 +182,16 @@ def test_in_a_cluster_the_service_is_named() -> None:
 class MissingFiles:
     """A certificate that comes after a while."""
 
-    def __init__(self, problems: list[OSError], then: Serving) -> None:
+    def __init__(self, problems: list[OSError | Serving], then: Serving) -> None:
         self.problems = problems
         self.then = then
 
     async def load(self) -> Serving:
-        if self.problems:
-            raise self.problems.pop(0)
-        return self.then
+        if not self.problems:
+            return self.then
+        if isinstance(problem := self.problems.pop(0), Serving):
+            return problem
+        raise problem
 
 
 async def test_a_missing_certificate_is_told_once_for_each_cause(
@@ -196,12 +200,15 @@ async def test_a_missing_certificate_is_told_once_for_each_cause(
     monkeypatch.setattr(setup, "RETRY_SECONDS", 0)
     problems = [FileNotFoundError("gone"), FileNotFoundError("gone"), PermissionError("not ours")]
     async with running() as world:
-        source = MissingFiles(problems, await world.service.load_certificate())
+        whole = await world.service.load_certificate()
+        half = Serving(whole.certificate, create_authority("new", datetime.now(UTC)).key, b"")
+        source = MissingFiles([*problems, half], whole)
         service = WebhookService(world.context, source, host="127.0.0.1", by_url=True)
         with structlog.testing.capture_logs() as logs:
-            await service._load_first()
+            await service._show_first()
         hooks = (await world.client.list(MUTATING_WEBHOOKS)).items[0]["webhooks"]
     told = [log["error"] for log in logs if "not available" in log["event"]]
-    assert told == ["gone", "not ours"]
+    assert told[:2] == ["gone", "not ours"]
+    assert "key values mismatch" in told[2]
     assert ["nothing is defaulted" in log["event"] for log in logs].count(True) == 1
     assert {hook["failurePolicy"] for hook in hooks} == {"Ignore"}

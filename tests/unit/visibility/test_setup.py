@@ -1,0 +1,83 @@
+"""Certificates of the visibility server: what keeps them from being shown, and how."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from multiqueue.api.config import load_configuration
+from multiqueue.kube import certificates
+from multiqueue.kube.certificate_source import Serving
+from multiqueue.kube.errors import NotFound
+from multiqueue.visibility.setup import CHECK_SECONDS, RETRY_SECONDS, VisibilityService
+
+NOW = datetime.now(UTC)
+AUTHORITY = certificates.create_authority("test", NOW)
+OLD, NEW = (certificates.issue_certificate(AUTHORITY, "a", ["127.0.0.1"], NOW) for _ in range(2))
+
+
+class Files:
+    """A folder that somebody else writes, one file after the other."""
+
+    def __init__(self) -> None:
+        self.now = Serving(OLD.certificate, OLD.key, b"")
+
+    async def load(self) -> Serving:
+        return self.now
+
+
+class NoApiServices:
+    async def get(self, *_: Any, **__: Any) -> Any:
+        raise NotFound(404)
+
+
+def service(files: Files, text: str = "") -> VisibilityService:
+    context: Any = SimpleNamespace(
+        client=NoApiServices(),
+        config=load_configuration(text),
+        informers=SimpleNamespace(workloads=SimpleNamespace(store={})),
+    )
+    engine: Any = None
+    credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
+    return VisibilityService(
+        context, engine, credentials, files, host="127.0.0.1", port=0, leading=None
+    )
+
+
+async def shown(port: int, newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes | None:
+    client = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+    client.maximum_version = newest
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+    found: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    return found
+
+
+async def test_half_of_a_new_certificate_is_not_shown_and_tried_again() -> None:
+    files = Files()
+    visibility = service(files)
+    visibility.server.show(files.now)
+    await visibility.server.start()
+    before = await shown(visibility.server.port)
+    files.now = Serving(NEW.certificate, OLD.key, b"")
+    assert await visibility.look_after_once() == RETRY_SECONDS
+    assert await shown(visibility.server.port) == before
+    files.now = Serving(NEW.certificate, NEW.key, b"")
+    assert await visibility.look_after_once() == CHECK_SECONDS
+    assert await shown(visibility.server.port) != before
+    await visibility.server.stop()
+
+
+async def test_the_least_version_of_the_configuration_holds() -> None:
+    files = Files()
+    visibility = service(files, "tls: {minVersion: VersionTLS13}")
+    visibility.server.show(files.now)
+    await visibility.server.start()
+    with pytest.raises((ssl.SSLError, ConnectionResetError)):
+        await shown(visibility.server.port, ssl.TLSVersion.TLSv1_2)
+    await visibility.server.stop()
