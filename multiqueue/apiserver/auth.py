@@ -152,6 +152,8 @@ class Authenticator:
     def _listed(self, token: str) -> User | None:
         """The comparison does not tell by its time how much of a guess was right."""
         for length, known, user in self._tokens:
-            if len(token) == length and hmac.compare_digest(known, token.encode()):
-                return user
+            if len(token) == length:
+                given = token.encode(errors="surrogateescape")  # bytes that are no text come so
+                if hmac.compare_digest(known, given):
+                    return user
         return None

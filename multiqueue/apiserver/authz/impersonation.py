@@ -34,16 +34,24 @@ def impersonated(authorizer: Authorizer, user: User, headers: Headers) -> User:
     """Who the request is to be judged as.
 
     Raises:
-        StatusError: 400, headers without a user; 403, the user may not act as that one.
+        StatusError: 400, headers without a user, or no text; 403, the user may not act as that one.
     """
-    if not any(name[:1] in "iI" and name.lower().startswith(PREFIX) for name in headers):
+    given = [name for name in headers if name[:1] in "iI" and name.lower().startswith(PREFIX)]
+    if not given:
         return user  # nearly always: nothing is read twice
+    if any(_is_undecoded(value) for name in given for value in headers.getall(name)):
+        raise bad_request("Impersonate headers must be UTF-8")
     wanted = _wanted(headers)
     if wanted is None:
         return user
     for wish in _wishes(wanted):
         authorizer.check(user, wish)
     return _completed(wanted)
+
+
+def _is_undecoded(value: str) -> bool:
+    """Whether a header has bytes that are no UTF-8, which nothing can answer with."""
+    return any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _wanted(headers: Headers) -> User | None:
