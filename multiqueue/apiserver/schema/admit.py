@@ -161,7 +161,7 @@ class StructuralEngine:
         kept = {
             name: value
             for name, value in obj.items()
-            if value is known.get(name) and name not in _IMPLIED
+            if name in known and value is known[name] and name not in _IMPLIED
         }
         if not kept:
             clean: JsonObject = self._walk(obj, findings)
