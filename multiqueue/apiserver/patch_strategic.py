@@ -95,9 +95,10 @@ def _merge_list(target: Any, patch: Sequence[Any], schema: Schema) -> list[Any]:
     if any(isinstance(each, dict) and each.get(PATCH) == "replace" for each in patch):
         return [each for each in patch if PATCH not in each]
     item_schema = schema.get("items") or {}
-    positions = {
-        each.get(merge_key): index for index, each in enumerate(current) if isinstance(each, dict)
-    }
+    positions: dict[Any, int] = {}
+    for index, each in enumerate(current):
+        if isinstance(each, dict):
+            positions.setdefault(each.get(merge_key), index)  # ports may share their number
     merged: list[Any] = list(current)
     deleted: set[int] = set()
     for element in patch:

@@ -109,3 +109,11 @@ def test_nulls_inside_new_values_are_dropped() -> None:
 def test_malformed_patches(patch: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"merge key|patch type"):
         patched(patch)
+
+
+def test_of_several_elements_with_one_key_the_first_is_meant() -> None:
+    ports = [{"port": 80, "proto": "UDP"}, {"port": 80, "proto": "TCP"}]
+    target = {"containers": [{"name": "a", "ports": ports}]}
+    patch = {"containers": [{"name": "a", "ports": [{"port": 80, "proto": "SCTP"}]}]}
+    got = apply_strategic_merge_patch(target, patch, SCHEMA)
+    assert got["containers"][0]["ports"] == [{"port": 80, "proto": "SCTP"}, ports[1]]
