@@ -14,7 +14,7 @@ import yaml
 from multiqueue.api.config.durations import Duration, parse_duration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration, Section
-from multiqueue.api.config.upgrade import take_newer, upgrade
+from multiqueue.api.config.upgrade import find_wrong_flags, take_newer, upgrade
 from multiqueue.api.config.validate import find_errors
 
 
@@ -53,7 +53,7 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
         ConfigurationError: lists every problem that was found.
     """
     version = raw.get("apiVersion", V1BETA2)
-    if version not in {V1BETA1, V1BETA2}:
+    if version not in (V1BETA1, V1BETA2):
         raise ConfigurationError((f'apiVersion: "{version}" is not supported; use "{V1BETA2}"',))
     if raw.get("kind", "Configuration") != "Configuration":
         raise ConfigurationError((f'kind: "{raw["kind"]}" is not supported; use "Configuration"',))
@@ -63,6 +63,7 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
     body = copy.deepcopy(body)
     if version == V1BETA1:
         errors.extend(take_newer(body))
+        errors.extend(find_wrong_flags(body))
         body, turned_off = upgrade(body)
     body = _without_nulls(body)
     errors.extend(_take_unknown(Configuration, body, ""))

@@ -37,6 +37,14 @@ def take_newer(body: dict[str, Any]) -> Iterator[str]:
                 yield f"{path}: is no field of v1beta1; set apiVersion: {V1BETA2}"
 
 
+def find_wrong_flags(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield an error for each ``enable`` that is neither true nor false: nobody reads it later."""
+    for section in ("fairSharing", "waitForPodsReady"):
+        flags = body.get(section)
+        if isinstance(flags, Mapping) and not isinstance(flags.get("enable"), bool | None):
+            yield f"{section}.enable: {flags['enable']!r} must be true or false"
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -98,7 +99,7 @@ def leader_election(config: Configuration) -> Iterator[str]:
 def controllers(config: Configuration) -> Iterator[str]:
     """How reconcilers run, and how often they may ask."""
     connection = config.client_connection
-    if connection.qps <= 0 or connection.burst <= 0:
+    if not 0 < connection.qps < math.inf or connection.burst <= 0:
         yield (
             f"clientConnection: qps {connection.qps} and burst {connection.burst} must be greater "
             "than 0"

@@ -219,3 +219,19 @@ def test_the_file_that_is_read_stays_as_it_is() -> None:
     with pytest.raises(ConfigurationError):
         build_configuration(raw)
     assert raw["fairSharing"]["nope"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("apiVersion: []", "apiVersion"),
+        ("clientConnection: {qps: .nan}", "clientConnection"),
+        ("clientConnection: {qps: .inf}", "clientConnection"),
+        (f"{OLD}fairSharing: {{enable: x}}", "fairSharing.enable"),
+        (f"{OLD}waitForPodsReady: {{enable: []}}", "waitForPodsReady.enable"),
+    ],
+)
+def test_what_no_field_can_hold_is_refused(text: str, path: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(text)
+    assert [error.partition(": ")[0] for error in caught.value.errors] == [path]
