@@ -6,12 +6,13 @@ from typing import Any, cast
 import orjson
 
 from multiqueue.apiserver import table
-from multiqueue.apiserver.entry import Entry
+from multiqueue.apiserver.entry import Entry, with_owners
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.lists import Page
 from multiqueue.apiserver.plane import Target
 from multiqueue.apiserver.request import Request
 from multiqueue.apiserver.status import bad_request
+from multiqueue.apiserver.versions import bare_in
 
 INCLUDES = ("None", "Metadata", "Object")
 
@@ -32,7 +33,7 @@ def show_page(request: Request, target: Target, page: Page) -> bytes:
     if form == "Table":
         return _table(request, target, page.entries, metadata)
     if form == "Object":
-        items = b",".join(map(target.raw, page.entries))
+        items = b",".join(_listed(target, entry) for entry in page.entries)
         head = {
             "kind": target.kind.list_kind,
             "apiVersion": target.api_version,
@@ -49,6 +50,11 @@ def show_page(request: Request, target: Target, page: Page) -> bytes:
             "items": rows,
         }
     )
+
+
+def _listed(target: Target, entry: Entry) -> bytes:
+    """An object's JSON that nobody else asks for at the same time: not kept for others."""
+    return with_owners(bare_in(target.kind, target.version, entry), entry.managed)
 
 
 def show_in_watch(request: Request, target: Target, entry: Entry, *, first: bool) -> bytes:

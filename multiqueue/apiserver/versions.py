@@ -23,10 +23,10 @@ def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
     """An object's JSON in a version."""
     if is_stored_in(kind, version):
         return entry.raw
-    return with_owners(_bare_in(kind, version, entry), entry.managed)
+    return with_owners(bare_in(kind, version, entry), entry.managed)
 
 
-def _bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+def bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
     """The same without managedFields; made once per state."""
     if is_stored_in(kind, version):
         return entry.bare
@@ -46,7 +46,7 @@ def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
 
 def decode_bare_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
     """The same without managedFields, which ``entry.managed`` has."""
-    obj: JsonObject = orjson.loads(_bare_in(kind, version, entry))
+    obj: JsonObject = orjson.loads(bare_in(kind, version, entry))
     return obj
 
 

@@ -93,13 +93,15 @@ def _object(schema: Schema, mask: Mask, *, is_object_root: bool) -> Convert | No
         convert = _compile(sub, None if mask is None else mask[identifier])
         fields[name] = (identifier, convert)
         as_it_is = as_it_is and convert is None and identifier == name
-    return None if as_it_is else _only(dict, _fields(fields))
+    return None if as_it_is else _fields(tuple((name, *each) for name, each in fields.items()))
 
 
-def _fields(fields: Mapping[str, tuple[str, Convert | None]]) -> Convert:
-    def convert(value: Any) -> dict[str, Any]:
+def _fields(fields: tuple[tuple[str, str, Convert | None], ...]) -> Convert:
+    def convert(value: Any) -> Any:
+        if value.__class__ is not dict:
+            return value
         result = {}
-        for name, (identifier, inner) in fields.items():
+        for name, identifier, inner in fields:
             if name in value:
                 item = value[name]
                 result[identifier] = item if inner is None else inner(item)
