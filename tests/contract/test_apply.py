@@ -480,6 +480,18 @@ async def test_clients_that_know_no_owners_keep_them(api: Api, config_maps: str)
     assert managers(put) == {("one", "Apply", "")}
 
 
+async def test_a_value_that_becomes_a_map_is_owned_with_its_fields(
+    api: Api, namespace: str
+) -> None:
+    async with served_widgets(api, namespace) as widgets:
+        path = f"{widgets.path}/a"
+        await applied(api, path, widgets.body(), manager="one")
+        await api.merge(path, {"spec": {"open": {"a": 1}}}, fieldManager="two")
+        grown = await api.merge(path, {"spec": {"open": {"a": {"b": 1}}}}, fieldManager="two")
+        (owned,) = fields_of(grown, "two", "Update")["f:spec"].values()
+        assert owned == {".": {}, "f:a": {".": {}, "f:b": {}}}
+
+
 async def test_owners_of_custom_kinds_survive_an_empty_list(api: Api, namespace: str) -> None:
     async with served_widgets(api, namespace) as widgets:
         path = f"{widgets.path}/a"

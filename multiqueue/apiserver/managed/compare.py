@@ -51,6 +51,8 @@ def _differ(kind: MergeType, old: Any, new: Any) -> tuple[Tree, Tree]:
         return _lists(kind, old or [], new or [])
     if is_map(kind, old) and old:
         return LEAF, _below(everything(kind, old))
+    if is_map(kind, new) and new:
+        return union(LEAF, everything(kind, new)), EMPTY
     return LEAF, EMPTY
 
 
