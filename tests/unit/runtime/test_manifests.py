@@ -23,6 +23,7 @@ from multiqueue.kube.resources import (
 )
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
+from multiqueue.webhooks.server import SHUTDOWN_SECONDS
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -162,3 +163,10 @@ def test_two_replicas_survive_a_drain_of_a_node() -> None:
     assert budget["selector"] == deployment["selector"]
     config = load_configuration((CONFIG / "manager/controller_manager_config.yaml").read_text())
     assert config.leader_election.leader_elect
+
+
+def test_reviews_are_answered_until_nobody_is_led_here() -> None:
+    pod = find("manager/manager.yaml", "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    pause = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert 0 < pause < pod["terminationGracePeriodSeconds"] - SHUTDOWN_SECONDS
