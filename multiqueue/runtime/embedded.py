@@ -27,6 +27,7 @@ from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.components import Scope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
+from multiqueue.runtime.preconditions import tune_garbage_collector
 from multiqueue.simcluster.cluster import SimCluster, SimOptions
 from multiqueue.simcluster.pod_logs import read_log
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
@@ -84,6 +85,7 @@ class EmbeddedCluster:
                 await _forget_webhooks(client)
                 await create_missing(client, self.options.objects)
                 await apply_all(client, self.options.secrets)
+            tune_garbage_collector()
             self.started.set()
             async with open_scope() as scope:
                 if self.options.simulation is not None:
