@@ -186,7 +186,6 @@ OWN_RULES: tuple[OwnRule, ...] = (
             "preference" not in value
             or value["whenCanBorrow"] == value["whenCanPreempt"] == "TryNextFlavor"
         ),
-        versions=NEWER,
     ),
     OwnRule(
         kind="ClusterQueue",
