@@ -221,9 +221,12 @@ class KubeClient:
         *,
         namespace: str | None = None,
         dry_run: bool = False,
+        strict: bool = False,
         decode: Callable[[bytes], T] = orjson.loads,
     ) -> T:
         """Create an object; the namespace may also stand in its metadata.
+
+        ``strict``: unknown and duplicate fields are refused, not dropped.
 
         Raises:
             AlreadyExists: there is one of that name.
@@ -235,7 +238,9 @@ class KubeClient:
             namespace or metadata.get("namespace"),
             None,
             params=build_params(
-                dryRun="All" if dry_run else None, fieldManager=self._field_manager
+                dryRun="All" if dry_run else None,
+                fieldManager=self._field_manager,
+                fieldValidation="Strict" if strict else None,
             ),
             body=obj,
             title=metadata.get("name") or metadata.get("generateName"),

@@ -119,7 +119,9 @@ class Applier:
     async def _create(
         self, resource: Resource, manifest: Mapping[str, Any], namespace: str | None
     ) -> ApplyResult:
-        obj: Object = await self._client.create(resource, manifest, namespace=namespace)
+        obj: Object = await self._client.create(
+            resource, manifest, namespace=namespace, strict=True
+        )
         return ApplyResult(outcome=Applied.CREATED, resource=resource, obj=obj)
 
     async def _discover(self, api_version: str, kind: str) -> Resource:

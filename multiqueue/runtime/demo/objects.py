@@ -118,10 +118,10 @@ def manager_configuration(*, health_port: int) -> Object:
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
         "metrics": {"bindAddress": "127.0.0.1:0"},
         "webhook": {"host": "127.0.0.1", "port": 0},
-        # A killed manager is replaced within seconds; on one machine nothing is ever partitioned.
+        # A killed manager is replaced within seconds; a machine may stall for as long.
         "leaderElection": {
-            "leaseDuration": "4s",
-            "renewDeadline": "3s",
+            "leaseDuration": "8s",
+            "renewDeadline": "7s",
             "retryPeriod": "500ms",
         },
         "multiKueue": {"dispatcherName": "score", "gcInterval": "10s", "workerLostTimeout": "30s"},
