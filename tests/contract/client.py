@@ -15,7 +15,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-PATIENCE_SECONDS = 15.0
+PATIENCE_SECONDS = 45.0
 """For what happens in the background: generous, since a real cluster may be slow."""
 
 
@@ -168,14 +168,19 @@ def config_map(name: str, data: Mapping[str, str] | None = None, **metadata: Any
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:
-    """A Job that nobody should run: it is suspended."""
+    """A Job that nobody touches: suspended, and managed by a controller that does not exist."""
     container = {"name": "main", "image": "registry.invalid/none"}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": name},
-        "spec": {"suspend": True, "template": template, **spec},
+        "spec": {
+            "suspend": True,
+            "managedBy": "example.com/nobody",
+            "template": template,
+            **spec,
+        },
     }
 
 

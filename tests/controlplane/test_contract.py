@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.controlplane.conftest import LEFT_OPEN
 from tests.controlplane.plane import RealControlPlane
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +41,9 @@ def outcomes(report: Path, settings: dict[str, str]) -> dict[str, str]:
     """Run the suite; answers "passed", "skipped" or "failed" by case."""
     environment = {key: value for key, value in os.environ.items() if "PYTEST" not in key}
     environment.pop("CONTRACT_KUBECONFIG", None)
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-W", f"ignore::{LEFT_OPEN}"]
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "2", f"--junitxml={report}", "tests/contract"],
+        [*command, f"--junitxml={report}", "tests/contract"],
         cwd=ROOT,
         env={**environment, **settings},
         capture_output=True,
