@@ -169,7 +169,7 @@ async def test_a_refused_manifest_is_named_and_the_others_are_submitted(
     misspelt = tmp_path / "misspelt.yaml"
     misspelt.write_text(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {name: misspelt}\nspec:\n"
-        "  paralelism: 3\n  template:\n    spec:\n      restartPolicy: Never\n"
+        "  replicas: 3\n  template:\n    spec:\n      restartPolicy: Never\n"
         "      containers: [{name: a, image: b}]\n"
     )
     files = ["-f", str(bad), "-f", str(misspelt), "-f", good]
@@ -177,7 +177,7 @@ async def test_a_refused_manifest_is_named_and_the_others_are_submitted(
         results = await shell.json("submit", *files, "-n", "team", code=1)
     assert [result["outcome"] for result in results] == ["refused", "refused", "created"]
     assert "spec.template" in results[0]["message"]
-    assert 'unknown field "spec.paralelism"' in results[1]["message"]
+    assert 'unknown field "spec.replicas"' in results[1]["message"]
 
 
 async def test_who_waits_sees_position_and_reason(
