@@ -14,16 +14,19 @@ $kubectl delete --ignore-not-found \
     validatingwebhookconfiguration/kueue-validating-webhook-configuration
 
 # Nor does anybody convert what is stored in v1beta1; to be deleted it has to be read.
-for definition in $($kubectl get customresourcedefinitions --output name | grep '\.kueue\.x-k8s\.io$'); do
+definitions=$($kubectl get customresourcedefinitions --output name | grep '\.kueue\.x-k8s\.io$' || true)
+for definition in $definitions; do
     $kubectl patch "$definition" --type=merge --patch '{"spec":{"conversion":{"strategy":"None","webhook":null}}}'
 done
 
-# Nobody is left to say that these are not in use.
-for kind in workloads clusterqueues resourceflavors admissionchecks topologies; do
-    $kubectl get "$kind.kueue.x-k8s.io" --all-namespaces --output \
+# Nobody is left to say that objects are not in use. Reading also waits until the API server has taken the change in:
+# a definition that is deleted before may stay for minutes.
+for definition in $definitions; do
+    kind=${definition#*/}
+    $kubectl get "$kind" --all-namespaces --output \
         'jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{"\n"}{end}' |
         while IFS=/ read -r namespace name; do
-            $kubectl ${namespace:+--namespace "$namespace"} patch "$kind.kueue.x-k8s.io" "$name" \
+            $kubectl ${namespace:+--namespace "$namespace"} patch "$kind" "$name" \
                 --type=merge --patch '{"metadata":{"finalizers":null}}'
         done
 done

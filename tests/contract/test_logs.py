@@ -250,7 +250,7 @@ async def test_kubectl_logs_of_simulated_jobs(tmp_path: Path) -> None:
         kubectl = Kubectl(path, "default", tmp_path)
         name = unique("job")
         await kubectl("create", "job", name, "--image=busybox", "--", "echo", "hi")
-        text = await kubectl("logs", "--follow", f"job/{name}", "--pod-running-timeout=30s")
+        text = await kubectl.until("logs", "--follow", f"job/{name}")
         assert text.splitlines() == [
             f'simulated container "{name}" started, image busybox',
             'command: ["echo", "hi"]; nothing is executed',
