@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane conformance-record mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane conformance-controlplane conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -68,8 +68,10 @@ controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, in
 	$(BIN)/python -m tests.controlplane build
 
 test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
-	$(BIN)/python -m pytest -n 2 -m controlplane -ra tests/controlplane --ignore tests/controlplane/test_conformance.py
-	$(BIN)/python -m pytest -n 2 -m controlplane -ra tests/controlplane/test_conformance.py
+	$(BIN)/python -m pytest -n 2 -m controlplane -ra -k "not decides_as_recorded" tests/controlplane
+
+conformance-controlplane: $(VENV)/.installed ## The recorded scenarios on real control planes (ten minutes, on a quiet machine)
+	$(BIN)/python -m pytest -n 0 -m controlplane -ra -k decides_as_recorded tests/controlplane
 
 SCENARIOS ?= tests/conformance/data/scenarios/*.json
 OUT ?= recorded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.conformance.answers import assert_answers_as_recorded
 from tests.conformance.driving import PROFILES, assert_decides_as_recorded
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.plane import RealControlPlane
+from tests.controlplane.polling import until
 
 CRDS = Path(__file__).parents[2] / "config" / "crd"
 
@@ -36,5 +38,17 @@ def real(work: Path) -> Iterator[str]:
     with RealControlPlane(work / "plane") as plane:
         plane.kubectl("apply", "--server-side", "-k", str(CRDS))
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        for plural in ("workloads", "clusterqueues", "localqueues"):
+            # A new kind answers 429 until it has a cache; the first step would be over by then.
+            path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}?watch=1&timeoutSeconds=1"
+            until(lambda path=path: _is_watchable(plane, path), f"cache of {plural}")
         plane.kubectl("create", "namespace", "kueue-system")
         yield str(plane.kubeconfig)
+
+
+def _is_watchable(plane: RealControlPlane, path: str) -> bool:
+    try:
+        plane.kubectl("get", "--raw", path)
+    except subprocess.CalledProcessError:
+        return False
+    return True
