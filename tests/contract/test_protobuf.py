@@ -111,10 +111,3 @@ async def test_who_reads_json_too_is_answered(api: Api, config_maps: str) -> Non
         ssl=api.cluster.ssl if api.cluster.ssl is not None else True,
     ) as response:
         assert (response.status, response.content_type) == (200, wanted)
-
-
-async def test_who_reads_nothing_else_is_told_what_there_is(api: Api, config_maps: str) -> None:
-    if not api.cluster.embedded:
-        pytest.skip("real servers write protobuf")
-    refused = await api.send("GET", config_maps, headers={"Accept": PROTOBUF})
-    assert (refused.status, refused.body["reason"]) == (406, "NotAcceptable")

@@ -14,9 +14,6 @@ from tests.controlplane.conftest import LEFT_OPEN
 from tests.controlplane.plane import RealControlPlane
 
 ROOT = Path(__file__).parents[2]
-ONLY_EMBEDDED = frozenset[str]()
-ONLY_REAL = frozenset[str]()
-"""Cases that can be asked of one of the two only, each with its reason in the case itself."""
 
 
 @pytest.mark.timeout(1200)
@@ -31,10 +28,8 @@ def test_both_servers_give_the_same_result_case_by_case(
         for case in sorted(real.keys() | embedded.keys())
         if embedded.get(case) != real.get(case)
     }
-    skipped = {case for case, pair in differing.items() if "skipped" in pair}
-    assert {case: pair for case, pair in differing.items() if case not in skipped} == {}
-    assert set(real.values()) <= {"passed", "skipped"}
-    assert skipped == ONLY_EMBEDDED | ONLY_REAL
+    assert differing == {}
+    assert set(real.values()) == {"passed"}
 
 
 def outcomes(report: Path, settings: dict[str, str]) -> dict[str, str]:

@@ -248,3 +248,11 @@ async def test_stopping_ends_watches_in_time() -> None:
             async with asyncio.timeout(2):
                 await server.stop()
                 assert await stream.rest() == []
+
+
+async def test_who_reads_protobuf_only_is_told_what_there_is() -> None:
+    """Real servers write protobuf."""
+    async with ApiServer(ServerOptions(tls=False)) as server, aiohttp.ClientSession() as session:
+        headers = {"Accept": "application/vnd.kubernetes.protobuf"}
+        refused = await client(server, session).send("GET", CONFIG_MAPS, headers=headers)
+        assert (refused.status, refused.body["reason"]) == (406, "NotAcceptable")
