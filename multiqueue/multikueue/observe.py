@@ -16,6 +16,8 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.multikueue.checks import find_multikueue_check, list_clusters
+from multiqueue.multikueue.filters import why_not
+from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.group import (
     ClusterState,
@@ -84,7 +86,17 @@ class Observer:
             *filter(None, (local.cluster_name, memory.last_cluster)),
         }
         states = [
-            self._state(name, key, kind, memory, now, local=local, configured=configured)
+            self._state(
+                name,
+                key,
+                kind,
+                memory,
+                now,
+                local=local,
+                configured=configured,
+                workload=workload,
+                job=job,
+            )
             for name in sorted(names_)
         ]
         for state in states:
@@ -171,10 +183,12 @@ class Observer:
         *,
         local: LocalWorkload | None = None,
         configured: tuple[str, ...] = (),
+        workload: api.Workload | None = None,
+        job: Json | None = None,
     ) -> ClusterState:
-        exists = self._context.informers.multikueue_clusters.store.get(name) is not None
+        cluster = self._context.informers.multikueue_clusters.store.get(name)
         session = self._fleet.find_session(name)
-        usable = exists and name in configured
+        usable = cluster is not None and name in configured
         if session is None:
             return ClusterState(
                 name=name,
@@ -186,14 +200,18 @@ class Observer:
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),
             )
-        served = kind is None or session.serves(kind)
+        refusal = memory.refusal(name, now)
+        if kind is not None and not session.serves(kind):
+            refusal = f"does not serve {kind}"
+        elif cluster is not None and workload is not None and not refusal:
+            refusal = why_not(Candidate(cluster=cluster, workload=workload, job=job))
         return ClusterState(
             name=name,
             configured=usable,
             workload=build_copy(session.informers.workloads.store.get(key)),
             job=self._remote_job(session, key),
             job_known=kind is not None and session.knows_jobs(kind),
-            refusal=memory.refusal(name, now) if served else f"does not serve {kind}",
+            refusal=refusal,
         )
 
     def _remote_job(self, session: WorkerSession, key: str) -> RemoteJob | None:

@@ -202,6 +202,7 @@ class WorkloadReconciler:
         informers.workloads.add_handler(self._on_workload)
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(lambda _old, _new: self._on_configuration())
+        informers.multikueue_clusters.add_handler(self._on_cluster)
         for informer in informers.jobs.values():
             informer.add_handler(self._on_job)
         self._fleet.add_listener(
@@ -250,6 +251,16 @@ class WorkloadReconciler:
         name = check.metadata.name
         for workload in self._context.informers.workloads.store.by_index(BY_CHECK, name):
             self._on_workload(workload, workload)
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        """Filters look at labels and annotations."""
+        if old is None or new is None:
+            return
+        before, after = old.metadata, new.metadata
+        if (before.labels, before.annotations) != (after.labels, after.annotations):
+            self._on_configuration()
 
     def _on_configuration(self) -> None:
         """Clusters were added or taken away: everything that waits is looked at (M-70)."""

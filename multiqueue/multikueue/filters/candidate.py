@@ -1,0 +1,31 @@
+"""One cluster and one Workload: what every filter is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A cluster that might take a Workload.
+
+    Attributes:
+        cluster: Its MultiKueueCluster.
+        workload: What is to run.
+        job: The job that the Workload stands for; None while it is not known.
+    """
+
+    cluster: api.MultiKueueCluster
+    workload: api.Workload
+    job: Mapping[str, Any] | None = None
+
+    def wish(self, annotation: str) -> str:
+        """Return what the user asked for: on the Workload, or else on the job; empty: nothing."""
+        own = self.workload.metadata.annotations.get(annotation)
+        if own is None and self.job is not None:
+            own = (self.job["metadata"].get("annotations") or {}).get(annotation)
+        return (own or "").strip()
