@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +39,17 @@ def real(work: Path) -> Iterator[str]:
     with RealControlPlane(work / "plane") as plane:
         plane.kubectl("apply", "--server-side", "-k", str(CRDS))
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        for plural in ("workloads", "clusterqueues", "localqueues"):
+        for plural in _plurals(plane):
             # A new kind answers 429 until it has a cache; the first step would be over by then.
             path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}?watch=1&timeoutSeconds=1"
             until(lambda path=path: _is_watchable(plane, path), f"cache of {plural}")
         plane.kubectl("create", "namespace", "kueue-system")
         yield str(plane.kubeconfig)
+
+
+def _plurals(plane: RealControlPlane) -> list[str]:
+    found = json.loads(plane.kubectl("get", "crd", "--output=json"))
+    return [item["spec"]["names"]["plural"] for item in found["items"]]
 
 
 def _is_watchable(plane: RealControlPlane, path: str) -> bool:
