@@ -64,11 +64,14 @@ def build_infos(
     queue_labels: Mapping[str, str] = {}
     if name_queues:
         queue_labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue)
+    # Pods of a copy from another cluster are told from those that were submitted here (M-26).
+    is_copy = names.MULTIKUEUE_ORIGIN in workload.metadata.labels
+    origin_labels = {names.MULTIKUEUE_WORKER_WORKLOAD_POD: "true"} if is_copy else {}
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
         info = flavor_info(assignment, pod_set.count, find_flavor)
-        labels = {**queue_labels, names.PODSET: pod_set.name}
+        labels = {**queue_labels, **origin_labels, names.PODSET: pod_set.name}
         info = replace(info, labels=labels)
         if assignment.topology_assignment is not None:
             info = _gated(info, workload, pod_set)

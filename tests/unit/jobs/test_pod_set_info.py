@@ -52,6 +52,15 @@ def test_an_assignment_brings_labels_tolerations_and_count() -> None:
     )
 
 
+def test_pods_of_a_copy_say_that_another_cluster_sent_them() -> None:
+    workload = admitted(make_workload())
+    metadata = msgspec.structs.replace(
+        workload.metadata, labels={names.MULTIKUEUE_ORIGIN: "multikueue"}
+    )
+    (info,) = build_infos(msgspec.structs.replace(workload, metadata=metadata), FLAVORS.get)
+    assert info.labels[names.MULTIKUEUE_WORKER_WORKLOAD_POD] == "true"
+
+
 ASSIGNMENT = {
     "levels": ["rack"],
     "slices": [
