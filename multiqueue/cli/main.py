@@ -1,8 +1,7 @@
-"""The ``multiqueue`` command: a table of commands, each imported only when it is used."""
+"""The ``multiqueue`` command: a table of commands."""
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ import click
 
 from multiqueue import __version__
 from multiqueue.cli.errors import CliError, ExitCode
+from multiqueue.cli.lazy import LazyGroup
 
 COMMANDS = {
     "run": "Run the manager against a cluster",
@@ -22,7 +22,7 @@ COMMANDS = {
     "submit": "Submit manifests and say where each job stands",
     "queue": "Show who waits in a queue, in which order and why",
     "why": "Explain where a job stands and what it waits for",
-    "clusters": "Show the worker clusters and their GPUs",
+    "clusters": "Show the worker clusters and their GPUs; cordon them",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",
     "version": "Print the version",
@@ -36,36 +36,18 @@ EXIT_CODES = (
 )
 
 
-class LazyGroup(click.Group):
-    """Knows its commands by name and help; the module behind one is imported to run it."""
+class ProgramGroup(LazyGroup):
+    """Reads the command line for all commands."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take ``-o=json`` as kubectl does; click would make the sign a part of the value."""
         return super().parse_args(ctx, [SHORT_WITH_VALUE.sub(r"\1", each) for each in args])
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of the table."""
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command."""
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"multiqueue.cli.commands.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table without importing anything."""
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
 
 @click.command(
-    cls=LazyGroup,
+    cls=ProgramGroup,
+    table=COMMANDS,
+    modules="multiqueue.cli.commands.{}",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=EXIT_CODES,
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from multiqueue.cli.connect import (
     Target,
@@ -13,22 +14,53 @@ from multiqueue.cli.connect import (
     run_async,
     system_namespace_option,
 )
+from multiqueue.cli.lazy import LazyGroup
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
     from multiqueue.cli.workers import WorkerStatus
 
 
-@click.command("clusters")
+SUBCOMMANDS = {
+    "cordon": "Send nothing new to a worker",
+    "uncordon": "Use a worker again; ends a drain too",
+}
+"""Each in a module of its own, ``clusters_NAME``."""
+
+
+@click.command(
+    "clusters",
+    cls=LazyGroup,
+    table=SUBCOMMANDS,
+    modules="multiqueue.cli.commands.clusters_{}",
+    invoke_without_command=True,
+)
 @system_namespace_option
 @cluster_options
 @output_option
+@click.pass_context
 def command(
-    system_namespace: str, kubeconfig: str | None, context: str | None, output: str
+    ctx: click.Context,
+    system_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
 ) -> None:
     """Show the worker clusters: connected or why not, GPUs in use and free, what runs there."""
+    if ctx.invoked_subcommand is not None:
+        # Options may stand before the name of the subcommand too.
+        ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
+        return
     target = Target(kubeconfig=kubeconfig, context=context)
     run_async(_show(target, system_namespace, output))
+
+
+def _given(ctx: click.Context) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in ctx.params.items()
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
 
 
 async def _show(target: Target, system_namespace: str, output: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from multiqueue import __version__
 from multiqueue.cli.commands import demo
+from multiqueue.cli.commands.clusters import SUBCOMMANDS
 from multiqueue.cli.main import COMMANDS, main
 from multiqueue.cli.manifests import read_manifests
 
@@ -135,3 +136,18 @@ def test_help_imports_nothing_slow() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"aiohttp", "kubernetes_asyncio", "rich", "yaml", "msgspec", "structlog"}
+
+
+class TestClusters:
+    @pytest.mark.parametrize("name", SUBCOMMANDS)
+    def test_every_subcommand_has_help(self, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["clusters", name, "--help"]) == 0
+        assert f"multiqueue clusters {name}" in capsys.readouterr().out
+
+    def test_options_may_stand_before_the_subcommand(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(KUBECONFIG)
+        assert main(["clusters", "--kubeconfig", str(kubeconfig), "cordon", "worker"]) == 3
+        assert "http://127.0.0.1:1" in capsys.readouterr().err

@@ -1,0 +1,28 @@
+"""``multiqueue clusters uncordon``: a worker is used again."""
+
+from __future__ import annotations
+
+import click
+
+from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.output import echo
+
+
+@click.command("uncordon")
+@click.argument("name", metavar="NAME")
+@cluster_options
+def command(name: str, kubeconfig: str | None, context: str | None) -> None:
+    """Use worker NAME again; ends a drain too.
+
+    What a drain has already asked to move goes on to another worker, or comes back.
+    """
+    run_async(_uncordon(Target(kubeconfig=kubeconfig, context=context), name))
+
+
+async def _uncordon(target: Target, name: str) -> None:
+    from multiqueue.api.names import CORDON, DRAIN
+    from multiqueue.cli.cluster_marks import mark, read_cluster
+
+    async with connect(target) as (client, _):
+        changed = await mark(client, await read_cluster(client, name), {CORDON: None, DRAIN: None})
+    echo(f"{name} {'uncordoned' if changed else 'is in use already'}")

@@ -1,0 +1,42 @@
+"""A group that knows its commands by name and help; the module behind one is imported to run it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """Imports a command only when it is used.
+
+    Args:
+        table: Name of each command -> its line of help, in the order shown.
+        modules: Where the commands are; ``{}`` stands for the name. Each module has ``command``.
+    """
+
+    def __init__(self, *args: Any, table: Mapping[str, str], modules: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._table = dict(table)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        del ctx
+        return list(self._table)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command."""
+        del ctx
+        if cmd_name not in self._table:
+            return None
+        command: click.Command = importlib.import_module(self._modules.format(cmd_name)).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table without importing anything."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(self._table.items()))
