@@ -26,7 +26,7 @@ from multiqueue.kube.errors import Gone
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import LEASES, Resource
 from multiqueue.kube.sender import Outcome, Sender
-from multiqueue.kube.transport import Request, Response, Transport
+from multiqueue.kube.transport import OpenTransport, Request, Response, Transport
 from multiqueue.kube.wire import (
     Json,
     Params,
@@ -84,6 +84,7 @@ class KubeClient:
         field_manager: Owner of what we write, in managedFields.
         on_warning: Gets each text of a ``Warning`` header; logged once per text by default.
         on_outcome: Gets the outcome of every request.
+        open_transport: Makes what requests are sent with.
     """
 
     def __init__(
@@ -96,13 +97,14 @@ class KubeClient:
         field_manager: str | None = None,
         on_warning: Callable[[str], None] | None = None,
         on_outcome: Callable[[Outcome], None] | None = None,
+        open_transport: OpenTransport = Transport,
     ) -> None:
         self.credentials = credentials
         self.limiter = limiter or RateLimiter()
         self._default_timeout = default_timeout
         self._field_manager = field_manager
         self._known_warnings: set[str] = set()
-        self._transport = Transport(
+        self._transport = open_transport(
             credentials, user_agent=user_agent, on_warning=on_warning or self._log_warning
         )
         self._sender = Sender(self._transport, self.limiter, on_outcome=on_outcome)

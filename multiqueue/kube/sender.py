@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from multiqueue.kube.errors import ApiError, TooManyRequests
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.transport import Request, Response, Transport
+from multiqueue.kube.transport import ApiTransport, Request, Response
 
 THROTTLED_ATTEMPTS = 4
 """How often a request is sent that gets 429 with Retry-After: it was refused before it began."""
@@ -29,7 +29,7 @@ class Sender:
 
     def __init__(
         self,
-        transport: Transport,
+        transport: ApiTransport,
         limiter: RateLimiter,
         *,
         on_outcome: Callable[[Outcome], None] | None,

@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import aiohttp
 from yarl import URL
@@ -65,6 +66,32 @@ class Response:
     status: int
     headers: Mapping[str, str]
     body: bytes
+
+
+class ApiTransport(Protocol):
+    """What a client sends its requests with; `Transport` tells what each has to do."""
+
+    async def send(self, request: Request) -> Response:
+        """Send one request and read its whole answer."""
+        ...
+
+    def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
+        """Send a GET whose answer does not end."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class OpenTransport(Protocol):
+    """Makes the transport of one client; `Transport` itself does."""
+
+    def __call__(
+        self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning
+    ) -> ApiTransport:
+        """Return a transport to the server of these credentials."""
+        ...
 
 
 class Transport:

@@ -24,6 +24,7 @@ from multiqueue.kube.backoff import exponential
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError, KubeError
+from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.credentials import Refusal, SafeKubeconfig
 from multiqueue.multikueue.session import WorkerLostError, WorkerSession, run_session
 from multiqueue.observability.metrics import Metrics
@@ -88,6 +89,7 @@ class WorkerConnection:
         clock: Tells the time.
         listener: Told of changes.
         metrics: Count what is sent to the worker.
+        open_transport: Makes what requests are sent with.
         lost_at: Since when it is lost, as far as an earlier manager knew; now by default.
 
     Attributes:
@@ -106,6 +108,7 @@ class WorkerConnection:
         clock: Clock,
         listener: ConnectionListener,
         metrics: Metrics,
+        open_transport: OpenTransport = Transport,
         lost_at: datetime | None = None,
     ) -> None:
         self.name = name
@@ -119,6 +122,7 @@ class WorkerConnection:
         self._clock = clock
         self._listener = listener
         self._metrics = metrics
+        self._open_transport = open_transport
         self._source: SafeKubeconfig | Refusal | None = None
         self._unusable: Refusal | None = None
         self._changed = asyncio.Event()
@@ -211,6 +215,7 @@ class WorkerConnection:
                 name=self.name,
                 origin=self._origin,
                 metrics=self._metrics,
+                open_transport=self._open_transport,
                 sync_seconds=min(SYNC_SECONDS * 2**self._attempts, MAX_SYNC_SECONDS),
                 identify=identify,
                 attach=lambda session: self._listener.attach(self, session),

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from multiqueue.kube.backoff import exponential
-from multiqueue.multikueue.plugin_thread import PluginError, PluginThread
+from multiqueue.multikueue.plugin_thread import OpenThread, PluginError, PluginThread, Runner
 from multiqueue.multikueue.registry import Selection
 from multiqueue.plugins import (
     ClusterVerdict,
@@ -63,6 +63,7 @@ class DispatchRunner:
     Args:
         selection: The dispatcher.
         budget: How long an answer may take.
+        open_thread: Makes the thread that the dispatcher runs in.
         now: Tells the time.
         on_answer: Gets the seconds that each answer took.
     """
@@ -74,14 +75,16 @@ class DispatchRunner:
         now: Callable[[], datetime],
         on_answer: Callable[[float], None] = lambda _: None,
         budget: timedelta = BUDGET,
+        open_thread: OpenThread = PluginThread,
     ) -> None:
         self.selection = selection
         self._now = now
         self._on_answer = on_answer
         self._budget = budget
+        self._open_thread = open_thread
         self._lock = asyncio.Lock()
-        self._thread: PluginThread | None = None
-        self._hung: list[PluginThread] = []
+        self._thread: Runner | None = None
+        self._hung: list[Runner] = []
         self._hangs = 0
         self._paused_until: datetime | None = None
         self._known_causes: set[str] = set()
@@ -110,7 +113,7 @@ class DispatchRunner:
             return self._failure(self.selection.problem)
         if (paused := self._find_pause()) is not None:
             return paused
-        thread = self._thread = self._thread or PluginThread(f"dispatcher-{name}")
+        thread = self._thread = self._thread or self._open_thread(f"dispatcher-{name}")
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
@@ -162,7 +165,7 @@ class DispatchRunner:
             return Answer(problem=self._hung_message(), retry_at=self._paused_until)
         return None
 
-    def _open_breaker(self, thread: PluginThread) -> Answer:
+    def _open_breaker(self, thread: Runner) -> Answer:
         thread.abandon()
         self._hung.append(thread)
         self._thread = None

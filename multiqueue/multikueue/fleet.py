@@ -17,6 +17,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock
+from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.connection import FIRST_CHANCE, ConnectionState, WorkerConnection
 from multiqueue.multikueue.servers import ServerTable
@@ -57,6 +58,7 @@ class Fleet:
         clock: Tells the time.
         options: How requests of Workloads are read.
         metrics: Count what is sent to the workers.
+        open_transport: Makes what requests to them are sent with.
     """
 
     name = "multikueue-workers"
@@ -69,6 +71,7 @@ class Fleet:
         clock: Clock,
         options: BuildOptions,
         metrics: Metrics,
+        open_transport: OpenTransport = Transport,
     ) -> None:
         self.adapters = adapters
         self.origin = origin
@@ -76,6 +79,7 @@ class Fleet:
         self._clock = clock
         self._options = options
         self._metrics = metrics
+        self._open_transport = open_transport
         self._connections: dict[str, WorkerConnection] = {}
         self._states: dict[str, WorkerState] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -166,6 +170,7 @@ class Fleet:
                 clock=self._clock,
                 listener=self,
                 metrics=self._metrics,
+                open_transport=self._open_transport,
                 lost_at=lost_at,
             )
             self._connections[name] = connection

@@ -10,11 +10,32 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
 _Item = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
+
+
+class Runner(Protocol):
+    """What runs a plugin's calls."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs something."""
+        ...
+
+    def call(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a function; the future has what it returns or raises."""
+        ...
+
+    def abandon(self) -> None:
+        """Let it end when it is idle."""
+        ...
+
+
+OpenThread = Callable[[str], Runner]
+"""Makes a thread of that name."""
 
 
 class PluginThread:

@@ -32,6 +32,7 @@ from multiqueue.kube.errors import (
 )
 from multiqueue.kube.informer import Informer, InformerState
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.transport import OpenTransport
 from multiqueue.multikueue.remote_watch import (
     BY_WORKLOAD,
     WorkerInformers,
@@ -183,6 +184,7 @@ async def run_session(
     name: str,
     origin: str,
     metrics: Metrics,
+    open_transport: OpenTransport,
     sync_seconds: float,
     identify: Callable[[str], Awaitable[None]],
     attach: Callable[[WorkerSession], None],
@@ -196,6 +198,7 @@ async def run_session(
         name: Name of the worker.
         origin: Label value of what is ours.
         metrics: Count what is sent there.
+        open_transport: Makes what requests are sent with.
         sync_seconds: How long the first list may take.
         identify: Told what the server says that it is, "" where it does not tell; goes on only
             where this is a server that nobody else is connected to.
@@ -215,6 +218,7 @@ async def run_session(
         default_timeout=REQUEST_SECONDS,
         field_manager=FIELD_MANAGER,
         on_outcome=metrics.request_observer(name),
+        open_transport=open_transport,
     )
     async with client:
         await _check_served(client)

@@ -8,12 +8,14 @@ import structlog
 
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
 from multiqueue.multikueue.clusters import ClusterReconciler
 from multiqueue.multikueue.credentials import PATH_PREFIX
 from multiqueue.multikueue.dispatch import DispatchRunner
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.gc import GarbageCollector
+from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 
@@ -25,6 +27,8 @@ def build_multikueue(
     dispatchers: Dispatchers | None = None,
     *,
     path_prefix: Path = PATH_PREFIX,
+    open_transport: OpenTransport = Transport,
+    open_thread: OpenThread = PluginThread,
 ) -> list[Runnable]:
     """Connect to the manager's informers, and return what has to run while this manager leads.
 
@@ -36,6 +40,8 @@ def build_multikueue(
         context: Of the manager.
         dispatchers: What there is to choose from; by default all that are installed.
         path_prefix: Where kubeconfig files may be.
+        open_transport: Makes what requests to workers are sent with.
+        open_thread: Makes the thread that the dispatcher runs in.
     """
     settings = context.config.multi_kueue
     options = build_options(context.config)
@@ -48,6 +54,7 @@ def build_multikueue(
         clock=context.clock,
         options=options,
         metrics=context.metrics,
+        open_transport=open_transport,
     )
     runner = DispatchRunner(
         selection,
@@ -56,6 +63,7 @@ def build_multikueue(
         on_answer=lambda seconds: context.metrics.dispatch_duration_seconds.child(
             selection.name
         ).observe(seconds),
+        open_thread=open_thread,
     )
     workloads = WorkloadReconciler(context, fleet, runner, options)
     return [
