@@ -1,0 +1,198 @@
+"""What wakes the loop: Workloads, their jobs, checks, configurations, clusters and connections.
+
+Keeps just enough of each Workload to know whom a change concerns; nothing is looked at for a change
+that cannot concern it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
+from multiqueue.jobs.context import Informers
+from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.model.build import effective_priority
+from multiqueue.multikueue.checks import is_multikueue
+from multiqueue.multikueue.fleet import Fleet, FleetListener, Reach
+from multiqueue.multikueue.waiting import Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What is remembered of a Workload to know when to look at it."""
+
+    waits: bool
+    evicting: bool
+    cluster: str | None
+    rank: Rank
+
+
+class Wakes:
+    """Listens to everything that a decision may depend on.
+
+    Args:
+        informers: Of the manager.
+        fleet: The workers.
+        enqueue: Asks for a look at a Workload.
+        is_known: Whether something is remembered of a Workload.
+        on_room: Called when room changes on a worker.
+
+    Attributes:
+        fleet_version: Counts the changes after which a dispatcher may answer otherwise.
+    """
+
+    def __init__(
+        self,
+        informers: Informers,
+        fleet: Fleet,
+        *,
+        enqueue: Callable[[str], None],
+        is_known: Callable[[str], bool],
+        on_room: Callable[[], None],
+    ) -> None:
+        self.fleet_version = 0
+        self._informers = informers
+        self._fleet = fleet
+        self._enqueue = enqueue
+        self._is_known = is_known
+        self._tracked: dict[str, Tracked] = {}
+        self._reach: dict[str, Reach] = {}
+        informers.workloads.add_handler(self._on_workload)
+        informers.admission_checks.add_handler(self._on_check)
+        informers.multikueue_configs.add_handler(self._on_config)
+        informers.multikueue_clusters.add_handler(self._on_cluster)
+        for informer in informers.jobs.values():
+            informer.add_handler(self._on_job)
+        fleet.add_listener(
+            FleetListener(on_remote=enqueue, on_connection=self._on_connection, on_room=on_room)
+        )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every Workload that we have a part in."""
+        return tuple(self._tracked)
+
+    def list_waiting(self) -> list[Rank]:
+        """Return who waits for a cluster."""
+        return [known.rank for known in self._tracked.values() if known.waits]
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        key = workload.metadata.key
+        if new is None or is_finished(new.status):
+            known = self._tracked.pop(key, None)
+            if known is not None or self._is_known(key):
+                self._enqueue(key)
+            return
+        if not _concerns_us(new) and key not in self._tracked:
+            return
+        self._tracked[key] = Tracked(
+            waits=has_quota(new.status) and new.status.cluster_name is None,
+            evicting=is_evicted(new.status) and has_quota(new.status),
+            cluster=new.status.cluster_name,
+            rank=_rank(new),
+        )
+        self._enqueue(key)
+
+    def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        """The job's status waits for its spec (M-140), and a stop for its status."""
+        if new is None or (old is not None and _same_job(old, new)):
+            return
+        uid = new["metadata"].get("uid", "")
+        for workload in self._informers.workloads.store.by_index(BY_OWNER, uid):
+            if workload.metadata.key in self._tracked:
+                self._enqueue(workload.metadata.key)
+
+    def _on_check(self, old: api.AdmissionCheck | None, new: api.AdmissionCheck | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        check = new or old
+        assert check is not None
+        if not is_multikueue(check):
+            return
+        name = check.metadata.name
+        for workload in self._informers.workloads.store.by_index(BY_CHECK, name):
+            self._on_workload(workload, workload)
+
+    def _on_config(
+        self, old: api.MultiKueueConfig | None, new: api.MultiKueueConfig | None
+    ) -> None:
+        """Clusters were added or taken away: what waits for them is looked at (M-70)."""
+        config = new or old
+        assert config is not None
+        if (
+            old is not None
+            and new is not None
+            and (old.spec, old.metadata.annotations) == (new.spec, new.metadata.annotations)
+        ):
+            return
+        self.fleet_version += 1
+        informers = self._informers
+        for check in informers.admission_checks.store.list():
+            parameters = check.spec.parameters
+            if parameters is None or parameters.name != config.metadata.name:
+                continue
+            for workload in informers.workloads.store.by_index(BY_CHECK, check.metadata.name):
+                known = self._tracked.get(workload.metadata.key)
+                if known is not None and known.waits:
+                    self._enqueue(workload.metadata.key)
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        """Filters look at labels and annotations."""
+        if old is None or new is None:
+            return
+        before, after = old.metadata, new.metadata
+        if (before.labels, before.annotations) != (after.labels, after.annotations):
+            self.fleet_version += 1
+            self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+
+    def _on_connection(self, name: str) -> None:
+        """A worker came or went, or serves other job kinds; another failed attempt is no news.
+
+        Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
+        """
+        reach = self._fleet.find_reach(name)
+        if reach == self._reach.get(name):
+            return
+        self._reach[name] = reach
+        self.fleet_version += 1
+        self._enqueue_all(
+            key
+            for key, known in self._tracked.items()
+            if known.waits or known.evicting or known.cluster == name
+        )
+
+    def _enqueue_all(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            self._enqueue(key)
+
+
+def _concerns_us(workload: api.Workload) -> bool:
+    """Whether there is a check that may be ours, or a cluster."""
+    status = workload.status
+    return bool(status.admission_checks or status.cluster_name or status.nominated_cluster_names)
+
+
+def _rank(workload: api.Workload) -> Rank:
+    metadata = workload.metadata
+    return Rank(
+        urgency=-effective_priority(workload),
+        created_at=metadata.creation_timestamp,
+        key=metadata.key,
+        queue=key_of(metadata.namespace, workload.spec.queue_name),
+    )
+
+
+def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return bool(
+        old["metadata"].get("generation") == new["metadata"].get("generation")
+        and old.get("spec") == new.get("spec")
+        and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
+    )

@@ -1,0 +1,153 @@
+"""Which Workloads are looked at when checks and configurations change."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.context import Informers
+from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.setup import build_registry
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.credentials import Credentials
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.wakes import Wakes
+from multiqueue.observability.metrics import Metrics
+from tests.workloads import make_workload, reserved, with_checks
+
+
+class Woken:
+    """The manager's informers, and whom it was told to look at."""
+
+    def __init__(self, informers: Informers) -> None:
+        self.informers = informers
+        self.keys: list[str] = []
+        self._version = 0
+
+    def change(self, informer: Any, obj: Any) -> set[str]:
+        """Bring a new version of an object; returns who is looked at because of it."""
+        self._version += 1
+        metadata = msgspec.structs.replace(
+            obj.metadata, resource_version=str(self._version), uid=obj.metadata.name
+        )
+        self.keys.clear()
+        informer.observe(msgspec.structs.replace(obj, metadata=metadata))
+        return set(self.keys)
+
+
+@pytest.fixture
+async def woken() -> AsyncIterator[Woken]:
+    config, clock = Configuration(), SystemClock()
+    async with KubeClient(await Credentials.from_kubeconfig_dict(NOWHERE)) as client:
+        informers = build_informers(client, config, build_registry(config))
+        fleet = Fleet(
+            adapters=(),
+            origin="multikueue",
+            clock=clock,
+            options=build_options(config),
+            metrics=Metrics(),
+        )
+        found = Woken(informers)
+        Wakes(
+            informers,
+            fleet,
+            enqueue=found.keys.append,
+            is_known=lambda _: False,
+            on_room=lambda: None,
+        )
+        yield found
+
+
+NOWHERE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}],
+    "users": [{"name": "u", "user": {}}],
+}
+
+
+def check(
+    name: str, *, config: str | None = "all", ours: bool = True, **labels: str
+) -> api.AdmissionCheck:
+    parameters = None
+    if config is not None:
+        parameters = api.AdmissionCheckParametersReference(
+            api_group=GROUP, kind="MultiKueueConfig", name=config
+        )
+    return api.AdmissionCheck(
+        metadata=api.ObjectMeta(name=name, labels=labels),
+        spec=api.AdmissionCheckSpec(
+            controller_name=MULTIKUEUE_CONTROLLER if ours else "somebody", parameters=parameters
+        ),
+    )
+
+
+def waiting(name: str, **checks: CheckState) -> api.Workload:
+    return with_checks(reserved(make_workload(name)), **checks)
+
+
+def config(name: str, *clusters: str) -> api.MultiKueueConfig:
+    return api.MultiKueueConfig(
+        metadata=api.ObjectMeta(name=name), spec=api.MultiKueueConfigSpec(clusters=clusters)
+    )
+
+
+async def test_a_new_check_wakes_those_that_list_it(woken: Woken) -> None:
+    informers = woken.informers
+    woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
+    woken.change(informers.workloads, waiting("b", other=CheckState.PENDING))
+    assert woken.change(informers.admission_checks, check("mk")) == {"team-a/a"}
+    assert woken.change(informers.admission_checks, check("other", ours=False)) == set()
+
+
+@pytest.mark.parametrize(("before", "after"), [("all", "some"), (None, "all"), ("all", None)])
+async def test_a_check_that_leads_elsewhere_wakes_all_that_list_it(
+    woken: Woken, before: str | None, after: str | None
+) -> None:
+    informers = woken.informers
+    woken.change(informers.admission_checks, check("mk", config=before))
+    woken.change(informers.admission_checks, check("mk2"))
+    for name in ("a", "b"):
+        woken.change(informers.workloads, waiting(name, mk=CheckState.PENDING))
+    woken.change(informers.workloads, waiting("c", mk2=CheckState.PENDING))
+    changed = woken.change(informers.admission_checks, check("mk", config=after))
+    assert changed == {"team-a/a", "team-a/b"}
+
+
+@pytest.mark.parametrize("leads_to", ["all", None])
+async def test_a_check_that_leads_where_it_did_wakes_nobody(
+    woken: Woken, leads_to: str | None
+) -> None:
+    informers = woken.informers
+    woken.change(informers.admission_checks, check("mk", config=leads_to))
+    woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
+    same = check("mk", config=leads_to, team="x")
+    assert woken.change(informers.admission_checks, same) == set()
+
+
+async def test_a_check_of_somebody_else_wakes_nobody(woken: Woken) -> None:
+    informers = woken.informers
+    woken.change(informers.admission_checks, check("other", ours=False))
+    woken.change(informers.workloads, waiting("a", other=CheckState.PENDING))
+    moved = check("other", ours=False, config="some")
+    assert woken.change(informers.admission_checks, moved) == set()
+
+
+async def test_other_clusters_wake_what_waits_and_the_same_ones_nobody(woken: Woken) -> None:
+    informers = woken.informers
+    woken.change(informers.multikueue_configs, config("all", "x"))
+    woken.change(informers.admission_checks, check("mk"))
+    woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
+    assert woken.change(informers.multikueue_configs, config("all", "x", "y")) == {"team-a/a"}
+    assert woken.change(informers.multikueue_configs, config("all", "x", "y")) == set()
