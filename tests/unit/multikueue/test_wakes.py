@@ -33,11 +33,11 @@ class Woken:
         self.keys: list[str] = []
         self._version = 0
 
-    def change(self, informer: Any, obj: Any) -> set[str]:
+    def change(self, informer: Any, obj: Any, *, uid: str = "one") -> set[str]:
         """Bring a new version of an object; returns who is looked at because of it."""
         self._version += 1
         metadata = msgspec.structs.replace(
-            obj.metadata, resource_version=str(self._version), uid=obj.metadata.name
+            obj.metadata, resource_version=str(self._version), uid=uid
         )
         self.keys.clear()
         informer.observe(msgspec.structs.replace(obj, metadata=metadata))
@@ -151,3 +151,13 @@ async def test_other_clusters_wake_what_waits_and_the_same_ones_nobody(woken: Wo
     woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
     assert woken.change(informers.multikueue_configs, config("all", "x", "y")) == {"team-a/a"}
     assert woken.change(informers.multikueue_configs, config("all", "x", "y")) == set()
+
+
+async def test_a_configuration_that_is_gone_wakes_what_waits_for_it(woken: Woken) -> None:
+    informers = woken.informers
+    woken.change(informers.multikueue_configs, config("all", "x"))
+    woken.change(informers.admission_checks, check("mk"))
+    woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
+    # A namesake that was made anew is told as the end of the old one and the begin of another.
+    woken.change(informers.multikueue_configs, config("all", "x"), uid="another")
+    assert woken.keys == ["team-a/a", "team-a/a"]
