@@ -12,6 +12,7 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.workload_state import is_admitted
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished
@@ -177,6 +178,9 @@ class Executor:
         if remote is None or seen.job is None or seen.adapter is None:
             return DONE
         sync = seen.adapter.status_patch(seen.job, remote)
+        if sync.deferred and seen.workload is not None and is_admitted(seen.workload.status):
+            # It is being started here: a write now would make that one fail. Its end wakes us.
+            return Outcome(after=DEFERRED_SECONDS)
         if sync.patch is not None:
             await self._local.patch_job_status(seen.adapter, seen.job, sync.patch)
         self._observe_lag(cluster, seen)

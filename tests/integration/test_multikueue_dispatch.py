@@ -60,6 +60,22 @@ async def test_score_gives_a_burst_to_workers_that_hold_it():
         assert sorted(got) == ["w1", "w1", "w2", "w2"]
 
 
+async def test_a_start_here_and_one_on_the_worker_do_not_get_in_each_others_way():
+    """The worker is often faster: its status waits until the job has its flavors here."""
+    async with multikueue_world("w", real_workers=True) as world, world.manager(SCORE):
+        await resize(world, "w", 20)
+        await world.until_connected()
+        jobs = [f"job{number}" for number in range(20)]
+        for name in jobs:
+            await submit(world, name)
+        for name in jobs:
+            await world.until(
+                lambda job=name: not world.hub.job(job)["spec"]["suspend"], f"{name} started"
+            )
+        got = [(w.method, w.resource, w.status) for w in world.hub.writes if "jobs" in w.resource]
+        assert [each for each in got if each[0] == "PATCH"] == [("PATCH", "jobs", 200)] * len(jobs)
+
+
 async def test_a_job_goes_where_its_hardware_is():
     async with multikueue_world("a", "b", real_workers=True) as world, world.manager(SCORE):
         for worker, label in (("a", "a100"), ("b", "h100")):
