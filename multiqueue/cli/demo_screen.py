@@ -26,6 +26,7 @@ COLOURS = {
     Stage.QUEUED: "yellow",
     Stage.DISPATCHED: "cyan",
     Stage.STARTING: "cyan",
+    Stage.MOVING: "magenta",
     Stage.RUNNING: "green",
     Stage.SUCCEEDED: "dim green",
     Stage.FAILED: "red",
@@ -33,7 +34,14 @@ COLOURS = {
     Stage.REFUSED: "red",
 }
 _HOLDS_GPUS = frozenset({Stage.STARTING, Stage.RUNNING})
-_ORDER = (Stage.RUNNING, Stage.STARTING, Stage.DISPATCHED, Stage.QUEUED, Stage.SUBMITTED)
+_ORDER = (
+    Stage.RUNNING,
+    Stage.STARTING,
+    Stage.MOVING,
+    Stage.DISPATCHED,
+    Stage.QUEUED,
+    Stage.SUBMITTED,
+)
 
 
 class DemoScreen:

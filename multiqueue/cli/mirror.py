@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.kube import resources
 from multiqueue.kube.errors import Forbidden, NotFound
@@ -36,6 +37,7 @@ _KINDS: dict[str, tuple[Resource, type[Any]]] = {
     "workloads": (resources.WORKLOADS, api.Workload),
     "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
     "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+    "jobs": (resources.JOBS, dict),
 }
 """Argument of `build_mirror` -> what to list for it."""
 
@@ -45,6 +47,7 @@ class Mirror:
     """Everything about queues that the user may read, and the engine's view of it.
 
     Attributes:
+        jobs: Those in queues, by uid.
         hidden: Kinds that the user may not read, or that the cluster does not serve.
     """
 
@@ -56,6 +59,7 @@ class Mirror:
     clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)
     configs: dict[str, api.MultiKueueConfig] = field(default_factory=dict)
     checks: dict[str, api.AdmissionCheck] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     _places: dict[str, dict[str, PendingWorkload]] = field(default_factory=dict)
 
@@ -65,6 +69,11 @@ class Mirror:
             return workload.status.admission.cluster_queue
         queue = self.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
         return queue.spec.cluster_queue if queue else ""
+
+    def job_of(self, workload: api.Workload) -> dict[str, Any] | None:
+        """Return the job of a Workload, as far as it is known."""
+        owners = (self.jobs.get(owner.uid) for owner in workload.metadata.owner_references)
+        return next(filter(None, owners), None)
 
     def pending(self, cluster_queue: str) -> dict[str, PendingWorkload]:
         """Return who waits in a ClusterQueue, in its order, by key."""
@@ -116,6 +125,7 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
     workloads: Sequence[api.Workload] = (),
     clusters: Sequence[api.MultiKueueCluster] = (),
     configs: Sequence[api.MultiKueueConfig] = (),
+    jobs: Sequence[dict[str, Any]] = (),
     hidden: Sequence[str] = (),
 ) -> Mirror:
     """Feed an engine with objects."""
@@ -158,6 +168,7 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
         clusters={cluster.metadata.name: cluster for cluster in clusters},
         configs={config.metadata.name: config for config in configs},
         checks={check.metadata.name: check for check in checks},
+        jobs={job["metadata"]["uid"]: job for job in jobs},
         hidden=list(hidden),
     )
 
@@ -173,8 +184,10 @@ async def _list(
         def load(data: bytes) -> Any:
             return decode(kind, data)
 
+    # Of jobs, those in queues: a cluster may have many others.
+    selector = QUEUE_NAME if resource is resources.JOBS else ""
     try:
-        return (await client.list(resource, decode=load)).items
+        return (await client.list(resource, label_selector=selector, decode=load)).items
     except (Forbidden, NotFound):
         hidden.append(resource.plural)
         return []

@@ -26,7 +26,9 @@ COLOURS = {
     "admitted": "green",
     "pending": "yellow",
     "queued": "yellow",
-    "dispatching": "cyan",
+    "dispatched": "cyan",
+    "checking": "cyan",
+    "moving": "magenta",
     "starting": "cyan",
     "evicted": "magenta",
     "failed": "red",
@@ -92,9 +94,9 @@ def format_table(
     return "\n".join(lines)
 
 
-def style_state(text: str) -> str:
-    """Colour a state by its first word."""
-    colour = COLOURS.get(text.split(" ", 1)[0].rstrip(",:").lower())
+def style_state(text: str, state: str = "") -> str:
+    """Colour a text by a state, or by its own first word."""
+    colour = COLOURS.get((state or text).split(" ", 1)[0].rstrip(",:").lower())
     return click.style(text, fg=colour) if colour else text
 
 

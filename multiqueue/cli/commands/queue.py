@@ -106,7 +106,7 @@ def _print_rows(rows: list[QueueRow], mirror: Mirror, output: str) -> None:
             row.view.priority,
             row.view.gpus,
             str(row.view.state),
-            row.view.worker,
+            row.view.worker or ", ".join(row.view.phase.offered_to),
             format_age(row.view.created, mirror.now),
             row.view.why,
         ]

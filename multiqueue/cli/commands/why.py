@@ -90,9 +90,9 @@ def _show(explanation: Explanation, now: datetime) -> None:
         if explanation.position
         else ""
     )
-    where = f" on {view.worker}" if view.worker else ""
-    age = f" for {format_age(view.since, now)}" if view.since else ""
-    echo(f"  State:  {style_state(str(view.state))}{where}{place}{age}")
+    since = view.phase.since
+    age = f" for {format_age(since, now)}" if since else ""
+    echo(f"  State:  {style_state(view.phase.words, str(view.state))}{place}{age}")
     if view.why:
         echo(f"  Why:    {view.why}")
     if explanation.cause:

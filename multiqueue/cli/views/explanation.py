@@ -21,16 +21,17 @@ from multiqueue.cli.views.checks import (
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
 from multiqueue.cli.views.topology import explain_topology
-from multiqueue.cli.views.workloads import State, WorkloadView, view_workload
+from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
+from multiqueue.multikueue.phase import State
 
 if TYPE_CHECKING:
     from multiqueue.cli.mirror import Mirror
 
 MAX_TURNS = 8
 """LocalQueues named in a sentence about whose turn it is."""
-_NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED})
+_NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,7 @@ def explain(
         remote: What its copies on workers say, by cluster.
         requests: Its ProvisioningRequests.
     """
-    view = view_workload(workload)
+    view = view_workload(workload, mirror.job_of(workload))
     queue = mirror.cluster_queue_of(workload)
     place = mirror.place_of(view.key)
     spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None

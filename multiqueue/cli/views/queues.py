@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
 from multiqueue.cli.views.inactive import explain_local_queue
-from multiqueue.cli.views.workloads import ENDED, State, WorkloadView, view_workload
+from multiqueue.cli.views.workloads import WorkloadView, view_workload
+from multiqueue.multikueue.phase import ENDED, State
 
 if TYPE_CHECKING:
     from multiqueue.cli.mirror import Mirror
 
-_WAITING = frozenset({State.QUEUED, State.EVICTED})
+_WAITING = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ def list_rows(
             continue
         if cluster_queue and mirror.cluster_queue_of(workload) != cluster_queue:
             continue
-        view = view_workload(workload)
+        view = view_workload(workload, mirror.job_of(workload))
         if view.state in ENDED and not ended:
             continue
         place = mirror.place_of(key)
@@ -82,7 +83,7 @@ def summarize(mirror: Mirror, namespace: str | None) -> list[QueueSummary]:
     """Return all LocalQueues of a namespace, or of all; those too that are only asked for."""
     views: dict[str, list[WorkloadView]] = {key: [] for key in mirror.local_queues}
     for workload in mirror.workloads.values():
-        view = view_workload(workload)
+        view = view_workload(workload, mirror.job_of(workload))
         if view.state not in ENDED:
             key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
             views.setdefault(key, []).append(view)

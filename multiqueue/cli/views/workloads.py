@@ -1,37 +1,16 @@
-"""Where a Workload stands, in the words that every command uses. Pure."""
+"""A Workload as every command shows it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
-from multiqueue.api import workload_state
-from multiqueue.api.conditions import CheckState, WorkloadCondition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.build import build_workload, effective_priority
-
-
-class State(StrEnum):
-    """The stages of a Workload's way."""
-
-    QUEUED = "Queued"
-    DISPATCHING = "Dispatching"
-    CHECKING = "Checking"
-    ADMITTED = "Admitted"
-    STARTING = "Starting"
-    RUNNING = "Running"
-    EVICTED = "Evicted"
-    DEACTIVATED = "Deactivated"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-
-
-ENDED = frozenset({State.SUCCEEDED, State.FAILED})
-AT_WORK = frozenset({State.ADMITTED, State.STARTING, State.RUNNING})
+from multiqueue.multikueue.phase import Phase, State, find_phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +19,7 @@ class WorkloadView:
 
     Attributes:
         job: ``Job/train``, or the Workload's own name where nothing owns it.
-        why: Why it is not further; empty where there is nothing to say.
-        worker: The cluster that runs it; empty on this cluster.
-        since: When it came to this state.
+        phase: Where it stands.
     """
 
     key: str
@@ -51,12 +28,23 @@ class WorkloadView:
     cluster_queue: str
     priority: int
     requests: Mapping[str, int]
-    state: State
-    why: str
-    worker: str
-    nominated: tuple[str, ...]
+    phase: Phase
     created: datetime | None
-    since: datetime | None
+
+    @property
+    def state(self) -> State:
+        """The phase, for programs."""
+        return self.phase.state
+
+    @property
+    def why(self) -> str:
+        """Why it is not further; empty where there is nothing to say."""
+        return self.phase.why
+
+    @property
+    def worker(self) -> str:
+        """The cluster that runs it; empty on this cluster."""
+        return self.phase.worker
 
     @property
     def namespace(self) -> str:
@@ -78,11 +66,13 @@ class WorkloadView:
             "priority": self.priority,
             "gpus": self.gpus,
             "state": str(self.state),
+            "phase": self.phase.words,
             "why": self.why or None,
             "worker": self.worker or None,
-            "nominatedWorkers": list(self.nominated),
+            "nominatedWorkers": list(self.phase.offered_to),
+            "leftWorker": self.phase.left or None,
             "created": _format(self.created),
-            "since": _format(self.since),
+            "since": _format(self.phase.since),
         }
 
 
@@ -91,10 +81,9 @@ def is_accelerator(resource: str) -> bool:
     return "/" in resource and resource.rpartition("/")[2].startswith(("gpu", "tpu", "neuron"))
 
 
-def view_workload(workload: Workload) -> WorkloadView:
-    """Read the state of a Workload from its conditions."""
+def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadView:
+    """Read where a Workload stands from its conditions, and from its job where that is known."""
     status = workload.status
-    state, why, since = _judge(workload)
     owner = next(
         (owner for owner in workload.metadata.owner_references if owner.controller), None
     ) or next(iter(workload.metadata.owner_references), None)
@@ -105,59 +94,9 @@ def view_workload(workload: Workload) -> WorkloadView:
         cluster_queue=status.admission.cluster_queue if status.admission else "",
         priority=effective_priority(workload),
         requests=_requests(workload),
-        state=state,
-        why=why,
-        worker=status.cluster_name or "",
-        nominated=status.nominated_cluster_names,
+        phase=find_phase(workload, job),
         created=parse_time(workload.metadata.creation_timestamp),
-        since=since,
     )
-
-
-def _judge(workload: Workload) -> tuple[State, str, datetime | None]:
-    status = workload.status
-    finished = workload_state.find(status, WorkloadCondition.FINISHED)
-    if finished is not None and finished.status == "True":
-        state = State.SUCCEEDED if finished.reason == "Succeeded" else State.FAILED
-        return state, finished.message, parse_time(finished.last_transition_time)
-    if not workload_state.is_active(workload.spec):
-        evicted = workload_state.find(status, WorkloadCondition.EVICTED)
-        why = evicted.message if evicted is not None else "spec.active is false"
-        return State.DEACTIVATED, why, None
-    evicted = workload_state.find(status, WorkloadCondition.EVICTED)
-    if evicted is not None and evicted.status == "True" and workload_state.has_quota(status):
-        return State.EVICTED, evicted.message, parse_time(evicted.last_transition_time)
-    if workload_state.is_admitted(status):
-        return _judge_admitted(workload)
-    if workload_state.has_quota(status):
-        return _judge_checks(workload)
-    reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
-    if reserved is None:
-        return State.QUEUED, "not looked at yet", parse_time(workload.metadata.creation_timestamp)
-    why = f"{reserved.reason}: {reserved.message}" if reserved.message else reserved.reason
-    return State.QUEUED, why, parse_time(reserved.last_transition_time)
-
-
-def _judge_admitted(workload: Workload) -> tuple[State, str, datetime | None]:
-    ready = workload_state.find(workload.status, WorkloadCondition.PODS_READY)
-    admitted = workload_state.find(workload.status, WorkloadCondition.ADMITTED)
-    assert admitted is not None, "the caller has looked"
-    since = parse_time(admitted.last_transition_time)
-    if ready is None:
-        return State.ADMITTED, "", since
-    if ready.status == "True":
-        return State.RUNNING, "", parse_time(ready.last_transition_time)
-    return State.STARTING, ready.message, since
-
-
-def _judge_checks(workload: Workload) -> tuple[State, str, datetime | None]:
-    status = workload.status
-    reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
-    since = parse_time(reserved.last_transition_time) if reserved else None
-    waiting = [check for check in status.admission_checks if check.state != CheckState.READY]
-    why = "; ".join(f"{check.name}: {check.message or check.state.lower()}" for check in waiting)
-    is_dispatching = bool(status.nominated_cluster_names or status.cluster_name)
-    return State.DISPATCHING if is_dispatching else State.CHECKING, why, since
 
 
 def _requests(workload: Workload) -> dict[str, int]:

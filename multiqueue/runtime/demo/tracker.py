@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from multiqueue.api import workload_state
-from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.conditions import Reason
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import has_quota
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
+from multiqueue.multikueue.phase import AT_WORK, ENDED, State, find_phase
 from multiqueue.runtime.components import Scope
 from multiqueue.runtime.demo.jobs import DemoJob
 
@@ -33,6 +34,7 @@ class Stage(StrEnum):
     QUEUED = "Queued"
     DISPATCHED = "Dispatched"
     STARTING = "Starting"
+    MOVING = "Moving"
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -45,6 +47,20 @@ class Stage(StrEnum):
         return self in _FINAL
 
 
+_STAGES = {
+    State.QUEUED: Stage.QUEUED,
+    State.CHECKING: Stage.QUEUED,
+    State.DISPATCHED: Stage.DISPATCHED,
+    State.ADMITTED: Stage.STARTING,
+    State.STARTING: Stage.STARTING,
+    State.RUNNING: Stage.RUNNING,
+    State.MOVING: Stage.MOVING,
+    State.EVICTED: Stage.MOVING,
+    State.DEACTIVATED: Stage.QUEUED,
+    State.REJECTED: Stage.IMPOSSIBLE,
+    State.SUCCEEDED: Stage.SUCCEEDED,
+    State.FAILED: Stage.FAILED,
+}
 _FINAL = frozenset({Stage.SUCCEEDED, Stage.FAILED, Stage.IMPOSSIBLE, Stage.REFUSED})
 
 
@@ -176,24 +192,18 @@ class Tracker:
 
 def observe_workload(track: Track, workload: Workload, at: float) -> None:
     """Bring a track to what the manager says about its Workload."""
-    status = workload.status
+    phase = find_phase(workload)
     track.queued_at = track.queued_at or at
-    track.nominated = status.nominated_cluster_names
-    track.worker = status.cluster_name or ""
-    finished = workload_state.find(status, WorkloadCondition.FINISHED)
-    reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
-    if finished is not None and finished.status == "True":
-        succeeded = finished.reason == Reason.SUCCEEDED
-        track.stage = Stage.SUCCEEDED if succeeded else Stage.FAILED
-        track.reason, track.ended_at = finished.message, at
-    elif reserved is None or reserved.status != "True":
-        hopeless = reserved is not None and reserved.reason in HOPELESS
-        track.stage = Stage.IMPOSSIBLE if hopeless else Stage.QUEUED
-        track.reason = f"{reserved.reason}: {reserved.message}" if reserved else ""
-        track.reserved_at = None
-    else:
-        track.reserved_at = track.reserved_at or at
-        track.stage, track.reason = _stage_with_quota(track, workload)
+    track.nominated, track.worker = phase.offered_to, phase.worker
+    track.stage, track.reason = _STAGES[phase.state], phase.why
+    if phase.state in ENDED:
+        track.ended_at = at
+        return
+    track.reserved_at = track.reserved_at or at if has_quota(workload.status) else None
+    if phase.state is State.QUEUED and phase.why.partition(":")[0] in HOPELESS:
+        track.stage = Stage.IMPOSSIBLE
+    elif phase.state in AT_WORK and track.running_at is not None:
+        track.stage = Stage.RUNNING
 
 
 def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: float) -> None:
@@ -213,16 +223,6 @@ def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: f
     if ended:
         track.ran_on.add(cluster)
         track.stopped_at = track.stopped_at or at
-
-
-def _stage_with_quota(track: Track, workload: Workload) -> tuple[Stage, str]:
-    status = workload.status
-    if workload_state.is_admitted(status) and track.running_at is not None:
-        return Stage.RUNNING, ""
-    if workload_state.is_admitted(status):
-        return Stage.STARTING, ""
-    waiting = "; ".join(check.message for check in status.admission_checks if check.message)
-    return (Stage.DISPATCHED if track.worker or track.nominated else Stage.QUEUED), waiting
 
 
 def _now() -> float:

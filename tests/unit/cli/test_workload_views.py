@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from multiqueue.cli.views.workloads import State, is_accelerator, view_workload
+from multiqueue.cli.views.workloads import is_accelerator, view_workload
+from multiqueue.multikueue.phase import State
 from tests.unit.cli.builders import condition, make_workload
 
 QUOTA = condition("QuotaReserved")
@@ -45,7 +46,7 @@ PENDING_CHECK = {
                 admissionChecks=[PENDING_CHECK],
                 nominatedClusterNames=["w1"],
             ),
-            State.DISPATCHING,
+            State.DISPATCHED,
             "mk: looking for a worker",
             id="offered to a worker",
         ),

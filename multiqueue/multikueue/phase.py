@@ -1,0 +1,194 @@
+"""Where a Workload stands, here and on the workers, in the words that everybody gets to read. Pure.
+
+The one place that turns conditions, checks and the status of the job into a `Phase`: the commands,
+the demo and whatever else shows a Workload ask here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api import workload_state
+from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import parse_time
+
+_NAMED_CLUSTER = re.compile(r'\bcluster "([^"]+)"', re.IGNORECASE)
+"""How the rules name the cluster that a Workload leaves; an eviction's message keeps it."""
+
+
+_REJECTED = f"{workload_state.DEACTIVATED_DUE_TO}{Reason.ADMISSION_CHECK}"
+"""The reason of an eviction that a Rejected check asked for."""
+
+
+class State(StrEnum):
+    """The stages of a Workload's way."""
+
+    QUEUED = "Queued"
+    CHECKING = "Checking"
+    DISPATCHED = "Dispatched"
+    ADMITTED = "Admitted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    MOVING = "Moving"
+    EVICTED = "Evicted"
+    DEACTIVATED = "Deactivated"
+    REJECTED = "Rejected"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+ENDED = frozenset({State.SUCCEEDED, State.FAILED})
+AT_WORK = frozenset({State.ADMITTED, State.STARTING, State.RUNNING})
+
+_WORDS = {
+    State.QUEUED: "waiting for quota",
+    State.CHECKING: "waiting for checks",
+    State.MOVING: "moving",
+    State.EVICTED: "evicted, its pods are being stopped",
+    State.DEACTIVATED: "suspended",
+    State.REJECTED: "rejected",
+    State.SUCCEEDED: "finished",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """Where a Workload stands.
+
+    Attributes:
+        state: For programs.
+        why: Why it is not further; empty where there is nothing to say.
+        worker: The cluster that runs it, or ran it to its end; empty on this cluster.
+        offered_to: The clusters that may take it.
+        left: The cluster that it was taken from and has not found a successor for; empty for none.
+        since: When it came to this state, as far as is known.
+    """
+
+    state: State
+    why: str = ""
+    worker: str = ""
+    offered_to: tuple[str, ...] = ()
+    left: str = ""
+    since: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """The phase in a few words: ``dispatched to a, b``, ``running on a``."""
+        if self.state is State.DISPATCHED:
+            told = f"dispatched to {', '.join(self.offered_to) or self.worker}"
+        else:
+            told = _WORDS.get(self.state, self.state.lower())
+            told += f" on {self.worker}" if self.worker and self.state in AT_WORK | ENDED else ""
+        if not self.left:
+            return told
+        link = " " if self.state is State.MOVING else ", moving "
+        return f"{told}{link}from {self.left}"
+
+
+def find_phase(workload: Workload, job: Mapping[str, Any] | None = None) -> Phase:
+    """Say where a Workload stands.
+
+    Args:
+        workload: On the manager, or on the only cluster.
+        job: Its job there, whose status is the one that came back from the worker; without it,
+            and without the condition PodsReady, nothing is known of pods.
+    """
+    status = workload.status
+    finished = workload_state.find(status, WorkloadCondition.FINISHED)
+    if finished is not None and finished.status == "True":
+        state = State.SUCCEEDED if finished.reason == Reason.SUCCEEDED else State.FAILED
+        since = parse_time(finished.last_transition_time)
+        worker = status.cluster_name or ""
+        return Phase(state=state, why=finished.message, worker=worker, since=since)
+    rejected = [c for c in status.admission_checks if c.state == CheckState.REJECTED]
+    if rejected:
+        why = "; ".join(f"{check.name}: {check.message}" for check in rejected)
+        return Phase(state=State.REJECTED, why=why)
+    evicted = workload_state.find(status, WorkloadCondition.EVICTED)
+    if not workload_state.is_active(workload.spec):
+        was_rejected = evicted is not None and evicted.reason == _REJECTED
+        why = evicted.message if evicted is not None else "spec.active is false"
+        return Phase(state=State.REJECTED if was_rejected else State.DEACTIVATED, why=why)
+    if evicted is not None and evicted.status == "True" and workload_state.has_quota(status):
+        left = _find_left(workload)
+        state = State.MOVING if left else State.EVICTED
+        since = parse_time(evicted.last_transition_time)
+        return Phase(state=state, why=evicted.message, left=left, since=since)
+    if workload_state.is_admitted(status):
+        return _judge_admitted(workload, job)
+    if workload_state.has_quota(status):
+        return _judge_checks(workload)
+    return _judge_waiting(workload)
+
+
+def _judge_waiting(workload: Workload) -> Phase:
+    reserved = workload_state.find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    left = _find_left(workload)
+    if reserved is None:
+        since = parse_time(workload.metadata.creation_timestamp)
+        return Phase(state=State.QUEUED, why="not looked at yet", left=left, since=since)
+    why = f"{reserved.reason}: {reserved.message}" if reserved.message else reserved.reason
+    since = parse_time(reserved.last_transition_time)
+    return Phase(state=State.QUEUED, why=why, left=left, since=since)
+
+
+def _judge_checks(workload: Workload) -> Phase:
+    status = workload.status
+    reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
+    waiting = [check for check in status.admission_checks if check.state != CheckState.READY]
+    why = "; ".join(f"{check.name}: {check.message or check.state.lower()}" for check in waiting)
+    is_dispatched = bool(status.nominated_cluster_names or status.cluster_name)
+    return Phase(
+        state=State.DISPATCHED if is_dispatched else State.CHECKING,
+        why=why,
+        worker=status.cluster_name or "",
+        offered_to=status.nominated_cluster_names,
+        left=_find_left(workload),
+        since=parse_time(reserved.last_transition_time) if reserved else None,
+    )
+
+
+def _judge_admitted(workload: Workload, job: Mapping[str, Any] | None) -> Phase:
+    status = workload.status
+    ready = workload_state.find(status, WorkloadCondition.PODS_READY)
+    admitted = workload_state.find(status, WorkloadCondition.ADMITTED)
+    assert admitted is not None, "the caller has looked"
+    worker, since = status.cluster_name or "", parse_time(admitted.last_transition_time)
+    if ready is not None and ready.status == "True":
+        at = parse_time(ready.last_transition_time)
+        return Phase(state=State.RUNNING, worker=worker, since=at)
+    pods = _count_pods(job) if job is not None else None
+    if pods is not None:
+        up, wanted = pods
+        if up >= wanted:
+            return Phase(state=State.RUNNING, worker=worker, since=since)
+        why = f"{up} of {wanted} pods are ready"
+        return Phase(state=State.STARTING, why=why, worker=worker, since=since)
+    if ready is None:
+        return Phase(state=State.ADMITTED, worker=worker, since=since)
+    return Phase(state=State.STARTING, why=ready.message, worker=worker, since=since)
+
+
+def _count_pods(job: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Pods that are ready or have ended, and those that run side by side; None: unknown kind."""
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    if job.get("kind", "Job") != "Job":
+        return None
+    wanted = spec.get("parallelism", 1)
+    if spec.get("completions") is not None:
+        wanted = min(wanted, spec["completions"])
+    up = status.get("ready", 0) + status.get("succeeded", 0)
+    return min(up, wanted), wanted
+
+
+def _find_left(workload: Workload) -> str:
+    """The worker that the last eviction was about; empty where it was about something else."""
+    evicted = workload_state.find(workload.status, WorkloadCondition.EVICTED)
+    named = _NAMED_CLUSTER.search(evicted.message) if evicted is not None else None
+    return named.group(1) if named else ""
