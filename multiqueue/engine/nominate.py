@@ -24,7 +24,7 @@ from multiqueue.engine.preemption.search import find_targets, may_preempt
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.engine.tas.delay import delayed_flavors, is_remote
+from multiqueue.engine.tas.delay import delayed_flavors
 from multiqueue.engine.tas.phase import TopologyPhase
 from multiqueue.engine.value import Value
 from multiqueue.engine.world import Head, World
@@ -42,10 +42,16 @@ def judge(
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
         return rejected
+    remote = world.fleet.search(workload, queue.remote_check)
+    impossible = None if remote is None else remote.why_never()
+    if impossible is not None:
+        reason, words = impossible.reason, impossible.words
+        return Rejected(requeue_reason=RequeueReason.NO_CLUSTER, reason=reason, note=words)
     tree = world.cache.tree_by_queue[queue.name]
     search = FlavorSearch(
         queue=queue,
         workload=workload,
+        remote=remote,
         flavors=world.cache.flavors,
         rooms=queue.room_memo(tree.version),
         oracle=world.oracle if may_preempt(queue) else no_candidates,
@@ -95,6 +101,7 @@ def judge_again(
     search = FlavorSearch(
         queue=queue,
         workload=workload,
+        remote=world.fleet.search(workload, queue.remote_check),
         flavors=world.cache.flavors,
         rooms={},
         oracle=PreemptionOracle(world.cache.tree_by_queue, context),
@@ -186,7 +193,7 @@ def _phase(world: World, workload: Workload, queue: CachedQueue) -> TopologyPhas
 
 
 def _topologies(world: World, queue: CachedQueue) -> Mapping[str, Topology] | None:
-    return None if is_remote(queue, world.cache.checks) else world.cache.topologies
+    return None if queue.remote_check else world.cache.topologies
 
 
 def _would_do(nominated: Nominated) -> bool:

@@ -26,6 +26,8 @@ class RequeueReason(StrEnum):
     PENDING_PREEMPTION = "PendingPreemption"
     PREEMPTION_FAILED = "PreemptionFailed"
     PREEMPTION_NO_CANDIDATES = "PreemptionNoCandidates"
+    NO_CLUSTER = "NoCluster"
+    """No cluster that would run it can ever hold it; ours, with no counterpart upstream."""
 
 
 class SkipReason(StrEnum):

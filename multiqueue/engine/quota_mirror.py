@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multiqueue.engine.fairness.usage_ledger import UsageLedger
+from multiqueue.engine.remote import FleetOracle
 from multiqueue.engine.tas.mirror import TopologyMirror
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort
@@ -54,6 +55,15 @@ class QuotaMirror(TopologyMirror):
     def delete_admission_check(self, name: str) -> None:
         """Remove an AdmissionCheck; queues that name it become inactive."""
         self._wake(self._cache.set_check(name, None))
+
+    def ask_fleet(self, oracle: FleetOracle) -> None:
+        """Ask this before quota is reserved for what would run on other clusters."""
+        self._world.fleet.oracle = oracle
+        self.fleet_changed()
+
+    def fleet_changed(self) -> None:
+        """Note that the oracle may answer otherwise: what it kept waiting is looked at again."""
+        self._wake(self._cache.touch_remote())
 
     def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change a namespace; its workloads wait until it is known."""

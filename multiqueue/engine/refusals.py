@@ -191,6 +191,17 @@ class TopologyLevelMissing:
         return f'Flavor "{self.flavor}" does not contain the requested level'
 
 
+class NoClusterHolds(NamedTuple):
+    """No cluster that would run the pods can ever hold them on hardware of the flavor."""
+
+    flavor: str
+    reason: Reason
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.words} (flavor {self.flavor})"
+
+
 Refusal = (
     Shortfall
     | UntoleratedTaint
@@ -201,4 +212,5 @@ Refusal = (
     | FlavorNotFound
     | ResourceNotCovered
     | InvalidPlacement
+    | NoClusterHolds
 )

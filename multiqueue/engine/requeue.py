@@ -15,12 +15,15 @@ from multiqueue.engine.flavors.assignment import ResumeState
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.queues.entry import Place
+from multiqueue.engine.refusals import NoClusterHolds
 from multiqueue.engine.rivalry import remember_victims
 from multiqueue.engine.world import Head, World
 from multiqueue.model.cluster_queue import QueueingStrategy
 
 _PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES})
 """Verdicts that hold for every equal workload too (E-25)."""
+_NOT_IN_THE_WAY = frozenset({RequeueReason.NAMESPACE_MISMATCH, RequeueReason.NO_CLUSTER})
+"""Verdicts with which a head of a StrictFIFO queue lets others pass."""
 
 
 def give_back(
@@ -40,7 +43,11 @@ def give_back(
     remember_victims(head, tree, is_waiting=waits_for_victims(decision))
     if not isinstance(decision, Requeue) or not decision.parked:
         pending.keep(entry, now)
-    elif decision.requeue_reason in _PARKING and world.options.park_equals:
+    elif (
+        decision.requeue_reason in _PARKING
+        and world.options.park_equals
+        and not _depends_on_clusters(head, decision)
+    ):
         pending.park_equals(entry, now, decision.explanation)
     else:
         pending.park(entry, now)
@@ -49,6 +56,15 @@ def give_back(
     if entry.is_parked:
         agenda.parked.add(head.queue.name)
         world.ledger.changed_cluster_queues.add(head.queue.name)
+
+
+def _depends_on_clusters(head: Head, decision: Requeue) -> bool:
+    """Whether equal workloads may fare otherwise: their LocalQueues lead elsewhere on clusters."""
+    return bool(head.queue.remote_check) and any(
+        isinstance(refusal, NoClusterHolds)
+        for pod_set in decision.explanation.pod_sets
+        for refusal in pod_set.refusals
+    )
 
 
 def waits_for_victims(decision: Requeue | Skip | Preempt) -> bool:
@@ -79,5 +95,5 @@ def returns_at_once(head: Head, requeue_reason: RequeueReason) -> bool:
     A state to resume from means that some flavor has not been looked at yet.
     """
     if head.queue.spec.strategy is QueueingStrategy.STRICT_FIFO:
-        return requeue_reason is not RequeueReason.NAMESPACE_MISMATCH
+        return requeue_reason not in _NOT_IN_THE_WAY
     return head.entry.resume is not None

@@ -24,7 +24,6 @@ from multiqueue.engine.plan import Evict, Place, PlaceFailed
 from multiqueue.engine.queues import entry as entries
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.charges import topology_flavors
-from multiqueue.engine.tas.delay import is_remote
 from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.tas.phase import TopologyPhase, Unplaced
 from multiqueue.engine.tas.replacement import replace_node
@@ -118,7 +117,7 @@ class SecondPass:
         reservation, queue = workload.reservation, self._cache.queues.get(entry.charged)
         if reservation is None or queue is None or not entries.is_queueable(workload):
             return False
-        if entries.is_evicted(workload) or is_remote(queue, self._cache.checks):
+        if entries.is_evicted(workload) or queue.remote_check:
             return False
         if reservation.admitted:
             return self._replaces() and _failed_node(workload, reservation.admission) is not None

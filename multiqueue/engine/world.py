@@ -18,6 +18,7 @@ from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, Rank, TimeRank
 from multiqueue.engine.queues.pending_queue import PendingQueue
+from multiqueue.engine.remote import Fleet
 from multiqueue.engine.reservations import Reservations
 from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.value import Value
@@ -30,7 +31,7 @@ class World:
     Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
     the real usage; a search after some are taken out has its own. ``blocked`` are the keys of the
     trees in which a head waits for the pods of others to be ready (E-81). ``usage`` is None where
-    past usage does not count.
+    past usage does not count. ``fleet`` knows what other clusters can hold.
     """
 
     cache: Cache
@@ -43,6 +44,7 @@ class World:
     blocked: set[str] = field(default_factory=set)
     usage: UsageLedger | None = None
     second_pass: SecondPass
+    fleet: Fleet = field(default_factory=Fleet)
 
 
 class Head(Value, frozen=True, kw_only=True, gc=False):

@@ -6,9 +6,10 @@ trees it touches; workloads only move usage along a path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.engine.cache.activity import References, judge_activity
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.cohort_graph import CohortGraph
@@ -227,9 +228,26 @@ class Cache:
         flavors = [self.flavors.get(name) for name in queue.flavors()]
         queue.has_only_topologies = all(f is not None and f.topology_name for f in flavors)
         queue.has_topologies = any(f is not None and f.topology_name for f in flavors)
+        queue.remote_check = next(self._remote_checks(queue.spec), "")
         tree.version += 1
         if queue.is_active != was_active:
             tree.set_heights()
+
+    def _remote_checks(self, spec: ClusterQueue) -> Iterator[str]:
+        for name in sorted(rule.name for rule in spec.checks):
+            check = self.checks.get(name)
+            if check is not None and check.controller_name == MULTIKUEUE_CONTROLLER:
+                yield name
+
+    def touch_remote(self) -> set[str]:
+        """Have verdicts be made anew where workloads run on other clusters; return those trees."""
+        remote = {
+            queue
+            for name, check in self.checks.items()
+            if check.controller_name == MULTIKUEUE_CONTROLLER
+            for queue in self._queues_by_check.get(name, ())
+        }
+        return self._touch({self.tree_by_queue[name].key for name in remote})
 
     def _touch(self, keys: set[str]) -> set[str]:
         for key in keys:

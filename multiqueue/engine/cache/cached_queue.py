@@ -26,9 +26,10 @@ class CachedQueue:
 
     Shape: ``generation`` is the allocatableResourceGeneration (E-38): quota may have become free.
     ``has_only_topologies`` is true where every flavor has a topology (E-39), ``has_topologies``
-    where any has. ``slots_by_flavor`` has the slots of the spec's pairs, by flavor and resource.
-    ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the admitted part of the
-    node's usage.
+    where any has. ``remote_check`` is the admission check that sends its workloads to other
+    clusters, "" where they run here. ``slots_by_flavor`` has the slots of the spec's pairs, by
+    flavor and resource. ``reserving`` and ``admitted`` count workloads; ``admitted_usage`` is the
+    admitted part of the node's usage.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class CachedQueue:
         "has_only_topologies",
         "has_topologies",
         "node",
+        "remote_check",
         "reserving",
         "selector",
         "slots_by_flavor",
@@ -56,6 +58,7 @@ class CachedQueue:
         self.admitted = 0
         self.has_only_topologies = False
         self.has_topologies = False
+        self.remote_check = ""
         self._rooms: dict[int, Room] = {}
         self._rooms_version = -1
         self.slots_by_flavor: dict[str, dict[str, int]] = {}

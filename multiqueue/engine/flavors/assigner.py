@@ -14,6 +14,7 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.flavor_search import Attempts, FlavorSearch, find_flavor
 from multiqueue.engine.refusals import ResourceNotCovered
+from multiqueue.engine.remote import ChosenFlavors
 from multiqueue.lib.amount import LARGEST, Amount
 from multiqueue.model.resources import PODS
 from multiqueue.model.workload import PodSet
@@ -48,7 +49,13 @@ def assign_flavors(
         ]
         tried = resume.tried[indexes[0]] if resume and indexes[0] < len(resume.tried) else {}
         choices, refused = _assign_together(
-            search, members, requests, assumed, tried=tried, ignore_undeclared=ignore_undeclared
+            search,
+            members,
+            requests,
+            assumed,
+            tried=tried,
+            ignore_undeclared=ignore_undeclared,
+            before=results,
         )
         for pod_set, size, asked in zip(members, sizes, requests, strict=True):
             result = _result(pod_set, size, asked, choices, refused)
@@ -96,6 +103,7 @@ def _assign_together(
     *,
     tried: Mapping[str, int],
     ignore_undeclared: bool,
+    before: Sequence[PodSetResult],
 ) -> tuple[dict[str, FlavorChoice] | None, list[Attempts]]:
     """Return (choices by resource, None where one fails; what was refused per resource group)."""
     total = _sum(requests)
@@ -118,6 +126,7 @@ def _assign_together(
             requests={r: v for r, v in total.items() if group_by_resource.get(r) is group},
             assumed=assumed,
             start=tried.get(resource, -1) + 1,
+            settled=_settled(before, pod_sets, choices) if search.remote is not None else None,
         )
         if attempts:
             refused.append(attempts)
@@ -125,6 +134,21 @@ def _assign_together(
             return None, refused
         choices.update(found)
     return choices, refused
+
+
+def _settled(
+    before: Sequence[PodSetResult],
+    pod_sets: Sequence[PodSet],
+    choices: Mapping[str, FlavorChoice],
+) -> ChosenFlavors:
+    """Return what was chosen until now, for earlier pod sets and for these."""
+    chosen = {ps.pod_set.name: _names(ps.flavors or {}) for ps in before}
+    chosen |= {pod_set.name: _names(choices) for pod_set in pod_sets}
+    return chosen
+
+
+def _names(choices: Mapping[str, FlavorChoice]) -> dict[str, str]:
+    return {resource: choice.flavor for resource, choice in choices.items()}
 
 
 def _result(

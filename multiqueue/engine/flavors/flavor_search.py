@@ -19,6 +19,7 @@ from multiqueue.engine.flavors.assignment import (
 from multiqueue.engine.flavors.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall
+from multiqueue.engine.remote import ChosenFlavors, RemoteSearch
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPolicy, PreemptionPolicy, ResourceGroup
@@ -37,7 +38,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
     fair sharing, where whoever may reclaim may do so while borrowing (E-48). ``topologies`` by name
     is None where they are those of other clusters, so that nothing is known of their levels.
-    ``is_fungible`` is gate FlavorFungibility.
+    ``is_fungible`` is gate FlavorFungibility. ``remote`` is None where the pods run here.
     """
 
     queue: CachedQueue
@@ -49,6 +50,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     is_fair: bool = False
     topologies: Mapping[str, Topology] | None = None
     is_fungible: bool = True
+    remote: RemoteSearch | None = None
 
 
 class _Outcome:
@@ -76,6 +78,7 @@ def find_flavor(
     requests: Mapping[str, Amount],
     assumed: Mapping[int, Amount],
     start: int,
+    settled: ChosenFlavors | None = None,
 ) -> tuple[Choices | None, Attempts]:
     """Choose one flavor of the resource group for all the requests.
 
@@ -86,6 +89,7 @@ def find_flavor(
         requests: the resources of this group, in total.
         assumed: usage by slot of pod sets assigned before.
         start: the index of the first flavor to look at.
+        settled: flavors chosen before; needed only where the pods run on other clusters.
 
     Returns:
         Choices by resource, None where no flavor does; and what was refused where none fits.
@@ -98,6 +102,8 @@ def find_flavor(
         if search.nominated is not None and not _is_nominated(search.nominated, name, pod_sets):
             continue
         refusal = _refuse_flavor(search, name, group, pod_sets)
+        if refusal is None and search.remote is not None:
+            refusal = search.remote.refuse(name, pod_sets, requests, settled or {})
         if refusal is not None:
             attempts.append(FlavorAttempt(name, (refusal,)))
             if isinstance(refusal, InvalidPlacement):

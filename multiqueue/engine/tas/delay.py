@@ -23,9 +23,3 @@ def delayed_flavors(
         if controller == PROVISIONING_REQUEST_CONTROLLER and workload.reservation is None:
             delayed |= rule.on_flavors or set(queue.flavors())
     return frozenset(delayed)
-
-
-def is_remote(queue: CachedQueue, checks: Mapping[str, AdmissionCheckInfo]) -> bool:
-    """Whether the topology of the queue's flavors is that of other clusters."""
-    found = (checks.get(rule.name) for rule in queue.spec.checks)
-    return any(c is not None and c.controller_name == MULTIKUEUE_CONTROLLER for c in found)

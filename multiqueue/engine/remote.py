@@ -1,0 +1,85 @@
+"""Workloads that run on other clusters: what the engine asks about these before it reserves quota.
+
+The engine knows no cluster. Whoever does is asked through one function that only reads what was
+last seen, so that its answers are part of the input: the same answers give the same plans. After
+they may have changed, `Engine.fleet_changed` has to be called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.refusals import NoClusterHolds
+from multiqueue.engine.value import Value
+from multiqueue.model.workload import PodSet, Workload
+
+ChosenFlavors: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Flavors of the ClusterQueue by name of the pod set and resource; what is absent is not chosen."""
+
+
+class Impossible(Value, frozen=True, kw_only=True, gc=False):
+    """Why no cluster can ever hold a workload: typed, and in words with the numbers of each."""
+
+    reason: Reason
+    words: str
+
+
+class FleetOracle(Protocol):
+    """Knows what the clusters behind an admission check can hold."""
+
+    def __call__(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
+        """Return why none of them can ever hold the workload on hardware of these flavors.
+
+        None where one can, or might: what is unknown is no reason to wait. Called for every head
+        of a queue with such a check, more than once; must be quick and must not change anything.
+        """
+        ...
+
+
+class Fleet:
+    """Whom to ask; nobody at first. Mutable; owned by the engine."""
+
+    __slots__ = ("oracle",)
+
+    def __init__(self) -> None:
+        self.oracle: FleetOracle | None = None
+
+    def search(self, workload: Workload, check: str) -> RemoteSearch | None:
+        """Return how to ask about one workload; None where it runs here, or nobody knows."""
+        if not check or self.oracle is None:
+            return None
+        return RemoteSearch(oracle=self.oracle, workload=workload, check=check)
+
+
+class RemoteSearch(Value, frozen=True, kw_only=True, gc=False):
+    """Asks about one workload of a queue with that check."""
+
+    oracle: FleetOracle
+    workload: Workload
+    check: str
+
+    def why_never(self) -> Impossible | None:
+        """Return why no cluster can hold it, whatever the flavors."""
+        return self.oracle(self.workload, self.check, {})
+
+    def refuse(
+        self,
+        flavor: str,
+        pod_sets: Sequence[PodSet],
+        resources: Mapping[str, object],
+        settled: ChosenFlavors,
+    ) -> NoClusterHolds | None:
+        """Return why these pod sets cannot get a flavor beside what was chosen before.
+
+        One cluster has to hold all of it: what several could hold together does not count.
+        """
+        chosen = dict(settled)
+        for pod_set in pod_sets:
+            before = chosen.get(pod_set.name, {})
+            chosen[pod_set.name] = {**before, **dict.fromkeys(resources, flavor)}
+        impossible = self.oracle(self.workload, self.check, chosen)
+        if impossible is None:
+            return None
+        return NoClusterHolds(flavor=flavor, reason=impossible.reason, words=impossible.words)
