@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.filters.cordon import cordon
 from multiqueue.multikueue.filters.restriction import restriction
 
 Filter = Callable[[Candidate], str]
 
-FILTERS: tuple[Filter, ...] = (restriction,)
+FILTERS: tuple[Filter, ...] = (cordon, restriction)
 """In the order in which they are asked; the first objection is told."""
 
 

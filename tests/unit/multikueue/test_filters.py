@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import CLUSTER_NAMES
+from multiqueue.api.names import CLUSTER_NAMES, CORDON, DRAIN
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate
 
@@ -33,3 +35,9 @@ def test_only_clusters_that_are_named_are_asked(wish: str, is_free: bool) -> Non
 def test_the_job_is_asked_where_the_workload_says_nothing() -> None:
     assert "is not among b" in why_not(candidate(job={CLUSTER_NAMES: "b"}))
     assert why_not(candidate(wishes={CLUSTER_NAMES: "a"}, job={CLUSTER_NAMES: "b"})) == ""
+
+
+@pytest.mark.parametrize(("mark", "says"), [(CORDON, "is cordoned"), (DRAIN, "is being drained")])
+def test_nothing_goes_to_a_cluster_that_is_taken_out_of_use(mark: str, says: str) -> None:
+    closed = api.MultiKueueCluster(metadata=api.ObjectMeta(name="a", annotations={mark: "true"}))
+    assert why_not(replace(candidate(wishes={CLUSTER_NAMES: "a"}), cluster=closed)) == says
