@@ -49,8 +49,9 @@ crds: $(VENV)/.installed ## Regenerate config/crd from the types
 crds-clean: crds
 	@git diff --exit-code --stat -- config/crd || (echo "config/crd is stale: commit the result of 'make crds'" && exit 1)
 
-roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac
+roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and the copy of config/worker-role in the program
 	$(BIN)/python tools/generate_kind_roles.py config/rbac/kind_roles.yaml
+	cp config/worker-role/role.yaml multiqueue/projection/worker_role.yaml
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versions that fit

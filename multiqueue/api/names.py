@@ -82,10 +82,18 @@ DRAIN: Final = "multiqueue.dev/drain"
 """On MultiKueueClusters, ``true``: what runs there is moved elsewhere. Ours."""
 DISPATCHER: Final = "multiqueue.dev/dispatcher"
 """On MultiKueueConfigs: the dispatcher for their Workloads. Ours."""
+PROJECTED_FROM: Final = "multiqueue.dev/projected-from"
+"""On objects of workers that ``clusters sync`` made: the uid of the manager's kube-system. Ours."""
+REGISTERED_AS: Final = "multiqueue.dev/registered-as"
+"""On Secrets of workers that tokens are bound to: the name of the MultiKueueCluster. Ours."""
+CLUSTER: Final = "multiqueue.dev/cluster"
+"""On pods and events that are shown on the manager: the worker that they are on. Ours."""
 DISPATCH_EPOCH: Final = "multiqueue.dev/dispatch-epoch"
 """On remote objects: the reservation that they were made for. Ours."""
 DISPATCH_DIGEST: Final = "multiqueue.dev/dispatch-digest"
 """On remote Workloads: digest of the spec that they were made from. Ours."""
+OFFERED_AT: Final = "multiqueue.dev/offered-at"
+"""On remote Workloads: when they were made, by the manager's clock. Ours."""
 
 # Finalizers, gates, controllers
 RESOURCE_IN_USE: Final = f"{GROUP}/resource-in-use"
@@ -108,6 +116,7 @@ DEFAULT_NAMESPACE: Final = "kueue-system"
 # Field managers: one per writer, so that ownership stays readable in managedFields.
 FIELD_MANAGER: Final = "kueue"
 ADMISSION_FIELD_MANAGER: Final = "kueue-admission"
+PROJECTION_FIELD_MANAGER: Final = "multiqueue-projection"
 
 
 def key_of(namespace: str, name: str) -> str:

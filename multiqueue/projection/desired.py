@@ -1,0 +1,201 @@
+"""What a worker shall have, from the manager's own objects and the fleet file.
+
+The way of a job is declared on the manager already: its LocalQueue leads to a ClusterQueue whose
+check lists workers. Each of those needs the namespace, the LocalQueue of the same name, and the
+priority classes; flavors and quotas are the worker's own and come from the fleet file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api.names import PROJECTED_FROM, V1BETA2
+from multiqueue.api.validation.access import Object, items, mapping, text
+from multiqueue.lint.rules.workers import workers_of
+from multiqueue.lint.world import World, flavors_of, labels_of, name_of, namespace_of
+from multiqueue.projection.fleet import FleetConfiguration, Item, Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desired:
+    """What a worker shall have.
+
+    Attributes:
+        objects: Manifests with the label of the manager, each after what it may refer to.
+        kinds: Which kinds are projected at all.
+        problems: What cannot be told, each in a sentence that says what to do.
+    """
+
+    objects: tuple[Object, ...]
+    kinds: frozenset[str]
+    problems: tuple[str, ...]
+
+
+def build_desired(
+    name: str, *, manager: World, fleet: FleetConfiguration, there: World, origin: str
+) -> Desired:
+    """Return what a worker shall have.
+
+    Args:
+        name: Of its MultiKueueCluster.
+        manager: The manager's objects.
+        fleet: The fleet file.
+        there: What the worker has: LocalQueues of which nothing is declared stay where they lead.
+        origin: Value of the label `PROJECTED_FROM`.
+    """
+    worker = fleet.worker(name)
+    problems: list[str] = []
+    queues = list(queues_of_worker(name, manager))
+    flavors = list(_flavors(worker, manager, problems))
+    made = [
+        *_namespaces(queues, worker, manager, problems),
+        *_topologies(worker, flavors, manager, problems),
+        *flavors,
+        *_priority_classes(manager),
+        *(_ours("Cohort", item.name, item.spec) for item in worker.cohorts),
+        *(
+            _ours("ClusterQueue", queue.name, {"namespaceSelector": {}, **queue.spec})
+            for queue in worker.cluster_queues
+        ),
+        *_local_queues(queues, worker, there, problems),
+    ]
+    return Desired(
+        objects=tuple(_labelled(obj, origin) for obj in made if obj["kind"] in fleet.kinds),
+        kinds=frozenset(fleet.kinds),
+        problems=tuple(problems),
+    )
+
+
+def queues_of_worker(name: str, manager: World) -> Iterator[Object]:
+    """LocalQueues of the manager whose jobs may be sent to a worker."""
+    for queue in manager.all("LocalQueue"):
+        target = manager.get("ClusterQueue", _target(queue))
+        if target is not None and name in workers_of(target, manager):
+            yield queue
+
+
+def _namespaces(
+    queues: Sequence[Object], worker: Worker, manager: World, problems: list[str]
+) -> Iterator[Object]:
+    """Namespaces with the labels that ClusterQueues select them by, here or there; no others."""
+    selectors = [mapping(q, "spec", "namespaceSelector") for q in manager.all("ClusterQueue")]
+    selectors += [mapping(q.spec, "namespaceSelector") for q in worker.cluster_queues]
+    wanted = {key for selector in selectors for key in _keys(selector)}
+    for name in sorted({namespace_of(queue) for queue in queues}):
+        here = manager.get("Namespace", name)
+        if here is None:
+            problems.append(f'namespace "{name}" is not on the manager any more')
+            continue
+        labels = {k: v for k, v in labels_of(here).items() if k in wanted}
+        labels.pop("kubernetes.io/metadata.name", None)
+        metadata = {"name": name, "labels": dict(sorted(labels.items()))}
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def _keys(selector: Object) -> Iterator[str]:
+    yield from mapping(selector, "matchLabels")
+    for _, expression in items(selector.get("matchExpressions")):
+        yield text(expression.get("key"))
+
+
+def _flavors(worker: Worker, manager: World, problems: list[str]) -> Iterator[Object]:
+    """The flavors that the worker's declared queues name, and those that are listed."""
+    listed = {item.name: item for item in worker.flavors}
+    holders = [{"spec": item.spec} for item in (*worker.cluster_queues, *worker.cohorts)]
+    named = {text(flavor.get("name")) for holder in holders for _, flavor in flavors_of(holder)}
+    for name in sorted({*listed, *named}):
+        spec = _spec("ResourceFlavor", name, manager, listed.get(name))
+        if spec is None:
+            problems.append(
+                f'ResourceFlavor "{name}" is neither on the manager nor in flavors of worker '
+                f'"{worker.name}"; declare it in one of them'
+            )
+        else:
+            yield _ours("ResourceFlavor", name, spec)
+
+
+def _topologies(
+    worker: Worker, flavors: Iterable[Object], manager: World, problems: list[str]
+) -> Iterator[Object]:
+    listed = {item.name: item for item in worker.topologies}
+    named = {text(mapping(flavor, "spec").get("topologyName")) for flavor in flavors} - {""}
+    for name in sorted({*listed, *named}):
+        spec = _spec("Topology", name, manager, listed.get(name))
+        if spec is None:
+            problems.append(
+                f'Topology "{name}" is neither on the manager nor in topologies of worker '
+                f'"{worker.name}"; declare it in one of them'
+            )
+        else:
+            yield _ours("Topology", name, spec)
+
+
+def _spec(kind: str, name: str, manager: World, item: Item | None) -> dict[str, Any] | None:
+    """The manager's spec, with what the fleet file says otherwise; None where nobody has it."""
+    here = manager.get(kind, name)
+    if here is None:
+        return dict(item.spec) if item is not None else None
+    return {**mapping(here, "spec"), **(item.spec if item is not None else {})}
+
+
+def _priority_classes(manager: World) -> Iterator[Object]:
+    """All of them: jobs may name any."""
+    for here in manager.all("WorkloadPriorityClass"):
+        made = _ours("WorkloadPriorityClass", name_of(here), None)
+        made["value"] = here.get("value", 0)
+        if here.get("description"):
+            made["description"] = here["description"]
+        yield made
+
+
+def _local_queues(
+    queues: Sequence[Object], worker: Worker, there: World, problems: list[str]
+) -> Iterator[Object]:
+    for queue in queues:
+        target = _target_there(queue, worker, there)
+        if target:
+            made = _ours("LocalQueue", name_of(queue), {"clusterQueue": target})
+            made["metadata"]["namespace"] = namespace_of(queue)
+            yield made
+        else:
+            problems.append(
+                f'LocalQueue "{namespace_of(queue)}/{name_of(queue)}" could lead to any '
+                f'ClusterQueue of worker "{worker.name}"; say which one in clusterQueues[].serves '
+                "of the fleet file"
+            )
+
+
+def _target_there(queue: Object, worker: Worker, there: World) -> str:
+    """The ClusterQueue of the worker that a LocalQueue leads to; empty where that is open."""
+    here = _target(queue)
+    declared = worker.cluster_queues
+    for each in declared:
+        if here in each.serves:
+            return each.name
+    for each in declared:
+        if not each.serves:
+            return each.name
+    present = there.get("LocalQueue", name_of(queue), namespace_of(queue))
+    if present is not None:
+        return _target(present)
+    names = [name_of(each) for each in there.all("ClusterQueue")]
+    if here in names:
+        return here
+    return names[0] if len(names) == 1 else ""
+
+
+def _target(queue: Object) -> str:
+    return text(mapping(queue, "spec").get("clusterQueue"))
+
+
+def _ours(kind: str, name: str, spec: Mapping[str, Any] | None) -> dict[str, Any]:
+    obj: dict[str, Any] = {"apiVersion": V1BETA2, "kind": kind, "metadata": {"name": name}}
+    return obj if spec is None else {**obj, "spec": dict(spec)}
+
+
+def _labelled(obj: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    metadata = mapping(obj, "metadata")
+    labels = {**mapping(metadata, "labels"), PROJECTED_FROM: origin}
+    return {**obj, "metadata": {**metadata, "labels": labels}}

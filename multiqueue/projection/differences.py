@@ -1,0 +1,122 @@
+"""Where an object is not as it was declared.
+
+Only what is declared counts: servers add defaults, and others may own other fields. A field that we
+declared once and do not declare any more is a difference, too; managedFields say which those are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from multiqueue.api.names import PROJECTED_FROM, PROJECTION_FIELD_MANAGER
+from multiqueue.api.validation.access import Object, items, mapping, quantity, text
+from multiqueue.api.validation.normalize import without_empty
+
+WHOLE = frozenset({"namespaceSelector", "nodeLabels"})
+"""Maps that mean something else with one more entry."""
+BY_NAME = frozenset({"admissionChecks"})
+"""Lists whose entries are told apart by name; others may add theirs."""
+QUANTITIES = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
+_MARK = f"metadata.labels[{PROJECTED_FROM}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field; ``wanted`` is None where it shall go, ``found`` where it is missing."""
+
+    path: str
+    wanted: Any
+    found: Any
+
+
+def find_differences(desired: Object, actual: Object) -> tuple[Difference, ...]:
+    """Return where an object is not as declared, in the order of the declaration.
+
+    The mark of who projects is left out: an object of somebody else that is as declared is fine.
+    """
+    found = [*_compare(without_identity(desired), actual, ""), *_left_over(desired, actual)]
+    return tuple(each for each in found if each.path != _MARK)
+
+
+def without_identity(obj: Object) -> dict[str, Any]:
+    """The object without what says which one it is."""
+    metadata = {k: v for k, v in mapping(obj, "metadata").items() if k == "labels"}
+    rest = {k: v for k, v in obj.items() if k not in {"apiVersion", "kind", "metadata"}}
+    return {"metadata": metadata, **rest} if metadata else rest
+
+
+def _compare(wanted: Any, found: Any, path: str) -> Iterator[Difference]:
+    key = path.rpartition(".")[2]
+    if _is_same(wanted, found, key):
+        return
+    if isinstance(wanted, Mapping) and isinstance(found, Mapping) and key not in WHOLE:
+        for name, value in wanted.items():
+            yield from _compare(value, found.get(name), _join(path, name))
+    elif isinstance(wanted, Sequence) and isinstance(found, Sequence) and key in BY_NAME:
+        by_name = {text(item.get("name")): item for _, item in items(found)}
+        for i, item in items(wanted):
+            yield from _compare(item, by_name.get(text(item.get("name"))), f"{path}[{i}]")
+    elif _is_list(wanted) and _is_list(found) and len(wanted) == len(found):
+        for i, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            yield from _compare(one, other, f"{path}[{i}]")
+    else:
+        yield Difference(path, wanted, found)
+
+
+def _is_same(wanted: Any, found: Any, key: str) -> bool:
+    if key in QUANTITIES and quantity(wanted) is not None:
+        return quantity(wanted) == quantity(found)
+    pruned = without_empty(wanted), without_empty(found)
+    return pruned[0] == pruned[1] or all(value in (None, {}, []) for value in pruned)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _join(path: str, name: str) -> str:
+    if path == "metadata.labels":
+        return f"{path}[{name}]"
+    return f"{path}.{name}" if path else name
+
+
+# ------------------------------------------------------------------ managedFields
+
+
+def _left_over(desired: Object, actual: Object) -> Iterator[Difference]:
+    """Fields that we applied earlier and that are not declared any more."""
+    for _, entry in items(mapping(actual, "metadata").get("managedFields")):
+        if (entry.get("manager"), entry.get("operation")) == (PROJECTION_FIELD_MANAGER, "Apply"):
+            yield from _undeclared(mapping(entry, "fieldsV1"), desired, actual, "")
+
+
+def _undeclared(fields: Object, desired: Any, actual: Any, path: str) -> Iterator[Difference]:
+    """Walk a set of fields (`FieldsV1`) beside the declaration and what is there."""
+    for key, below in fields.items():
+        marker, _, name = key.partition(":")
+        if marker == "f":
+            place, wanted, found = _join(path, name), _get(desired, name), _get(actual, name)
+        elif marker == "k":
+            keys = orjson.loads(name)
+            place = f"{path}[{','.join(str(value) for value in keys.values())}]"
+            wanted, found = _find(desired, keys), _find(actual, keys)
+        else:
+            continue
+        if found is None:
+            continue
+        if wanted is None:
+            yield Difference(place, None, found)
+        else:
+            yield from _undeclared(mapping(below), wanted, found, place)
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _find(value: Any, keys: Mapping[str, Any]) -> Any:
+    return next((item for _, item in items(value) if keys.items() <= item.items()), None)

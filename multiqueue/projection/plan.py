@@ -1,0 +1,233 @@
+"""From what a worker shall have and what it has to steps in order, and what has to be left alone.
+
+Applying a plan and planning again gives nothing more to do, except for what is held back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from multiqueue.api.names import PROJECTED_FROM
+from multiqueue.api.validation.access import Object, text
+from multiqueue.lint.world import Sight, World, labels_of, name_of, namespace_of
+from multiqueue.projection.desired import Desired
+from multiqueue.projection.differences import Difference, find_differences
+from multiqueue.projection.fleet import PROJECTED_KINDS
+from multiqueue.projection.in_use import Key, find_users, key_of
+
+
+class Action(StrEnum):
+    """What a step does."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class HeldReason(StrEnum):
+    """Why something is left as it is."""
+
+    NOT_OURS = "NotOurs"
+    IN_USE = "InUse"
+    NEVER_DELETED = "NeverDeleted"
+    IMMUTABLE = "Immutable"
+    UNSEEN = "Unseen"
+    UNCLEAR = "Unclear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One write.
+
+    Attributes:
+        obj: The manifest; of a deletion what is there.
+        actual: What is there; None before a creation.
+        takes_over: It belonged to somebody else until now.
+    """
+
+    action: Action
+    obj: Object
+    actual: Object | None = None
+    differences: tuple[Difference, ...] = ()
+    takes_over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Something that would have to change and is left as it is."""
+
+    obj: Object
+    reason: HeldReason
+    message: str
+    actual: Object | None = None
+    differences: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Steps in the order in which they must be done.
+
+    Attributes:
+        in_step: How many declared objects are there as declared.
+        left_over: What carries our label and is not declared any more, whether it goes or not.
+        problems: What could not be told of the declaration.
+    """
+
+    steps: tuple[Step, ...] = ()
+    held: tuple[Held, ...] = ()
+    in_step: int = 0
+    left_over: tuple[Object, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the user allows.
+
+    Attributes:
+        origin: Value of our label.
+        force: Take over what others made, too.
+        prune: Delete what carries our label, is not declared any more and is not in use.
+    """
+
+    origin: str
+    force: bool = False
+    prune: bool = False
+
+
+@dataclass(slots=True)
+class _Draft:
+    steps: list[Step] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    after: dict[Key, Object] = field(default_factory=dict)
+    in_step: int = 0
+
+
+def make_plan(desired: Desired, there: World, options: Options) -> Plan:
+    """Compare and order; pure."""
+    draft = _Draft(
+        after={key_of(obj): obj for kind in PROJECTED_KINDS for obj in there.all(kind)},
+    )
+    for obj in desired.objects:
+        _plan_one(obj, there, options, draft)
+    wanted = {key_of(obj) for obj in desired.objects}
+    left_over = tuple(
+        obj
+        for obj in _ours(there, options.origin)
+        if key_of(obj) not in wanted and obj["kind"] in desired.kinds
+    )
+    if options.prune:
+        _prune(left_over, there, draft, unclear=_why_unclear(desired, there))
+    return Plan(
+        steps=tuple(draft.steps),
+        held=tuple(draft.held),
+        in_step=draft.in_step,
+        left_over=left_over,
+        problems=desired.problems,
+    )
+
+
+def owner_of(obj: Object) -> str:
+    """Value of the label of whoever projected an object; empty where nobody did."""
+    return labels_of(obj).get(PROJECTED_FROM, "")
+
+
+def title_of(obj: Object) -> str:
+    """``LocalQueue "research/research"``."""
+    name = "/".join(filter(None, (namespace_of(obj), name_of(obj))))
+    return f'{text(obj.get("kind"))} "{name}"'
+
+
+def _plan_one(obj: Object, there: World, options: Options, draft: _Draft) -> None:
+    kind = text(obj.get("kind"))
+    actual = there.get(kind, name_of(obj), namespace_of(obj))
+    if actual is None and there.sight(kind) is not Sight.ALL:
+        message = f"{kind} objects of the worker could not be read"
+        draft.held.append(Held(obj=obj, reason=HeldReason.UNSEEN, message=message))
+        return
+    differences = find_differences(obj, actual) if actual is not None else ()
+    if actual is not None and not differences:
+        draft.in_step += 1
+        return
+    foreign = actual is not None and owner_of(actual) != options.origin
+    why = _why_held(obj, actual, differences, forbidden=foreign and not options.force)
+    if why is not None:
+        reason, message = why
+        draft.held.append(
+            Held(obj=obj, actual=actual, reason=reason, message=message, differences=differences)
+        )
+        return
+    action = Action.CREATE if actual is None else Action.UPDATE
+    draft.steps.append(
+        Step(action=action, obj=obj, actual=actual, differences=differences, takes_over=foreign)
+    )
+    draft.after[key_of(obj)] = obj
+
+
+def _why_held(
+    obj: Object,
+    actual: Object | None,
+    differences: Sequence[Difference],
+    *,
+    forbidden: bool,
+) -> tuple[HeldReason, str] | None:
+    if actual is None:
+        return None
+    if forbidden:
+        return HeldReason.NOT_OURS, _whose(actual)
+    if obj["kind"] == "LocalQueue" and any(d.path == "spec.clusterQueue" for d in differences):
+        return (
+            HeldReason.IMMUTABLE,
+            "where a LocalQueue leads never changes; delete it once no Workload is in it",
+        )
+    return None
+
+
+def _whose(actual: Object) -> str:
+    if owner_of(actual):
+        return "another manager projects it; --force takes it over"
+    return "it was not made by sync; change it yourself, or --force takes it over"
+
+
+def _ours(there: World, origin: str) -> Iterator[Object]:
+    for kind in PROJECTED_KINDS:
+        yield from (obj for obj in there.all(kind) if owner_of(obj) == origin)
+
+
+def _why_unclear(desired: Desired, there: World) -> str:
+    """Say why nothing can be deleted safely; empty where it can."""
+    if desired.problems:
+        return "what is declared is not clear (see the problems)"
+    unseen = [kind for kind in PROJECTED_KINDS if there.sight(kind) is not Sight.ALL]
+    return f"{', '.join(unseen)} of the worker could not be read" if unseen else ""
+
+
+def _prune(left_over: Sequence[Object], there: World, draft: _Draft, *, unclear: str) -> None:
+    """Delete users before what they use: a queue that stays keeps its flavors."""
+    for obj in _users_first(left_over):
+        why = _why_kept(obj, there, draft, unclear)
+        if why is not None:
+            reason, message = why
+            draft.held.append(Held(obj=obj, actual=obj, reason=reason, message=message))
+            continue
+        draft.steps.append(Step(action=Action.DELETE, obj=obj, actual=obj))
+        del draft.after[key_of(obj)]
+
+
+def _why_kept(
+    obj: Object, there: World, draft: _Draft, unclear: str
+) -> tuple[HeldReason, str] | None:
+    if unclear:
+        return HeldReason.UNCLEAR, unclear
+    if obj["kind"] == "Namespace":
+        message = "namespaces are not deleted, since all that is in them would go, too"
+        return HeldReason.NEVER_DELETED, message
+    users = find_users(obj, draft.after.values(), there)
+    return (HeldReason.IN_USE, f"in use by {users}") if users else None
+
+
+def _users_first(objects: Iterable[Object]) -> list[Object]:
+    order: Mapping[str, int] = {kind: -i for i, kind in enumerate(PROJECTED_KINDS)}
+    return sorted(objects, key=lambda obj: (order[text(obj.get("kind"))], key_of(obj)))

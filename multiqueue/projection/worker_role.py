@@ -1,0 +1,59 @@
+"""What a manager may do on a worker: the manifests of config/worker-role, right by right.
+
+The copy beside this file goes with the program; ``make roles`` makes it, a test compares the two.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ACCOUNT, ACCOUNT_NAMESPACE = "multikueue-manager", "kueue-system"
+"""The ServiceAccount of a manager on a worker."""
+LONG_LIVED_SECRET = "multikueue-manager-token"  # noqa: S105 - the name of a Secret
+_FILE = Path(__file__).with_name("worker_role.yaml")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Right:
+    """One verb on one kind of thing; ``name`` where it is one object only."""
+
+    group: str
+    resource: str
+    verb: str
+    subresource: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        what = f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+        what = f"{what}.{self.group}" if self.group else what
+        return f'{self.verb} {what} "{self.name}"' if self.name else f"{self.verb} {what}"
+
+
+@functools.cache
+def load_worker_role() -> tuple[dict[str, Any], ...]:
+    """Return the manifests: namespace, account, Secret of a long-lived token, role and binding."""
+    return tuple(yaml.safe_load_all(_FILE.read_text()))
+
+
+def list_rights() -> tuple[Right, ...]:
+    """Return every right of the roles, sorted: the calls that a manager makes on a worker."""
+    return tuple(sorted(set(_rights())))
+
+
+def _rights() -> Iterator[Right]:
+    for role in load_worker_role():
+        if not role["kind"].endswith("Role"):
+            continue
+        for rule in role["rules"]:
+            for group in rule.get("apiGroups", ()):
+                for combined in rule["resources"]:
+                    resource, _, subresource = combined.partition("/")
+                    for verb in rule["verbs"]:
+                        for name in rule.get("resourceNames", [""]):
+                            yield Right(group, resource, verb, subresource, name)
