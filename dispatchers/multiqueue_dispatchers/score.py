@@ -2,8 +2,9 @@
 
 1. Filter: connected, kind served, LocalQueue present, asked hardware present, gang not too large.
 2. Tiers: where it fits now, then where nothing is known, then where it has to wait.
-3. Within a tier: the hardware that was asked for, then the least left over (so that large gangs
-   find large gaps), or for waiting the least demand; at last the name.
+3. Within a tier: those that nothing speaks against, then the hardware that was asked for, then the
+   least left over (so that large gangs find large gaps), or for waiting the least demand; at last
+   the name.
 
 There is one remote copy at a time. A Workload stays where it is unless another cluster is in a
 better tier, so it does not wander; a cluster that was expected to start it and did not within
@@ -64,11 +65,13 @@ class Score:
             if (fit := fits[cluster.name]).outlook in _TIERS
         )
         if not ranked:
-            return Nomination(verdicts=_verdicts(fits, ""), ask_again_at=view.now + LOOK_AGAIN)
+            return Nomination(
+                verdicts=_verdicts(view, fits, ""), ask_again_at=view.now + LOOK_AGAIN
+            )
         chosen = _stay(view, ranked) or ranked[0][1]
         return Nomination(
             clusters=(chosen,),
-            verdicts=_verdicts(fits, chosen),
+            verdicts=_verdicts(view, fits, chosen),
             ask_again_at=_ask_again_at(view, chosen, fits[chosen]),
         )
 
@@ -76,13 +79,14 @@ class Score:
 def _rank(cluster: ClusterView, fit: Fit, failed: frozenset[str]) -> Rank:
     tier = _TIERS[fit.outlook]
     disappointing = cluster.name in failed and tier is not Tier.LATER
+    avoided = bool(cluster.avoid)
     if fit.outlook is Outlook.FITS:
         order: Rank = (-fit.grade, -fit.preference, fit.spare)
     elif fit.outlook is Outlook.UNKNOWN:
         order = (cluster.waiting, cluster.running, 0)
     else:
         order = (-fit.grade, -fit.preference, fit.load_permille)
-    return (Tier.LATER if disappointing else tier, disappointing, *order)
+    return (Tier.LATER if disappointing else tier, avoided, disappointing, *order)
 
 
 def _stay(view: DispatchView, ranked: list[tuple[Rank, str]]) -> str | None:
@@ -114,8 +118,13 @@ def _ask_again_at(view: DispatchView, chosen: str, fit: Fit) -> datetime:
     return view.now + LOOK_AGAIN
 
 
-def _verdicts(fits: dict[str, Fit], chosen: str) -> tuple[ClusterVerdict, ...]:
+def _verdicts(view: DispatchView, fits: dict[str, Fit], chosen: str) -> tuple[ClusterVerdict, ...]:
+    avoid = {cluster.name: cluster.avoid for cluster in view.clusters}
     return tuple(
-        ClusterVerdict(cluster=name, nominated=name == chosen, reason=fit.reason)
+        ClusterVerdict(
+            cluster=name,
+            nominated=name == chosen,
+            reason=", ".join(filter(None, (fit.reason, avoid[name]))),
+        )
         for name, fit in sorted(fits.items())
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
-from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
+from multiqueue.api.names import DISPATCHER, GROUP, MULTIKUEUE_CONTROLLER
 from multiqueue.jobs.context import Informers
 
 CONFIG_KIND = "MultiKueueConfig"
@@ -21,10 +21,12 @@ class ClusterList:
 
     Attributes:
         clusters: Names in the order of the MultiKueueConfig.
+        dispatcher: Who chooses among them, as the MultiKueueConfig says; empty: it does not.
         problem: Why there are none; empty where there are.
     """
 
     clusters: tuple[str, ...] = ()
+    dispatcher: str = ""
     problem: str = ""
 
 
@@ -70,4 +72,5 @@ def list_clusters(check: api.AdmissionCheck, informers: Informers) -> ClusterLis
     config = informers.multikueue_configs.store.get(parameters.name)
     if config is None:
         return ClusterList(problem=f'{CONFIG_KIND} "{parameters.name}" not found')
-    return ClusterList(clusters=config.spec.clusters)
+    dispatcher = config.metadata.annotations.get(DISPATCHER, "").strip()
+    return ClusterList(clusters=config.spec.clusters, dispatcher=dispatcher)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -12,16 +13,23 @@ from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import PodSet, Workload
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.kube.resources import WORKLOADS
 
 DIGEST_LENGTH = 16
 Json = dict[str, Any]
 
 
-def clone_workload(local: Workload, *, origin: str) -> Json:
+def clone_workload(local: Workload, *, origin: str, now: datetime, gated: bool = False) -> Json:
     """Return the Workload to create on a worker (M-105).
 
     Name, namespace, labels, annotations and spec; never owners, finalizers or status.
+
+    Args:
+        local: The Workload on the manager.
+        origin: Marks what is ours.
+        now: The time, which the copy is stamped with.
+        gated: Whether it may preempt only after our gate was opened (M-180).
     """
     metadata = local.metadata
     labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
@@ -37,9 +45,10 @@ def clone_workload(local: Workload, *, origin: str) -> Json:
                 **metadata.annotations,
                 names.DISPATCH_EPOCH: epoch_of(local),
                 names.DISPATCH_DIGEST: digest_of(local),
+                names.OFFERED_AT: format_time(now),
             },
         },
-        "spec": _spec(local),
+        "spec": _spec(local, gated=gated),
     }
 
 
@@ -81,10 +90,12 @@ def _digest(queue: str, pod_sets: bytes) -> str:
     return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
 
 
-def _spec(local: Workload) -> Json:
+def _spec(local: Workload, *, gated: bool) -> Json:
     spec = encode(local.spec)
     # The manager's own gates are its own business (M-184).
     spec.pop("preemptionGates", None)
+    if gated:
+        spec["preemptionGates"] = [{"name": names.MULTIKUEUE_GATE}]
     spec["podSets"] = [_pod_set(pod_set) for pod_set in local.spec.pod_sets]
     return spec
 

@@ -16,6 +16,7 @@ Rules (order is normative, M-80 to M-95):
 | reject | its job cannot be dispatched |
 | follow | a cluster holds the latch |
 | choose | a copy is admitted |
+| open_gate | a copy waits for leave to preempt |
 | forget | the check is Ready and nothing runs |
 | nominate | everything else: offer it |
 """
@@ -35,6 +36,7 @@ from multiqueue.multikueue.rules.evict import evict
 from multiqueue.multikueue.rules.finish import finish
 from multiqueue.multikueue.rules.follow import follow
 from multiqueue.multikueue.rules.forget import forget
+from multiqueue.multikueue.rules.gates import open_gate
 from multiqueue.multikueue.rules.ignore import ignore
 from multiqueue.multikueue.rules.nominate import nominate
 from multiqueue.multikueue.rules.reject import reject
@@ -51,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     reject,
     follow,  # before choose: the latch decides, however old another copy's admission is
     choose,
+    open_gate,  # before nominate, which it goes on with: the table has one answer
     forget,
     nominate,
 )

@@ -58,12 +58,13 @@ class Answer:
 
 
 class DispatchRunner:
-    """The one dispatcher of a manager, behind its fence.
+    """One dispatcher, behind its fence.
 
     Args:
         selection: The dispatcher.
         budget: How long an answer may take.
         open_thread: Makes the thread that the dispatcher runs in.
+        lock: Held while a question is asked; shared by all that decide about the same clusters.
         now: Tells the time.
         on_answer: Gets the seconds that each answer took.
     """
@@ -76,13 +77,14 @@ class DispatchRunner:
         on_answer: Callable[[float], None] = lambda _: None,
         budget: timedelta = BUDGET,
         open_thread: OpenThread = PluginThread,
+        lock: asyncio.Lock | None = None,
     ) -> None:
         self.selection = selection
         self._now = now
         self._on_answer = on_answer
         self._budget = budget
         self._open_thread = open_thread
-        self._lock = asyncio.Lock()
+        self._lock = lock or asyncio.Lock()
         self._thread: Runner | None = None
         self._hung: list[Runner] = []
         self._hangs = 0
@@ -207,5 +209,6 @@ def _is_well_formed(nomination: Nomination) -> bool:
         and isinstance(nomination.verdicts, tuple)
         and all(isinstance(verdict, ClusterVerdict) for verdict in nomination.verdicts)
         and isinstance(nomination.refusal, str)
+        and isinstance(nomination.note, str)
         and (at is None or (isinstance(at, datetime) and at.tzinfo is not None))
     )

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.config import Configuration
+from multiqueue.api.config.gates import Gate
+from multiqueue.api.names import DISPATCHER_INCREMENTAL
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.filters.taints import why_avoid
 from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.group import ClusterState
+from multiqueue.multikueue.group import ClusterState, LocalWorkload, RemoteWorkload
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.workload_view import build_workload_view
@@ -20,6 +27,9 @@ from multiqueue.plugins import (
     Nomination,
     WorkloadView,
 )
+
+INCREMENTAL = "incremental"
+"""The short name of upstream's incremental dispatcher."""
 
 
 class DispatchViews:
@@ -36,8 +46,17 @@ class DispatchViews:
         self._fleet = fleet
         self._options = options
 
-    def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
-        """Return what there is to know about a Workload and its clusters now."""
+    def build(
+        self, seen: Observation, workload: api.Workload, memory: GroupMemory, *, dispatcher: str
+    ) -> DispatchView:
+        """Return what there is to know about a Workload and its clusters now.
+
+        Args:
+            seen: The Workload, here and on the clusters.
+            workload: It.
+            memory: What is remembered of it.
+            dispatcher: Who is asked.
+        """
         local = seen.view.local
         shown = build_workload_view(
             workload,
@@ -47,12 +66,11 @@ class DispatchViews:
         )
         return DispatchView(
             workload=shown,
-            clusters=tuple(
-                self._cluster(name, seen.view.find_cluster(name), shown) for name in seen.clusters
-            ),
+            clusters=tuple(self._cluster(name, seen, shown, memory) for name in seen.clusters),
             nominated=local.nominated if local is not None else (),
             history=memory.rounds,
-            arguments=self._context.config.multi_kueue.dispatcher_arguments,
+            arguments=build_arguments(self._context.config, dispatcher),
+            dispatcher=dispatcher,
             now=self._context.clock.now(),
         )
 
@@ -68,6 +86,7 @@ class DispatchViews:
         memory.ask_again_at = nomination.ask_again_at
         memory.fleet = fleet
         memory.room_changed = False
+        memory.followed = view.nominated if nomination.external else None
         memory.add_round(view.now, nomination.clusters)
         for cluster in view.clusters:
             state = self._fleet.find_state(cluster.name)
@@ -88,8 +107,9 @@ class DispatchViews:
         memory.room_changed = False
 
     def _cluster(
-        self, name: str, state: ClusterState | None, workload: WorkloadView
+        self, name: str, seen: Observation, workload: WorkloadView, memory: GroupMemory
     ) -> ClusterView:
+        state = seen.view.find_cluster(name)
         found = self._context.informers.multikueue_clusters.store.get(name)
         labels = found.metadata.labels if found is not None else {}
         unusable = _why_unusable(state, exists=found is not None)
@@ -103,6 +123,7 @@ class DispatchViews:
                 unusable=unusable or "is not connected",
                 queue_known=False,
             )
+        copy = _find_copy(state, seen.view.local)
         running, waiting = queues.count_copies()
         known = queues.is_known
         return ClusterView(
@@ -118,7 +139,9 @@ class DispatchViews:
             if known
             else None,
             queue_known=known,
-            copy=_copy_state(state),
+            copy=_copy_state(copy),
+            offered_at=_offered_at(copy, memory.offered_since(name)),
+            avoid=_why_avoid(found, seen),
             running=running,
             waiting=waiting,
         )
@@ -137,8 +160,43 @@ def _why_unusable(state: ClusterState | None, *, exists: bool) -> str:
     return state.refusal
 
 
-def _copy_state(state: ClusterState) -> CopyState:
+def build_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
+    """Return what a dispatcher is told by the configuration.
+
+    The incremental one has a section of its own, as upstream, and gates (M-111, M-112).
+    """
+    section, gates = config.multi_kueue, config.gates
+    arguments: dict[str, Any] = {}
+    if dispatcher in {DISPATCHER_INCREMENTAL, INCREMENTAL}:
+        settings = section.incremental_dispatcher_config
+        if settings is not None and gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG):
+            arguments["stepSize"] = settings.step_size
+        if not gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER):
+            arguments["order"] = "Name"
+    return {**arguments, **section.dispatcher_arguments}
+
+
+def _why_avoid(cluster: api.MultiKueueCluster | None, seen: Observation) -> str:
+    if cluster is None or seen.workload is None:
+        return ""
+    return why_avoid(Candidate(cluster=cluster, workload=seen.workload, job=seen.job))
+
+
+def _find_copy(state: ClusterState, local: LocalWorkload | None) -> RemoteWorkload | None:
+    """Return the copy that counts; one of an earlier reservation is as good as gone."""
     copy = state.copy
+    if copy is None or local is None or copy.epoch not in {"", local.epoch}:
+        return None
+    return copy
+
+
+def _offered_at(copy: RemoteWorkload | None, since: datetime | None) -> datetime | None:
+    """Return since when it is offered: what this process knows, or what the copy says."""
+    made = copy.offered_at if copy is not None else None
+    return min((at for at in (since, made) if at is not None), default=None)
+
+
+def _copy_state(copy: RemoteWorkload | None) -> CopyState:
     if copy is None:
         return CopyState.ABSENT
     return CopyState.RESERVED if copy.quota_reserved else CopyState.PENDING

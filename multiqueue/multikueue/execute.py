@@ -98,6 +98,7 @@ class Executor:
         | steps.CreateWorkload
         | steps.UpdatePriority
         | steps.DeactivateCopy
+        | steps.OpenGate
         | steps.ConfirmCopyGone
         | steps.ConfirmJobGone,
         seen: Observation,
@@ -113,6 +114,8 @@ class Executor:
                 return await remote.update_priority(cluster, seen, memory)
             case steps.DeactivateCopy(cluster=cluster):
                 return await remote.deactivate(cluster, seen, memory)
+            case steps.OpenGate():
+                return await remote.open_gate(step, seen, memory)
             case steps.ConfirmCopyGone(cluster=cluster):
                 return await remote.confirm_copy_gone(cluster, seen, memory)
             case steps.ConfirmJobGone(cluster=cluster):

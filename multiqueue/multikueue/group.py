@@ -21,9 +21,11 @@ class GroupConfig:
     Attributes:
         worker_lost_timeout: How long a worker that runs a Workload may be out of reach before the
             Workload is taken away from it (M-91).
+        preemption_timeout: How long one cluster may try to preempt before another may, too (M-181).
     """
 
     worker_lost_timeout: timedelta = timedelta(minutes=15)
+    preemption_timeout: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,14 @@ class LocalWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteWorkload:
-    """Our copy of the Workload on one cluster. Copies of others are never seen here."""
+    """Our copy of the Workload on one cluster. Copies of others are never seen here.
+
+    Attributes:
+        offered_at: When it was made, by the manager's clock.
+        is_gated: It has our preemption gate, open or not.
+        gate_opened_at: When that was opened; None while it is closed.
+        blocked_at: Since when the gate alone keeps it from preempting.
+    """
 
     uid: str = ""
     epoch: str = ""
@@ -148,6 +157,10 @@ class RemoteWorkload:
     finished: Finish | None = None
     deactivating: bool = False
     priority: Priority = Priority()
+    offered_at: datetime | None = None
+    is_gated: bool = False
+    gate_opened_at: datetime | None = None
+    blocked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +225,14 @@ class ClusterState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Leave to preempt, given to one cluster at one time."""
+
+    cluster: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
     """Everything about one Workload.
 
@@ -225,6 +246,7 @@ class GroupView:
         nomination: Its answer, once it was asked.
         problem: Why it gave none.
         ask_again_at: When it is to be asked again, if nothing happens before.
+        opening: The gate that this process last opened, or tried to; None: none yet.
     """
 
     key: str
@@ -235,6 +257,7 @@ class GroupView:
     nomination: Nomination | None = None
     problem: str = ""
     ask_again_at: datetime | None = None
+    opening: Opening | None = None
 
     def find_cluster(self, name: str | None) -> ClusterState | None:
         """Return the cluster of that name."""

@@ -9,7 +9,7 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition, find_condition
 from multiqueue.api.v1beta2.meta import Condition, parse_time
-from multiqueue.api.workload_state import has_quota, is_finished
+from multiqueue.api.workload_state import OPEN, has_quota, is_finished
 from multiqueue.jobs.framework.integration import Finished
 from multiqueue.multikueue.checks import other_checks_ready
 from multiqueue.multikueue.clone import digest_of, epoch_of
@@ -66,6 +66,7 @@ def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
     admitted = _true(conditions, WorkloadCondition.ADMITTED)
     evicted = _true(conditions, WorkloadCondition.EVICTED)
     finished = _true(conditions, WorkloadCondition.FINISHED)
+    blocked = _true(conditions, WorkloadCondition.BLOCKED_ON_PREEMPTION_GATES)
     return RemoteWorkload(
         uid=workload.metadata.uid,
         epoch=annotations.get(names.DISPATCH_EPOCH, ""),
@@ -86,6 +87,10 @@ def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
         deactivating=not workload.spec.active
         or _true(conditions, WorkloadCondition.DEACTIVATION_TARGET) is not None,
         priority=_priority(workload),
+        offered_at=_moment(annotations.get(names.OFFERED_AT)),
+        is_gated=any(g.name == names.MULTIKUEUE_GATE for g in workload.spec.preemption_gates),
+        gate_opened_at=_gate_opened_at(workload),
+        blocked_at=blocked.transitioned_at if blocked is not None else None,
     )
 
 
@@ -106,6 +111,21 @@ def _priority(workload: api.Workload) -> Priority:
         kind=reference.kind if reference is not None else "",
         name=reference.name if reference is not None else "",
     )
+
+
+def _gate_opened_at(workload: api.Workload) -> datetime | None:
+    """Return when the worker was told to open our gate (M-22); long ago, if that is no time."""
+    for gate in workload.status.preemption_gates:
+        if gate.name == names.MULTIKUEUE_GATE and gate.position == OPEN:
+            return _moment(gate.last_transition_time) or NEVER
+    return None
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return None
 
 
 def _true(conditions: tuple[Condition, ...], type_: str) -> Condition | None:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.group import ClusterState, LocalWorkload
+from multiqueue.multikueue.group import ClusterState, LocalWorkload, Opening
 from multiqueue.multikueue.plan import Trouble
 from multiqueue.plugins import Round
 
@@ -36,6 +36,10 @@ class GroupMemory:
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
         rounds: Earlier nominations of this reservation.
+        wishes: What the user said about clusters when it was last looked at; None: not yet.
+        followed: The nominations of somebody else that the last answer was about; None: the
+            dispatcher nominates itself.
+        opening: The gate that was last opened, or may have been.
         epoch: The reservation that `rounds` and `refusals` are about.
         asked_at: When the dispatcher was last asked; None: not yet.
         ask_again_at: When it wants to be asked again.
@@ -50,6 +54,9 @@ class GroupMemory:
     suspects: set[str] = field(default_factory=set)
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
+    wishes: tuple[str, ...] | None = None
+    followed: tuple[str, ...] | None = None
+    opening: Opening | None = None
     epoch: str = ""
     asked_at: datetime | None = None
     ask_again_at: datetime | None = None
@@ -75,7 +82,14 @@ class GroupMemory:
         if local.epoch != self.epoch:
             self.epoch = local.epoch
             self.rounds, self.asked_at, self.ask_again_at = (), None, None
+            self.opening = None
             self.refusals.clear()
+
+    def hear(self, wishes: tuple[str, ...]) -> None:
+        """Take in where the user wants it to run; what became possible is worth a question."""
+        if self.wishes is not None and self.wishes != wishes:
+            self.room_changed = True
+        self.wishes = wishes
 
     def see(self, cluster: ClusterState) -> None:
         """Take in what a cluster holds now: what is seen there once may run unseen later."""
@@ -132,6 +146,15 @@ class GroupMemory:
         if not self.rounds or self.rounds[-1].clusters != clusters:
             self.rounds = (*self.rounds, Round(at=at, clusters=clusters))[-MAX_ROUNDS:]
 
+    def offered_since(self, cluster: str) -> datetime | None:
+        """Since when a cluster has been nominated without a pause; None: it is not."""
+        since = None
+        for round_ in reversed(self.rounds):
+            if cluster not in round_.clusters:
+                break
+            since = round_.at
+        return since
+
 
 def is_ask_due(
     memory: GroupMemory,
@@ -145,6 +168,8 @@ def is_ask_due(
     A copy that holds quota on its worker is on its way; then only its cluster's loss counts.
     """
     if memory.asked_at is None:
+        return True
+    if memory.followed is not None and memory.followed != local.nominated:
         return True
     by_name = {cluster.name: cluster for cluster in clusters}
     for name in local.nominated:

@@ -15,9 +15,9 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.multikueue.checks import find_multikueue_check, list_clusters
+from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.group import (
     ClusterState,
@@ -44,6 +44,7 @@ class Observation:
         job: Its job on the manager.
         adapter: Of the job's kind.
         clusters: Names in the order of the MultiKueueConfig.
+        dispatcher: Who chooses among them, as the MultiKueueConfig says; empty: it does not.
     """
 
     view: GroupView
@@ -51,6 +52,7 @@ class Observation:
     job: Json | None = None
     adapter: MultiKueueAdapter | None = None
     clusters: tuple[str, ...] = ()
+    dispatcher: str = ""
 
 
 class Observer:
@@ -76,9 +78,11 @@ class Observer:
         kind, adapter = self._find_kind(workload)
         job = self._find_job(workload, kind)
         check = find_multikueue_check(workload, informers)
-        configured = self._find_clusters(check)
+        listed = self._find_clusters(check)
+        configured = listed.clusters
         local = build_local(workload, check, self._local_job(workload, kind, adapter, job))
         memory.note(local, self._fleet.seen)
+        memory.hear(list_wishes(workload, job))
         names_ = {
             *configured,
             *self._holders(key),
@@ -107,10 +111,16 @@ class Observer:
             clusters=tuple(states),
             last_cluster=memory.last_cluster,
             ask_again_at=memory.ask_again_at,
+            opening=memory.opening,
             ask_due=is_ask_due(memory, local, states, (fleet_version, configured), now),
         )
         return Observation(
-            view=view, workload=workload, job=job, adapter=adapter, clusters=configured
+            view=view,
+            workload=workload,
+            job=job,
+            adapter=adapter,
+            clusters=configured,
+            dispatcher=listed.dispatcher,
         )
 
     # ------------------------------------------------------------ manager
@@ -163,10 +173,10 @@ class Observer:
             finished=integration.finished(job) is not None,
         )
 
-    def _find_clusters(self, check: api.AdmissionCheckState | None) -> tuple[str, ...]:
+    def _find_clusters(self, check: api.AdmissionCheckState | None) -> ClusterList:
         informers = self._context.informers
         found = informers.admission_checks.store.get(check.name) if check is not None else None
-        return list_clusters(found, informers).clusters if found is not None else ()
+        return list_clusters(found, informers) if found is not None else ClusterList()
 
     # ------------------------------------------------------------ workers
 

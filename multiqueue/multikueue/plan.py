@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 
 from multiqueue.api.conditions import CheckState
@@ -69,6 +69,19 @@ class DeactivateCopy:
     """Ask the worker to stop the job (M-92): DeactivationTarget on the copy."""
 
     cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGate:
+    """Let a copy preempt on its worker (M-181).
+
+    Attributes:
+        cluster: The worker.
+        at: When it got leave; in the past where an earlier attempt may not have got through.
+    """
+
+    cluster: str
+    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +165,7 @@ Step = (
     | MirrorStatus
     | FinishJob
     | DeactivateCopy
+    | OpenGate
     | ConfirmCopyGone
     | ConfirmJobGone
     | Nominate

@@ -1,34 +1,42 @@
-"""Which dispatchers are installed, and which one the configuration names.
+"""Which dispatchers are installed, and which one a configuration names.
 
 Any package may bring dispatchers: an entry point in the group ``multiqueue.dispatchers``, whose
 name is what the configuration calls it. A plugin that cannot be found or loaded does not stop the
 manager: Workloads stay pending and say why.
+
+A name with a ``/`` that is not installed means a controller outside of this program, as in upstream
+(M-116); a bare one is a misspelt plugin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 
+from multiqueue.api.names import DISPATCHER
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
+EXTERNAL = "external"
+"""The dispatcher that follows a controller outside of this program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The dispatcher that the configuration names.
+    """The dispatcher that a configuration names.
 
     Attributes:
         name: As configured.
         dispatcher: None where there is a problem.
         problem: Why it cannot be used, and what to do; empty when it can.
+        notice: What to know of one that can be used; empty: nothing.
     """
 
     name: str
     dispatcher: Dispatcher | None = None
     problem: str = ""
+    notice: str = ""
 
 
 class Dispatchers:
@@ -60,12 +68,14 @@ class Dispatchers:
         if plugin is not None:
             return Selection(name=name, dispatcher=plugin)
         point = self._installed.get(name)
+        if point is None and "/" in name and EXTERNAL in self.names:
+            return replace(self.select(EXTERNAL), name=name, notice=_describe_external(name))
         if point is None:
             names = ", ".join(self.names) or "none"
             return _problem(
                 name,
                 f'dispatcher "{name}" is not installed; installed are: {names}. '
-                "Install its package, or change multiKueue.dispatcherName",
+                f"Install its package, or change multiKueue.dispatcherName or {DISPATCHER}",
             )
         try:
             dispatcher = point.load()()
@@ -78,6 +88,13 @@ class Dispatchers:
             )
         self._plugins[name] = dispatcher
         return Selection(name=name, dispatcher=dispatcher)
+
+
+def _describe_external(name: str) -> str:
+    return (
+        f'dispatcher "{name}" is not installed; a controller of that name outside of this program '
+        "is expected to write status.nominatedClusterNames"
+    )
 
 
 def _problem(name: str, words: str) -> Selection:

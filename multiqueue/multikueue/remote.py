@@ -7,6 +7,7 @@ owns under our name is reported as `Foreign`, never taken over.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,6 +16,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
 from multiqueue.api.names import MULTIKUEUE_ORIGIN, RESOURCE_IN_USE, split_key
+from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.workload_state import target_deactivation
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -103,6 +105,27 @@ class RemoteWriter:
 
     async def deactivate(self, key: str, now: datetime) -> None:
         """Have the worker stop the job: DeactivationTarget on the copy (M-92)."""
+        await self._change_status(
+            key,
+            lambda copy: target_deactivation(
+                copy.status,
+                Reason.EVICTED_ON_MANAGER_CLUSTER,
+                "the workload was evicted on its manager cluster",
+                now=now,
+                generation=copy.metadata.generation,
+            ),
+        )
+
+    async def open_gate(self, key: str, gate: str, now: datetime) -> None:
+        """Let a copy preempt (M-181); one that has the gate open already stays as it is."""
+        await self._change_status(
+            key, lambda copy: open_preemption_gate(copy.status, gate, now=now)
+        )
+
+    async def _change_status(
+        self, key: str, change: Callable[[api.Workload], api.WorkloadStatus]
+    ) -> None:
+        """Change the status of our copy, decided on its newest state."""
         namespace, name = split_key(key)
         copy = self._session.informers.workloads.store.get(key)
         for attempt in range(CONFLICT_ATTEMPTS):
@@ -110,13 +133,9 @@ class RemoteWriter:
                 copy = await self._read_workload(namespace, name)
             if not self._owns(copy):
                 return
-            status = target_deactivation(
-                copy.status,
-                Reason.EVICTED_ON_MANAGER_CLUSTER,
-                "the workload was evicted on its manager cluster",
-                now=now,
-                generation=copy.metadata.generation,
-            )
+            status = change(copy)
+            if status == copy.status:
+                return
             patch = {
                 "metadata": {"resourceVersion": copy.metadata.resource_version},
                 "status": build_status_patch(copy.status, status),

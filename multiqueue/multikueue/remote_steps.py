@@ -14,18 +14,21 @@ from typing import Any, TypeVar
 
 import structlog
 
+from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.config.gates import Gate
 from multiqueue.api.names import split_key
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
-from multiqueue.multikueue.plan import Removal
+from multiqueue.multikueue.plan import OpenGate, Removal
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 
 T = TypeVar("T")
@@ -94,7 +97,12 @@ class RemoteSteps:
         workload, adapter, job = seen.workload, seen.adapter, seen.job
         if workload is None or adapter is None or job is None:
             return WAITING
-        body = clone_workload(workload, origin=self._fleet.origin)
+        body = clone_workload(
+            workload,
+            origin=self._fleet.origin,
+            now=self._context.clock.now(),
+            gated=self._context.config.gates.enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
+        )
         job_name = job["metadata"]["name"]
         names = list(clusters)
         got = await _side_by_side(
@@ -150,6 +158,21 @@ class RemoteSteps:
             "deactivate", cluster, key, lambda writer: writer.deactivate(key, now)
         )
         return self._judge(got, cluster, seen, memory)
+
+    async def open_gate(self, step: OpenGate, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Let a copy preempt (M-181)."""
+        key = seen.view.key
+        # Before the request, which may succeed without our learning of it.
+        memory.opening = Opening(cluster=step.cluster, at=step.at)
+        got = await self._call(
+            "gate",
+            step.cluster,
+            key,
+            lambda writer: writer.open_gate(key, names.MULTIKUEUE_GATE, step.at),
+        )
+        # The rest of the plan does not depend on it.
+        outcome = self._judge(got, step.cluster, seen, memory)
+        return Outcome(after=outcome.after)
 
     async def confirm_copy_gone(
         self, cluster: str, seen: Observation, memory: GroupMemory

@@ -12,7 +12,7 @@ from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
 from multiqueue.multikueue.clusters import ClusterReconciler
 from multiqueue.multikueue.credentials import PATH_PREFIX
-from multiqueue.multikueue.dispatch import DispatchRunner
+from multiqueue.multikueue.dispatch_choice import DispatcherChoice
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.gc import GarbageCollector
 from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
@@ -41,13 +41,10 @@ def build_multikueue(
         dispatchers: What there is to choose from; by default all that are installed.
         path_prefix: Where kubeconfig files may be.
         open_transport: Makes what requests to workers are sent with.
-        open_thread: Makes the thread that the dispatcher runs in.
+        open_thread: Makes the threads that dispatchers run in.
     """
     settings = context.config.multi_kueue
     options = build_options(context.config)
-    selection = (dispatchers or Dispatchers()).select(settings.dispatcher_name)
-    if selection.problem:
-        log.error("dispatcher cannot be used", error=selection.problem)
     fleet = Fleet(
         adapters=context.integrations.adapters,
         origin=settings.origin,
@@ -56,16 +53,17 @@ def build_multikueue(
         metrics=context.metrics,
         open_transport=open_transport,
     )
-    runner = DispatchRunner(
-        selection,
+    choice = DispatcherChoice(
+        dispatchers or Dispatchers(),
+        settings.dispatcher_name,
         now=context.clock.now,
         # Looked up each time: leadership changes the role that is part of the child.
-        on_answer=lambda seconds: context.metrics.dispatch_duration_seconds.child(
-            selection.name
+        on_answer=lambda name, seconds: context.metrics.dispatch_duration_seconds.child(
+            name
         ).observe(seconds),
         open_thread=open_thread,
     )
-    workloads = WorkloadReconciler(context, fleet, runner, options)
+    workloads = WorkloadReconciler(context, fleet, choice, options)
     return [
         fleet,
         ClusterReconciler(context, fleet, path_prefix=path_prefix),

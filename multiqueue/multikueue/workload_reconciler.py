@@ -19,7 +19,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.dispatch import DispatchRunner
+from multiqueue.multikueue.dispatch_choice import DispatcherChoice
 from multiqueue.multikueue.dispatch_view import DispatchViews
 from multiqueue.multikueue.execute import Executor
 from multiqueue.multikueue.fleet import Fleet
@@ -45,7 +45,7 @@ class WorkloadReconciler:
     Args:
         context: Of the manager.
         fleet: The workers.
-        dispatcher: Who chooses the clusters.
+        dispatchers: Who choose the clusters.
         options: How requests of Workloads are read.
     """
 
@@ -55,12 +55,12 @@ class WorkloadReconciler:
         self,
         context: ManagerContext,
         fleet: Fleet,
-        dispatcher: DispatchRunner,
+        dispatchers: DispatcherChoice,
         options: BuildOptions,
     ) -> None:
         self._context = context
         self._fleet = fleet
-        self._dispatcher = dispatcher
+        self._dispatchers = dispatchers
         self._config = GroupConfig(
             worker_lost_timeout=context.config.multi_kueue.worker_lost_timeout
         )
@@ -143,8 +143,10 @@ class WorkloadReconciler:
         workload = seen.workload
         assert workload is not None
         fleet = (self._wakes.fleet_version, seen.clusters)
-        answer = await self._dispatcher.ask(
-            lambda: self._views.build(seen, workload, memory),
+        runner = self._dispatchers.find(seen.dispatcher)
+        name = runner.selection.name
+        answer = await runner.ask(
+            lambda: self._views.build(seen, workload, memory, dispatcher=name),
             lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
         )
         if answer.nomination is None:

@@ -5,6 +5,7 @@ See ``dispatchers/README.md`` for how to write, test, install and choose a dispa
 
 from __future__ import annotations
 
+from multiqueue.plugins.arguments import read_choice, read_count, read_duration
 from multiqueue.plugins.capacity import (
     Fit,
     Limit,
@@ -56,5 +57,8 @@ __all__ = [
     "grade_flavor",
     "judge",
     "place",
+    "read_choice",
+    "read_count",
+    "read_duration",
     "scarce_resource",
 ]

@@ -35,9 +35,14 @@ class Nomination:
         refusal: Not empty: no cluster can ever run this Workload, and this is why, with numbers.
             The Workload is rejected and leaves the queue. Say this only where every cluster is
             known.
+        note: What else the user should know, in a few words: it ends the message on the check.
+        external: Somebody else writes ``status.nominatedClusterNames``. The core follows what is
+            there, and writes that field no more.
     """
 
     clusters: tuple[str, ...] = ()
     verdicts: tuple[ClusterVerdict, ...] = ()
     ask_again_at: datetime | None = None
     refusal: str = ""
+    note: str = ""
+    external: bool = False

@@ -114,6 +114,8 @@ def make_cluster(
     flavor: str = "gpu",
     labels: Mapping[str, str] | None = None,
     copy: CopyState = CopyState.ABSENT,
+    offered_at: datetime | None = None,
+    avoid: str = "",
 ) -> ClusterView:
     """Return a connected cluster with GPUs; ``labels`` are node labels of its flavor."""
     return ClusterView(
@@ -121,6 +123,8 @@ def make_cluster(
         kinds=frozenset({JOB_KIND}),
         queue=make_queue(gpus=gpus, used=used, flavor=flavor, labels=labels),
         copy=copy,
+        offered_at=offered_at,
+        avoid=avoid,
     )
 
 
@@ -178,6 +182,12 @@ def make_sample_views() -> Iterator[DispatchView]:
         clusters=[replace(full, copy=CopyState.PENDING), h100],
         nominated=["full"],
         history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
+    )
+    yield make_view(clusters=[make_cluster("tainted", avoid="is tainted by a"), full], gpus=2)
+    yield make_view(
+        clusters=[make_lost_cluster("lost"), *(make_cluster(f"w{n}", used=8) for n in range(4))],
+        nominated=["lost", "w2"],
+        history=[Round(at=T0 - timedelta(minutes=7), clusters=("lost", "w2"))],
     )
     yield make_view(clusters=[make_cluster(f"w{n:03}", used=n % 9) for n in range(100)], gpus=3)
 

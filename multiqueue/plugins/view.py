@@ -199,6 +199,9 @@ class ClusterView:
         queue_known: Whether ``queue`` can be believed; False without read rights, or before the
             first answer.
         copy: The Workload's copy there.
+        offered_at: Since when the Workload is offered there; known after a restart of the manager
+            too. None: it is not.
+        avoid: Not empty: others come first where there is a choice, and why.
         running: Workloads of this manager that hold quota there.
         waiting: Workloads of this manager that wait there.
     """
@@ -211,6 +214,8 @@ class ClusterView:
     queue: QueueView | None = None
     queue_known: bool = True
     copy: CopyState = CopyState.ABSENT
+    offered_at: datetime | None = None
+    avoid: str = ""
     running: int = 0
     waiting: int = 0
 
@@ -233,6 +238,7 @@ class DispatchView:
         nominated: Where it is offered now.
         history: Earlier rounds since quota was reserved, the oldest first; at most 20.
         arguments: ``multiKueue.dispatcherArguments`` of the configuration.
+        dispatcher: The name by which this dispatcher was chosen.
         now: The time, aware, in UTC.
     """
 
@@ -241,6 +247,7 @@ class DispatchView:
     nominated: tuple[str, ...] = ()
     history: tuple[Round, ...] = ()
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    dispatcher: str = ""
     now: datetime
 
     def find_cluster(self, name: str) -> ClusterView | None:

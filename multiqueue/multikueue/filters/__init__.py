@@ -12,11 +12,22 @@ from collections.abc import Callable
 from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.cordon import cordon
 from multiqueue.multikueue.filters.restriction import restriction
+from multiqueue.multikueue.filters.selector import selector
+from multiqueue.multikueue.filters.taints import taints
 
 Filter = Callable[[Candidate], str]
 
-FILTERS: tuple[Filter, ...] = (cordon, restriction)
+FILTERS: tuple[Filter, ...] = (cordon, restriction, selector, taints)
 """In the order in which they are asked; the first objection is told."""
+
+PASSING: tuple[Filter, ...] = (cordon,)
+"""Those that say nothing about what a cluster could run later."""
+
+
+def find_wish_against(candidate: Candidate) -> str:
+    """Return the first objection that only the user, or another fleet, could lift."""
+    lasting = (ask for ask in FILTERS if ask not in PASSING)
+    return next((words for ask in lasting if (words := ask(candidate))), "")
 
 
 def why_not(candidate: Candidate) -> str:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_SELECTOR, CLUSTER_TOLERATIONS
+
+WISHES = (CLUSTER_NAMES, CLUSTER_SELECTOR, CLUSTER_TOLERATIONS)
+"""Annotations by which users say where their jobs may run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +29,16 @@ class Candidate:
 
     def wish(self, annotation: str) -> str:
         """Return what the user asked for: on the Workload, or else on the job; empty: nothing."""
-        own = self.workload.metadata.annotations.get(annotation)
-        if own is None and self.job is not None:
-            own = (self.job["metadata"].get("annotations") or {}).get(annotation)
-        return (own or "").strip()
+        return _read_wish(annotation, self.workload, self.job)
+
+
+def list_wishes(workload: api.Workload, job: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return everything that the user asked for, in the order of `WISHES`."""
+    return tuple(_read_wish(annotation, workload, job) for annotation in WISHES)
+
+
+def _read_wish(annotation: str, workload: api.Workload, job: Mapping[str, Any] | None) -> str:
+    own = workload.metadata.annotations.get(annotation)
+    if own is None and job is not None:
+        own = (job["metadata"].get("annotations") or {}).get(annotation)
+    return (own or "").strip()

@@ -70,15 +70,36 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
     if nomination.refusal:
         step = SetCheck(state=CheckState.REJECTED, message=nomination.refusal, warning=True)
         return GroupPlan(steps=(step,))
+    if nomination.external:
+        return _follow_others(view, local, nomination)
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
     trouble = None if names else Trouble.NO_CLUSTER
     if set(names) != set(local.nominated):
         message = describe(nomination, names)
         first: Step = Nominate(clusters=names, message=message, trouble=trouble)
         return _offer(view, names, (first,))
-    message = describe(nomination, local.nominated)
+    return _offer(view, names, _explain(local, describe(nomination, local.nominated), trouble))
+
+
+def _follow_others(view: GroupView, local: LocalWorkload, nomination: Nomination) -> GroupPlan:
+    """Offer it where somebody else nominated it; the list is theirs, and is not written (M-116)."""
+    names = local.nominated
+    if not names:
+        return _offer(view, (), _explain(local, f"No cluster is nominated yet: {nomination.note}"))
+    usable = tuple(name for name in names if _is_usable(view.find_cluster(name)))
+    message = describe(nomination, usable)
+    strangers = [name for name in names if not _is_configured(view.find_cluster(name))]
+    if strangers:
+        message += f"; no cluster of this check: {', '.join(strangers)}"
+    trouble = None if usable else Trouble.NO_CLUSTER
+    return _offer(view, names, _explain(local, message, trouble))
+
+
+def _explain(
+    local: LocalWorkload, message: str, trouble: Trouble | None = None
+) -> tuple[Explain, ...]:
     is_known = local.check is not None and local.check.message == message
-    return _offer(view, names, () if is_known else (Explain(message=message, trouble=trouble),))
+    return () if is_known else (Explain(message=message, trouble=trouble),)
 
 
 def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> GroupPlan:
@@ -97,6 +118,10 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
     return GroupPlan(removals=removals, steps=steps) if removals or steps else NOTHING
 
 
+def _is_configured(cluster: ClusterState | None) -> bool:
+    return cluster is not None and cluster.configured
+
+
 def _is_usable(cluster: ClusterState | None) -> bool:
     return cluster is not None and cluster.configured and cluster.reachable and not cluster.refusal
 
@@ -107,6 +132,8 @@ def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
     others = [
         f"{name} {reason}" for name, reason in reasons.items() if reason and name not in names
     ]
+    if nomination.note:
+        others.append(nomination.note)
     if not names:
         return "No cluster can take the workload now" + (f": {'; '.join(others)}" if others else "")
     offered = ", ".join(

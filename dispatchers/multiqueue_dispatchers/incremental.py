@@ -1,0 +1,111 @@
+"""Offer the Workload to a few clusters, and round by round to a few more until one admits it.
+
+A round ends when its time is over, or at once when no cluster that has the Workload can take it.
+Clusters stay nominated once they are. When a round began is told by what is offered, so a manager
+that is started again goes on with the round that it finds; a new reservation begins anew.
+
+Arguments: ``stepSize``, clusters per round (3); ``roundTime`` (``5m``); ``order``, ``Config`` as
+the MultiKueueConfig lists them (the default) or ``Name``.
+
+Parity: spec M-111 to M-115.
+Deviates: clusters that cannot take the Workload use up no step, and have their turn when they can;
+upstream nominates those that are not connected, and waits for a round that nobody can win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from multiqueue.plugins import (
+    ClusterVerdict,
+    ClusterView,
+    CopyState,
+    DispatchView,
+    Fit,
+    Nomination,
+    Outlook,
+    judge,
+    read_choice,
+    read_count,
+    read_duration,
+)
+
+STEP_SIZE = 3
+ROUND_TIME = timedelta(minutes=5)
+CANNOT = frozenset({Outlook.NEVER, Outlook.UNAVAILABLE})
+"""Room may come at any time; a queue or a flavor that is missing is added by somebody first."""
+
+
+class Incremental:
+    """Nominates what it nominated before, and a step more when the round is over."""
+
+    name = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        """Return the clusters of all rounds up to the present one."""
+        step = read_count(view.arguments, "stepSize", STEP_SIZE)
+        round_time = read_duration(view.arguments, "roundTime", ROUND_TIME)
+        order = read_choice(view.arguments, "order", ("Config", "Name"), "Config")
+        fits = {cluster.name: judge(view.workload, cluster) for cluster in view.clusters}
+        present = _list_present(view)
+        names = [cluster.name for cluster in present]
+        left = [
+            cluster.name
+            for cluster in _arrange(view.clusters, order)
+            if cluster.name not in names and fits[cluster.name].outlook not in CANNOT
+        ]
+        ends_at = _end_of_round(present, fits, view.now, round_time)
+        if ends_at <= view.now:
+            names, left = [*names, *left[:step]], left[step:]
+            ends_at = view.now + round_time
+        return Nomination(
+            clusters=tuple(names),
+            verdicts=_verdicts(fits, names, left),
+            ask_again_at=ends_at if left else None,
+            note=_describe_rest(names, left[:step], ends_at),
+        )
+
+
+def _list_present(view: DispatchView) -> list[ClusterView]:
+    """List the clusters that the Workload is offered to, and those that have it still.
+
+    One that was lost for a moment comes back with its copy, which has its place in the queue there.
+    """
+    before = {name: place for place, name in enumerate(view.nominated)}
+    found = [
+        cluster
+        for cluster in view.clusters
+        if not cluster.unusable and (cluster.name in before or cluster.copy is not CopyState.ABSENT)
+    ]
+    return sorted(found, key=lambda cluster: before.get(cluster.name, len(before)))
+
+
+def _arrange(clusters: Sequence[ClusterView], order: str) -> Iterable[ClusterView]:
+    return sorted(clusters, key=lambda cluster: cluster.name) if order == "Name" else clusters
+
+
+def _end_of_round(
+    present: Sequence[ClusterView], fits: Mapping[str, Fit], now: datetime, round_time: timedelta
+) -> datetime:
+    """Return when the round of the last offer ends; now, where nobody can take what is offered."""
+    if all(fits[cluster.name].outlook in CANNOT for cluster in present):
+        return now
+    return max(cluster.offered_at or now for cluster in present) + round_time
+
+
+def _verdicts(
+    fits: Mapping[str, Fit], names: Sequence[str], left: Sequence[str]
+) -> tuple[ClusterVerdict, ...]:
+    return tuple(
+        ClusterVerdict(
+            cluster=name, nominated=name in names, reason="" if name in left else fit.reason
+        )
+        for name, fit in sorted(fits.items())
+    )
+
+
+def _describe_rest(names: Sequence[str], following: Sequence[str], ends_at: datetime) -> str:
+    if following:
+        return f"from {ends_at:%H:%M:%S} UTC on also to {', '.join(following)}"
+    return "no other cluster is left to try" if names else ""
