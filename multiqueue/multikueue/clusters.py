@@ -22,9 +22,10 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
-from multiqueue.multikueue.connection import ConnectionStatus, first_lost_at
+from multiqueue.multikueue.cluster_status import first_lost_at
 from multiqueue.multikueue.credentials import (
     PATH_PREFIX,
+    ConnectionStatus,
     Refusal,
     SafeKubeconfig,
     check_kubeconfig,
@@ -111,7 +112,7 @@ class ClusterReconciler:
         metrics.child(name).set(connection.session is not None)
         status = connection.status
         if isinstance(source, Refusal):
-            status = ConnectionStatus(active=False, reason=source.reason, message=source.message)
+            status = source.status
         if status is not None:
             await self._write(cluster, status)
         kubeconfig = cluster.spec.cluster_source.kube_config
@@ -123,7 +124,8 @@ class ClusterReconciler:
     ) -> None:
         age = (cluster.metadata.creation_timestamp, cluster.metadata.name)
         server = source.server if isinstance(source, SafeKubeconfig) else None
-        self._judge_again(self._servers.update(age, server))
+        connected = self._fleet.find_session(cluster.metadata.name) is not None
+        self._judge_again(self._servers.update(age, server, connected=connected))
 
     def _judge_again(self, names: Iterable[str]) -> None:
         for name in names:

@@ -50,11 +50,25 @@ _FORBIDDEN_USER_KEYS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatus:
+    """The Active condition of a MultiKueueCluster, but for its times."""
+
+    active: bool
+    reason: ClusterReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """Why a cluster cannot be connected to; goes into its Active condition (M-222)."""
 
     reason: ClusterReason
     message: str
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """The condition that says so."""
+        return ConnectionStatus(active=False, reason=self.reason, message=self.message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,15 +19,18 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.connection import FIRST_CHANCE, ConnectionState, WorkerConnection
+from multiqueue.multikueue.attempt import SessionMaker
+from multiqueue.multikueue.cluster_status import FIRST_CHANCE
+from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.servers import ServerTable
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_state import WorkerState
 from multiqueue.observability.metrics import Metrics
 
 Json = dict[str, Any]
-Reach = frozenset[tuple[str, bool]] | None
-"""The job kinds that a worker serves and whether its jobs are known; None: it is out of reach."""
+Reach = tuple[frozenset[tuple[str, bool]], str] | None
+"""The job kinds that a worker serves and whether its jobs are known, and why nothing new may be
+sent to it; None: it is out of reach."""
 
 IDENTIFY_SECONDS = 3.0
 """How long a worker waits for older ones to say which server they are, before it is taken for
@@ -81,7 +84,6 @@ class Fleet:
         self._metrics = metrics
         self._open_transport = open_transport
         self._connections: dict[str, WorkerConnection] = {}
-        self._states: dict[str, WorkerState] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[FleetListener] = []
@@ -107,7 +109,8 @@ class Fleet:
 
     def find_state(self, name: str) -> WorkerState | None:
         """Return the queues of a connected worker."""
-        return self._states.get(name)
+        session = self.find_session(name)
+        return session.state if session is not None else None
 
     @property
     def connections(self) -> tuple[WorkerConnection, ...]:
@@ -138,9 +141,15 @@ class Fleet:
         if session is None:
             return None
         kinds = (adapter.gvk for adapter in self.adapters)
-        return frozenset(
+        served = frozenset(
             (str(kind), session.knows_jobs(kind)) for kind in kinds if session.serves(kind)
         )
+        return served, self.find_refusal(name)
+
+    def find_refusal(self, name: str) -> str:
+        """Return why nothing new may be sent to a worker, in words that go after its name."""
+        connection = self._connections.get(name)
+        return connection.refusal if connection is not None else ""
 
     def first_chance_until(self, name: str) -> datetime | None:
         """Until when a worker is waited for that was not seen since the start; None once it was."""
@@ -166,11 +175,15 @@ class Fleet:
             connection = WorkerConnection(
                 name,
                 adapters=self.adapters,
-                origin=self.origin,
+                maker=SessionMaker(
+                    name,
+                    adapters=self.adapters,
+                    origin=self.origin,
+                    metrics=self._metrics,
+                    open_transport=self._open_transport,
+                ),
                 clock=self._clock,
                 listener=self,
-                metrics=self._metrics,
-                open_transport=self._open_transport,
                 lost_at=lost_at,
             )
             self._connections[name] = connection
@@ -201,7 +214,6 @@ class Fleet:
 
     def _stop(self, name: str) -> None:
         connection = self._connections.pop(name)
-        self._states.pop(name, None)
         task = self._running.pop(name, None)
         if task is not None:
             task.cancel()
@@ -259,13 +271,16 @@ class Fleet:
         self._progress = asyncio.Event()
 
     def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
-        """Follow what is ours on a worker that is about to be listed."""
-        session.informers.workloads.add_handler(self._on_workload)
+        """Follow what is ours on a worker that is about to be listed.
+
+        What a session shows before it is the one in use is looked at when it is.
+        """
+        session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
         for adapter in self.adapters:
             informer = session.informers.jobs[adapter.gvk]
-            informer.add_handler(partial(self._on_job, session, adapter))
+            informer.add_handler(partial(self._on_job, connection, session, adapter))
             informer.add_listener(lambda _: self._tell_connection(connection.name))
-        self._states[connection.name] = WorkerState(
+        session.state = WorkerState(
             session.informers,
             on_change=self._tell_room,
             monotonic=asyncio.get_running_loop().time,
@@ -276,9 +291,7 @@ class Fleet:
         """Pass on that a connection changed."""
         self._note_progress()
         session = connection.session
-        if session is None:
-            self._states.pop(connection.name, None)
-        else:
+        if session is not None:
             self._seen.add(connection.name)
         self._tell_connection(connection.name)
         if session is not None:
@@ -286,13 +299,28 @@ class Fleet:
             for key in session.keys:
                 self._tell_remote(key)
 
-    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+    def rotated(self, connection: WorkerConnection, keys: set[str]) -> None:
+        """Look at what a new session sees in another way than the one before."""
+        self._tell_connection(connection.name)
+        self._tell_room()
+        for key in keys:
+            self._tell_remote(key)
+
+    def _on_workload(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        old: api.Workload | None,
+        new: api.Workload | None,
+    ) -> None:
         workload = new or old
         assert workload is not None
-        self._tell_remote(workload.metadata.key)
+        if connection.session is session:
+            self._tell_remote(workload.metadata.key)
 
     def _on_job(
         self,
+        connection: WorkerConnection,
         session: WorkerSession,
         adapter: MultiKueueAdapter,
         old: Json | None,
@@ -301,7 +329,7 @@ class Fleet:
         job = new or old
         assert job is not None
         name = adapter.workload_name(job)
-        if name is None:
+        if name is None or connection.session is not session:
             return
         key = key_of(job["metadata"].get("namespace", ""), name)
         if new is not None and new.get("status"):

@@ -210,7 +210,7 @@ class Observer:
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),
             )
-        refusal = memory.refusal(name, now)
+        refusal = memory.refusal(name, now) or self._fleet.find_refusal(name)
         if kind is not None and not session.serves(kind):
             refusal = f"does not serve {kind}"
         elif cluster is not None and workload is not None and not refusal:

@@ -240,7 +240,12 @@ class RemoteSteps:
             log.info("worker is slow", worker=cluster, workload=key, doing=what)
             future.add_done_callback(lambda _: self._wake(key))
             return LATE
-        return LATE if future.cancelled() else future.result()
+        if future.cancelled():
+            # A lost worker calls for a look itself; one that got a new session meanwhile does not.
+            if self._fleet.find_session(cluster) not in {None, session}:
+                self._wake(key)
+            return LATE
+        return future.result()
 
     def _count_dispatch(self, workload: api.Workload, cluster: str) -> None:
         admission = workload.status.admission

@@ -24,8 +24,11 @@ class ServerTable:
         self._ages: dict[str, Age] = {}
         self._identities: dict[str, str] = {}
 
-    def update(self, age: Age, server: str | None) -> tuple[str, ...]:
+    def update(self, age: Age, server: str | None, *, connected: bool = False) -> tuple[str, ...]:
         """Note where a name leads; None where that is not known.
+
+        While the name is still connected with an older address, what that server says that it is
+        counts on, until the new one has said so: other names of it must not be taken meanwhile.
 
         Returns:
             The other names of the servers that it came to and left: they have to be judged again.
@@ -38,7 +41,8 @@ class ServerTable:
             return ()
         left = set(self._others(name))
         self._servers.pop(name, None)
-        self._identities.pop(name, None)
+        if server is None or not connected:
+            self._identities.pop(name, None)
         if server is not None:
             self._servers[name], self._ages[name] = server, age
         return tuple(sorted(left | set(self._others(name))))

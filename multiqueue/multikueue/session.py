@@ -1,65 +1,36 @@
-"""One connected period with one worker: a client, live copies of what is ours, and our writes.
+"""One connected period with one worker: live copies of what is ours there, and our writes.
 
-`run_session` ends when the worker stops answering; nothing of it survives into the next one, which
-lists everything anew. Everything here runs in tasks of its own, with timeouts and a
-limiter of its own: a worker that hangs holds up nobody else.
+Nothing of it survives into the next one, which lists everything anew. Everything here runs in tasks
+of its own, with timeouts: a worker that hangs holds up nobody else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 import structlog
 
-from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import FIELD_MANAGER
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import (
-    ApiError,
-    Forbidden,
-    KubeError,
-    NotFound,
-    RequestTimeout,
-    TransportError,
-)
-from multiqueue.kube.informer import Informer, InformerState
-from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.transport import OpenTransport
+from multiqueue.kube.errors import KubeError
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.store import identify
 from multiqueue.multikueue.remote_watch import (
     BY_WORKLOAD,
     WorkerInformers,
-    build_worker_informers,
     list_workload_keys,
 )
-from multiqueue.observability.metrics import Metrics
+
+if TYPE_CHECKING:
+    from multiqueue.multikueue.worker_state import WorkerState
 
 T = TypeVar("T")
-K = TypeVar("K", bound=msgspec.Struct)
 Json = dict[str, Any]
 
-REQUEST_SECONDS = 10.0
-"""How long a request to a worker may take."""
-PING_SECONDS = 10.0
-"""How often a worker that says nothing is asked whether it is there."""
-PING_TIMEOUT = 5.0
-SICK_SECONDS = 15.0
-"""How long the watch of our Workloads may keep failing on a worker that answers otherwise."""
-KINDS_SECONDS = 10.0
-"""How long a start waits for job kinds that neither come nor are missing."""
-
 log = structlog.get_logger("multiqueue.multikueue")
-
-
-class WorkerLostError(Exception):
-    """The worker does not answer, or not as it should; the message is for its Active condition."""
 
 
 class WorkerSession:
@@ -68,6 +39,7 @@ class WorkerSession:
     Attributes:
         client: Of the worker.
         informers: What is known of it.
+        state: Its queues.
     """
 
     def __init__(
@@ -79,6 +51,7 @@ class WorkerSession:
     ) -> None:
         self.client = client
         self.informers = informers
+        self.state: WorkerState | None = None
         self._adapters = adapters
         self._tasks = tasks
         self._changed_at: dict[str, float] = {}
@@ -152,6 +125,41 @@ class WorkerSession:
         """Take no more work: what is under way is about to be cancelled."""
         self._closing = True
 
+    async def finish(self, seconds: float) -> None:
+        """Take no more work, and wait for what is under way, but not longer than this."""
+        self._closing = True
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight.values()), timeout=seconds)
+
+    def take_over(self, old: WorkerSession) -> set[str]:
+        """Know at least what an earlier session to the same worker knows.
+
+        A list may be older than what the other's watch has shown since: going back in time would
+        look as if a worker had taken something back.
+
+        Returns:
+            Keys of the Workloads of which the two know different things.
+        """
+        changed = self._differing_keys(old) | old._differing_keys(self)
+        _observe_all(self.informers.workloads, old.informers.workloads)
+        for kind, informer in self.informers.jobs.items():
+            _observe_all(informer, old.informers.jobs[kind])
+        if self.state is not None and old.state is not None:
+            self.state.take_intents(old.state)
+        return changed
+
+    def _differing_keys(self, other: WorkerSession) -> set[str]:
+        """Return the keys of what the other does not know in the state that we do."""
+        found = {
+            copy.metadata.key
+            for copy in _unknown_to(other.informers.workloads, self.informers.workloads)
+        }
+        for adapter in self._adapters:
+            known, mine = other.informers.jobs[adapter.gvk], self.informers.jobs[adapter.gvk]
+            for job in _unknown_to(known, mine):
+                found.update(list_workload_keys(adapter, job))
+        return found
+
     async def _work(
         self,
         slot: tuple[str, str],
@@ -177,179 +185,17 @@ class WorkerSession:
         future.cancel()
 
 
-async def run_session(
-    credentials: Credentials,
-    adapters: tuple[MultiKueueAdapter, ...],
-    *,
-    name: str,
-    origin: str,
-    metrics: Metrics,
-    open_transport: OpenTransport,
-    sync_seconds: float,
-    identify: Callable[[str], Awaitable[None]],
-    attach: Callable[[WorkerSession], None],
-    on_ready: Callable[[WorkerSession], None],
-) -> NoReturn:
-    """Connect, list what is ours, and keep it live until the worker is lost.
-
-    Args:
-        credentials: Of the worker.
-        adapters: The job kinds to look for.
-        name: Name of the worker.
-        origin: Label value of what is ours.
-        metrics: Count what is sent there.
-        open_transport: Makes what requests are sent with.
-        sync_seconds: How long the first list may take.
-        identify: Told what the server says that it is, "" where it does not tell; goes on only
-            where this is a server that nobody else is connected to.
-        attach: Adds handlers, before anything is listed.
-        on_ready: Called once everything of ours there is known.
-
-    Raises:
-        WorkerLostError: it cannot be used, or not any more.
-        KubeError: it cannot be reached.
-    """
-    limiter = RateLimiter()
-    metrics.watch_limiter(limiter, name)
-    client = KubeClient(
-        credentials,
-        limiter=limiter,
-        user_agent="multiqueue-manager",
-        default_timeout=REQUEST_SECONDS,
-        field_manager=FIELD_MANAGER,
-        on_outcome=metrics.request_observer(name),
-        open_transport=open_transport,
-    )
-    async with client:
-        await _check_served(client)
-        await identify(await _read_identity(client))
-        informers = build_worker_informers(client, adapters, origin, metrics, name)
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                session = WorkerSession(client, informers, adapters, tasks)
-                attach(session)
-                for informer in informers.all:
-                    tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")
-                try:
-                    await _wait_synced(informers, sync_seconds)
-                    on_ready(session)
-                    await _guard(client, informers.workloads)
-                finally:
-                    session.close()
-        except BaseExceptionGroup as errors:
-            raise _first_leaf(errors) from None
+def _observe_all(new: Informer[Any], old: Informer[Any]) -> None:
+    """Show one informer what another of the same collection knows; older states are ignored."""
+    if new.synced.is_set():
+        for obj in old.store.list():
+            new.observe(obj)
 
 
-def _first_leaf(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-async def _check_served(client: KubeClient) -> None:
-    """Find out whether somebody answers, takes our credentials and speaks our API."""
-    workloads = resources.WORKLOADS
-    try:
-        await client.request("GET", f"/apis/{workloads.api_version}")
-    except NotFound:
-        raise WorkerLostError(
-            f"the worker does not serve {workloads.api_version}; install multiqueue's CRDs, or a "
-            "Kueue that has this version"
-        ) from None
-
-
-async def _read_identity(client: KubeClient) -> str:
-    """Return what tells this cluster from all others, whatever the address: a namespace's uid.
-
-    It is there in every cluster, cannot be deleted, and lives as long as the cluster's data.
-    """
-    try:
-        namespace = await client.get(resources.NAMESPACES, "kube-system")
-    except (Forbidden, NotFound):
-        return ""
-    return str(namespace["metadata"].get("uid") or "")
-
-
-async def _wait_synced(informers: WorkerInformers, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await _first_list(informers.workloads)
-    except TimeoutError:
-        raise WorkerLostError(f"listing our Workloads took longer than {seconds:g} s") from None
-    try:
-        async with asyncio.timeout(KINDS_SECONDS):
-            for informer in informers.jobs.values():
-                await informer.settled.wait()
-    except TimeoutError:
-        log.info("some job kinds of a worker cannot be listed yet")
-    try:
-        # Where reading queues is not allowed nothing comes; where it is, it comes at once.
-        async with asyncio.timeout(KINDS_SECONDS):
-            for queue_informer in informers.queues:
-                await _first_answer(queue_informer)
-    except TimeoutError:
-        log.info("queues of a worker cannot be read yet")
-
-
-async def _first_list(informer: Informer[Any]) -> None:
-    """Wait for the first list; an error that trying again does not cure ends the wait."""
-    failed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def listen(informer: Informer[Any]) -> None:
-        error = informer.last_error
-        if error is not None and not error.retryable and not failed.done():
-            failed.set_result(error)
-
-    informer.add_listener(listen)
-    synced: asyncio.Future[Any] = asyncio.ensure_future(informer.synced.wait())
-    try:
-        await asyncio.wait({synced, failed}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        synced.cancel()
-    if failed.done() and not informer.synced.is_set():
-        raise failed.result()
-
-
-async def _first_answer(informer: Informer[Any]) -> None:
-    """Wait until a kind was listed, or first refused."""
-    answered = asyncio.Event()
-    informer.add_listener(lambda _: answered.set())
-    if informer.last_error is not None or informer.settled.is_set():
-        return
-    await answered.wait()
-
-
-async def _guard(client: KubeClient, workloads: Informer[api.Workload]) -> NoReturn:
-    """Raise once the worker is lost.
-
-    A failing watch is a hint to look at once. Where the worker answers, its watch gets some time to
-    recover, for servers do restart.
-    """
-    failing = asyncio.Event()
-    workloads.add_listener(lambda informer: failing.set() if informer.last_error else None)
-    loop = asyncio.get_running_loop()
-    sick_since: float | None = None
-    while True:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PING_SECONDS if sick_since is None else 1.0):
-                await failing.wait()
-        failing.clear()
-        await _ping(client)
-        if workloads.state is InformerState.WATCHING or workloads.last_error is None:
-            sick_since = None
-            continue
-        sick_since = sick_since if sick_since is not None else loop.time()
-        if loop.time() - sick_since > SICK_SECONDS:
-            raise WorkerLostError(f"our Workloads cannot be watched: {workloads.last_error}")
-
-
-async def _ping(client: KubeClient) -> None:
-    """Ask for the version: open to every authenticated user, and cheap."""
-    try:
-        await client.request("GET", "/version", timeout=PING_TIMEOUT)
-    except (RequestTimeout, TransportError) as error:
-        raise WorkerLostError(f"the worker does not answer: {error}") from error
-    except ApiError as error:
-        # Any answer but 401 and 5xx shows that it is there and knows us.
-        if error.status == 401 or error.status >= 500:
-            raise WorkerLostError(f"the worker refuses us: {error}") from error
+def _unknown_to(informer: Informer[T], other: Informer[T]) -> Iterator[T]:
+    """Yield what the other informer knows in a state that this one does not."""
+    for obj in other.store.list():
+        meta = identify(obj)
+        known = informer.store.get(meta.key)
+        if known is None or identify(known) != meta:
+            yield obj

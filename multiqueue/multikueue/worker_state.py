@@ -170,6 +170,13 @@ class WorkerState:
         if self._intents.pop(key, None) is not None:
             self._demand.clear()
 
+    def take_intents(self, other: WorkerState) -> None:
+        """Count what another state of the same worker counts, for as long as it would have."""
+        for key, intent in other._intents.items():
+            if key not in self._copies and key not in self._holding:
+                self._intents.setdefault(key, intent)
+        self._demand.clear()
+
     # ------------------------------------------------------------ building
 
     def _build(self, name: str) -> QueueView | None:

@@ -12,6 +12,7 @@ import structlog
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.apiserver.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
+from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.credentials import SafeKubeconfig
 from multiqueue.observability.metrics import Metrics
@@ -45,6 +46,9 @@ class Repeating:
     def attach(self, connection, session):
         raise AssertionError("nothing can be connected")
 
+    def rotated(self, connection, keys):
+        raise AssertionError("nothing can be connected")
+
     def state_changed(self, connection):
         self.states.append(connection.state)
         self.log_keys.append(structlog.contextvars.get_contextvars())
@@ -56,10 +60,9 @@ async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_i
     connection = WorkerConnection(
         "w",
         adapters=(),
-        origin="o",
+        maker=SessionMaker("w", adapters=(), origin="o", metrics=Metrics()),
         clock=SystemClock(),
         listener=listener,
-        metrics=Metrics(),
     )
     connection.configure(without_key())
     task = asyncio.create_task(connection.run())
