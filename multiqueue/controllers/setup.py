@@ -70,6 +70,13 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
     topology = build_topology(context, engine, on_change=on_change)
     loop = SchedulerLoop(context, engine, applier, evictions, until_fed=topology.until_fed)
     feed.attach()
+
+    def on_fleet_change() -> None:
+        engine.fleet_changed()
+        on_change()
+
+    engine.ask_fleet(context.fleet_gate.ask)
+    context.fleet_gate.add_listener(on_fleet_change)
     return [
         applier,
         evictions,

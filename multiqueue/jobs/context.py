@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
@@ -19,6 +19,7 @@ from multiqueue.api.v1beta2 import (
     Workload,
     WorkloadPriorityClass,
 )
+from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube.client import KubeClient
@@ -80,3 +81,4 @@ class ManagerContext:
     metrics: Metrics
     config: Configuration
     integrations: IntegrationRegistry
+    fleet_gate: FleetGate = field(default_factory=FleetGate)

@@ -20,11 +20,8 @@ from multiqueue.multikueue.plugin_thread import OpenThread, PluginError, PluginT
 from multiqueue.multikueue.registry import Selection
 from multiqueue.plugins import (
     ClusterVerdict,
-    Dispatcher,
     DispatchView,
     Nomination,
-    find_refusal,
-    judge,
 )
 
 BUDGET = timedelta(seconds=1)
@@ -120,7 +117,7 @@ class DispatchRunner:
         begun = loop.time()
         try:
             async with asyncio.timeout(self._budget.total_seconds()):
-                got = await thread.call(lambda: _decide(dispatcher, view))
+                got = await thread.call(lambda: dispatcher.nominate(view))
         except TimeoutError:
             return self._open_breaker(thread)
         except PluginError as error:
@@ -191,13 +188,6 @@ class DispatchRunner:
             return
         self._known_causes.add(cause)
         log.error("dispatcher failed", dispatcher=self.selection.name, error=cause)
-
-
-def _decide(dispatcher: Dispatcher, view: DispatchView) -> Nomination:
-    """Refuse what no cluster can ever run, and leave everything else to the dispatcher."""
-    fits = {cluster.name: judge(view.workload, cluster) for cluster in view.clusters}
-    refusal = find_refusal(view.workload, fits)
-    return Nomination(refusal=refusal) if refusal else dispatcher.nominate(view)
 
 
 def _is_well_formed(nomination: Nomination) -> bool:

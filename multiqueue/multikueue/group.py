@@ -242,6 +242,8 @@ class GroupView:
         clusters: Sorted by name: the configured ones, and all that hold something of ours.
         last_cluster: The cluster that last held the latch, as long as this process remembers;
             an eviction clears ``cluster_name`` before the job has stopped.
+        hopeless: Why no cluster can ever hold it on the flavors that it reserved; empty where one
+            can, or might.
         ask_due: Whether the dispatcher is to be asked (again).
         nomination: Its answer, once it was asked.
         problem: Why it gave none.
@@ -253,6 +255,7 @@ class GroupView:
     local: LocalWorkload | None = None
     clusters: tuple[ClusterState, ...] = ()
     last_cluster: str | None = None
+    hopeless: str = ""
     ask_due: bool = True
     nomination: Nomination | None = None
     problem: str = ""

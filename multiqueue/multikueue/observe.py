@@ -5,7 +5,7 @@ Reads only, and never awaits: what is read belongs together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +19,7 @@ from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, lis
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
 from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.multikueue.group import (
     ClusterState,
     GroupView,
@@ -28,6 +29,7 @@ from multiqueue.multikueue.group import (
 )
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
+from multiqueue.multikueue.owners import find_job, find_kind
 from multiqueue.multikueue.session import WorkerSession
 
 Json = dict[str, Any]
@@ -61,11 +63,15 @@ class Observer:
     Args:
         context: Of the manager.
         fleet: The workers.
+        capacity: What these could hold; None where nobody is to be sent anywhere.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, capacity: FleetCapacity | None = None
+    ) -> None:
         self._context = context
         self._fleet = fleet
+        self._capacity = capacity
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
         """Return the view of one Workload, and bring the memory of it up to date."""
@@ -75,14 +81,16 @@ class Observer:
         if workload is None:
             states = [self._state(name, key, None, memory, now) for name in self._holders(key)]
             return Observation(view=GroupView(key=key, clusters=tuple(states)))
-        kind, adapter = self._find_kind(workload)
-        job = self._find_job(workload, kind)
+        kind = find_kind(workload)
+        adapter = self._context.integrations.find_adapter(kind) if kind is not None else None
+        job = find_job(workload, self._context)
         check = find_multikueue_check(workload, informers)
         listed = self._find_clusters(check)
         configured = listed.clusters
         local = build_local(workload, check, self._local_job(workload, kind, adapter, job))
         memory.note(local, self._fleet.seen)
         memory.hear(list_wishes(workload, job))
+        prospects = self._look_ahead(workload, local, configured)
         names_ = {
             *configured,
             *self._holders(key),
@@ -100,6 +108,7 @@ class Observer:
                 configured=configured,
                 workload=workload,
                 job=job,
+                never=prospects.never if prospects is not None else {},
             )
             for name in sorted(names_)
         ]
@@ -110,6 +119,7 @@ class Observer:
             local=local,
             clusters=tuple(states),
             last_cluster=memory.last_cluster,
+            hopeless=prospects.hopeless if prospects is not None else "",
             ask_again_at=memory.ask_again_at,
             opening=memory.opening,
             ask_due=is_ask_due(memory, local, states, (fleet_version, configured), now),
@@ -123,33 +133,16 @@ class Observer:
             dispatcher=listed.dispatcher,
         )
 
-    # ------------------------------------------------------------ manager
-
-    def _find_kind(
-        self, workload: api.Workload
-    ) -> tuple[GroupVersionKind | None, MultiKueueAdapter | None]:
-        """Return kind and adapter of the job: the controller owner's, or the first owner's (M-81).
-
-        Deviates: annotations that name an owner are not believed; whoever may write them could have
-        the jobs of others deleted (upstream #12548).
-        """
-        owners = workload.metadata.owner_references
-        owner = next((o for o in owners if o.controller), owners[0] if owners else None)
-        if owner is None:
-            return None, None
-        kind = GroupVersionKind.of(owner.api_version, owner.kind)
-        return kind, self._context.integrations.find_adapter(kind)
-
-    def _find_job(self, workload: api.Workload, kind: GroupVersionKind | None) -> Json | None:
-        integration = self._context.integrations.find_by_gvk(kind) if kind is not None else None
-        if integration is None:
+    def _look_ahead(
+        self, workload: api.Workload, local: LocalWorkload, clusters: tuple[str, ...]
+    ) -> Prospects | None:
+        """Return what the clusters could hold, while that decides where it goes."""
+        waits = local.is_pending and local.has_quota and local.cluster_name is None
+        if not waits or self._capacity is None:
             return None
-        store = self._context.informers.jobs[integration.name].store
-        for owner in workload.metadata.owner_references:
-            job = store.get(names.key_of(workload.metadata.namespace, owner.name))
-            if job is not None and job["metadata"].get("uid") == owner.uid:
-                return job
-        return None
+        return self._capacity.look(workload, clusters)
+
+    # ------------------------------------------------------------ manager
 
     def _local_job(
         self,
@@ -195,6 +188,7 @@ class Observer:
         configured: tuple[str, ...] = (),
         workload: api.Workload | None = None,
         job: Json | None = None,
+        never: Mapping[str, str] | None = None,
     ) -> ClusterState:
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         session = self._fleet.find_session(name)
@@ -215,10 +209,14 @@ class Observer:
             refusal = f"does not serve {kind}"
         elif cluster is not None and workload is not None and not refusal:
             refusal = why_not(Candidate(cluster=cluster, workload=workload, job=job))
+        copy = build_copy(session.informers.workloads.store.get(key))
+        if not refusal and (copy is None or not copy.quota_reserved):
+            # A worker that gave it quota knows better.
+            refusal = (never or {}).get(name, "")
         return ClusterState(
             name=name,
             configured=usable,
-            workload=build_copy(session.informers.workloads.store.get(key)),
+            workload=copy,
             job=self._remote_job(session, key),
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=refusal,

@@ -128,6 +128,19 @@ def build_pools(
     return pools
 
 
+def pools_of(
+    member: QueueObject, queues: Iterable[QueueObject], cohorts: Mapping[str, model.Cohort]
+) -> dict[FlavorResource, Pool]:
+    """Return what is shared in the cohort tree of a queue; nothing where it is on its own."""
+    if not member.queue.cohort:
+        return {}
+    root = find_root(member.queue.cohort, cohorts)
+    return build_pools(
+        (q for q in queues if q.queue.cohort and find_root(q.queue.cohort, cohorts) == root),
+        (cohort for name, cohort in cohorts.items() if find_root(name, cohorts) == root),
+    )
+
+
 def build_queue_view(
     member: QueueObject,
     flavors: Mapping[str, api.ResourceFlavor],

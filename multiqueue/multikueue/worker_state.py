@@ -19,7 +19,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue import quota_view
-from multiqueue.multikueue.quota_view import FlavorResource, QueueObject
+from multiqueue.multikueue.quota_view import QueueObject
 from multiqueue.multikueue.workload_view import build_workload_view, usage_of
 from multiqueue.plugins import QueueView, WorkloadView, place
 
@@ -190,26 +190,9 @@ class WorkerState:
             for flavor in group.flavors
             if (value := flavors.get(flavor.name)) is not None
         }
-        return quota_view.build_queue_view(member, found, self._pools(member))
-
-    def _pools(self, member: QueueObject) -> dict[FlavorResource, quota_view.Pool]:
-        if not member.queue.cohort:
-            return {}
-        root = quota_view.find_root(member.queue.cohort, self._cohorts)
-        return quota_view.build_pools(
-            (
-                other
-                for other in self._queues.values()
-                if other is not None
-                and other.queue.cohort
-                and quota_view.find_root(other.queue.cohort, self._cohorts) == root
-            ),
-            (
-                cohort
-                for name, cohort in self._cohorts.items()
-                if quota_view.find_root(name, self._cohorts) == root
-            ),
-        )
+        readable = (other for other in self._queues.values() if other is not None)
+        pools = quota_view.pools_of(member, readable, self._cohorts)
+        return quota_view.build_queue_view(member, found, pools)
 
     def _with_demand(self, view: QueueView, name: str, *, without: str) -> QueueView:
         own = self._informers.workloads.store.get(without)

@@ -23,6 +23,7 @@ from multiqueue.multikueue.dispatch_choice import DispatcherChoice
 from multiqueue.multikueue.dispatch_view import DispatchViews
 from multiqueue.multikueue.execute import Executor
 from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.fleet_capacity import FleetCapacity
 from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
@@ -64,7 +65,9 @@ class WorkloadReconciler:
         self._config = GroupConfig(
             worker_lost_timeout=context.config.multi_kueue.worker_lost_timeout
         )
-        self._observer = Observer(context, fleet)
+        capacity = FleetCapacity(context, fleet, options)
+        context.fleet_gate.connect(capacity)
+        self._observer = Observer(context, fleet, capacity)
         self._views = DispatchViews(context, fleet, options)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,

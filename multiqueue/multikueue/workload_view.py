@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import split_key
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model.build import BuildOptions, build_workload, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
 from multiqueue.model.resources import parse_request
+from multiqueue.model.workload import Workload
 from multiqueue.plugins import PodSetView, ReservedFlavor, WeightedTerm, WorkloadView
 
 FindFlavor = Callable[[str], api.ResourceFlavor | None]
@@ -54,6 +56,37 @@ def build_workload_view(
                 },
             )
             for pod_set, spec in zip(built.pod_sets, workload.spec.pod_sets, strict=True)
+        ),
+    )
+
+
+def build_asked_view(
+    workload: Workload, flavors: Mapping[str, Mapping[str, str]], find_flavor: FindFlavor
+) -> WorkloadView:
+    """Return as much of a Workload as tells what could ever hold it.
+
+    Args:
+        workload: As the engine sees it.
+        flavors: Flavors that it would get, by pod set and resource.
+        find_flavor: Finds the manager's flavors.
+    """
+    return WorkloadView(
+        key=workload.key,
+        queue=split_key(workload.queue)[1],
+        created_at=workload.created_at,
+        pod_sets=tuple(
+            PodSetView(
+                name=pod_set.name,
+                count=pod_set.count,
+                min_count=pod_set.min_count,
+                requests=pod_set.requests,
+                placement=pod_set.placement,
+                reserved={
+                    resource: _reserved(name, find_flavor(name))
+                    for resource, name in flavors.get(pod_set.name, {}).items()
+                },
+            )
+            for pod_set in workload.pod_sets
         ),
     )
 

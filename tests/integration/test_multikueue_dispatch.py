@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from multiqueue.api.conditions import WorkloadCondition
-from multiqueue.api.workload_state import find, is_finished
+from multiqueue.api.workload_state import is_finished
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_FLAVORS
 from multiqueue.plugins import DispatchView, Nomination
 from tests.multikueue_world import (
@@ -104,26 +103,6 @@ async def test_what_has_to_wait_goes_where_room_comes_first():
         other = next(name for name, worker in where.items() if (worker,) != offered)
         await end(world, where[other], other)
         assert await world.until_ready("late") == where[other]
-
-
-async def test_a_gang_larger_than_every_worker_is_refused_with_the_numbers():
-    for dispatcher in ("score", "all-at-once"):
-        config = make_config(dispatcher_name=dispatcher)
-        async with multikueue_world("a100", "h100", real_workers=True) as world:
-            await resize(world, "h100", 4)
-            async with world.manager(config):
-                await world.until_connected()
-                await submit(world, gpus=16)
-                await world.until(
-                    lambda: (w := world.workload()) and find(w.status, WorkloadCondition.EVICTED),
-                    "deactivated",
-                )
-                message = find(world.workload().status, WorkloadCondition.EVICTED).message
-                assert (
-                    "no worker can hold 16 x nvidia.com/gpu: a100 has at most 8, h100 at most 4"
-                    in message
-                )
-                assert world.copy("a100") is None
 
 
 async def test_a_gang_that_a_lost_worker_might_hold_waits_and_says_so():

@@ -124,13 +124,13 @@ def _retry_out_of_sync(cluster: ClusterState, local: LocalWorkload) -> SetCheck:
     return _retry(
         f'The job on cluster "{cluster.name}" differed from its workload (OutOfSync)',
         warning=True,
-        requeue_after=_grow(OUT_OF_SYNC_BACKOFF, _count_retries(local)),
+        requeue_after=grow(OUT_OF_SYNC_BACKOFF, _count_retries(local)),
     )
 
 
 def _retry_lost(message: str, local: LocalWorkload) -> SetCheck:
     retries = _count_retries(local)
-    backoff = _grow(LOST_BACKOFF, retries - 1) if retries else timedelta()
+    backoff = grow(LOST_BACKOFF, retries - 1) if retries else timedelta()
     return _retry(message, warning=True, requeue_after=backoff)
 
 
@@ -138,7 +138,8 @@ def _count_retries(local: LocalWorkload) -> int:
     return local.check.retry_count if local.check is not None else 0
 
 
-def _grow(backoff: timedelta, doublings: int) -> timedelta:
+def grow(backoff: timedelta, doublings: int) -> timedelta:
+    """Double a backoff so often, up to `MAX_BACKOFF`."""
     factor: int = 2 ** min(doublings, 10)
     return min(backoff * factor, MAX_BACKOFF)
 

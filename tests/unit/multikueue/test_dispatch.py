@@ -166,15 +166,6 @@ class TestHanging:
         assert len(runner._hung) == MAX_HUNG
 
 
-async def test_a_gang_too_large_for_everybody_is_refused_without_asking():
-    runner = make_runner(lambda _: pytest.fail("asked"))
-    got = await ask(
-        runner, make_view(gpus=99, clusters=[make_cluster("a"), make_cluster("b", gpus=4)])
-    )
-    want = "no worker can hold 99 x nvidia.com/gpu: a has at most 8, b at most 4"
-    assert got.nomination == Nomination(refusal=want)
-
-
 async def test_a_dispatcher_that_is_not_installed_is_the_problem():
     clock = Clock()
     runner = DispatchRunner(Selection(name="x", problem="not installed"), now=clock)
