@@ -32,6 +32,9 @@ class WorkloadCondition(StrEnum):
 
 ACTIVE = "Active"
 """Condition type of ClusterQueue, LocalQueue, AdmissionCheck and MultiKueueCluster."""
+CORDONED = "Cordoned"
+DRAINED = "Drained"
+"""Condition types of MultiKueueCluster, while they are asked for. Ours."""
 
 
 class Reason(StrEnum):
@@ -126,6 +129,22 @@ class ClusterReason(StrEnum):
     BAD_CONFIG = "BadConfig"
     SOME_ACTIVE_CLUSTERS = "SomeActiveClusters"
     NO_USABLE_CLUSTERS = "NoUsableClusters"
+
+
+class DrainReason(StrEnum):
+    """Reasons of Cordoned and Drained of MultiKueueClusters, and of Events about them. Ours."""
+
+    CORDONED = "Cordoned"
+    UNCORDONED = "Uncordoned"
+    DRAINING = "Draining"
+    """Some are being moved, or will be when it is their turn."""
+    WAITING = "Waiting"
+    """For room elsewhere, for the worker to answer, or for the time at which it may begin."""
+    STUCK = "Stuck"
+    """Whatever is left has nowhere to go until somebody mends something, or forces it."""
+    DRAINED = "Drained"
+    UNCLEAR = "Unclear"
+    """The annotation cannot be understood."""
 
 
 class CheckReason(StrEnum):

@@ -14,12 +14,13 @@ from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
 from multiqueue.cli.views.inactive import explain_cluster_queue
-from multiqueue.cli.views.workloads import is_accelerator, view_workload
+from multiqueue.cli.views.workloads import view_workload
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
 from multiqueue.model.build import build_cluster_queue, build_workload
+from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.credentials import Refusal, check_kubeconfig, read_secret
 from multiqueue.multikueue.phase import AT_WORK, ENDED
 

@@ -33,6 +33,8 @@ BY_CLUSTER_QUEUE = "cluster-queue"
 """Workloads by the ClusterQueue they hold quota in; LocalQueues by the one behind them."""
 BY_PRIORITY_CLASS = "priority-class"
 """Workloads by the WorkloadPriorityClass they refer to."""
+BY_CLUSTER = "cluster"
+"""Workloads by the worker that runs them."""
 BY_CHECK = "check"
 """Workloads, and ClusterQueues, by the AdmissionChecks they list."""
 BY_JOB_CLASS = "job-class"
@@ -123,6 +125,10 @@ def _by_priority_class(workload: api.Workload) -> Iterable[str]:
     return [reference.name] if reference and reference.kind == "WorkloadPriorityClass" else []
 
 
+def _by_cluster(workload: api.Workload) -> Iterable[str]:
+    return [workload.status.cluster_name] if workload.status.cluster_name else []
+
+
 def _by_check(workload: api.Workload) -> Iterable[str]:
     return [check.name for check in workload.status.admission_checks]
 
@@ -160,6 +166,7 @@ WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {
     BY_CLUSTER_QUEUE: _by_cluster_queue,
     BY_PRIORITY_CLASS: _by_priority_class,
     BY_CHECK: _by_check,
+    BY_CLUSTER: _by_cluster,
 }
 CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
     BY_FLAVOR: _flavors,

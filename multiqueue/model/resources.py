@@ -19,6 +19,11 @@ def amount_of(resource: str, quantity: Quantity) -> int:
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
+def is_accelerator(resource: str) -> bool:
+    """Whether a resource is an accelerator, by the habit of device plugins."""
+    return "/" in resource and resource.rpartition("/")[2].startswith(("gpu", "tpu", "neuron"))
+
+
 def parse_quota(resource: str, raw: str | float) -> Amount:
     """Read the quota side: what overflows int64 is Unlimited.
 

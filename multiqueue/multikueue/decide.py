@@ -14,6 +14,7 @@ Rules (order is normative, M-80 to M-95):
 | finish | a copy finished |
 | evict | it was evicted here: its job is stopped before the quota goes |
 | reject | its job cannot be dispatched |
+| drain | its cluster is being drained and it is its turn |
 | follow | a cluster holds the latch |
 | choose | a copy is admitted |
 | open_gate | a copy waits for leave to preempt |
@@ -32,6 +33,7 @@ from multiqueue.multikueue.plan import NOTHING, GroupPlan, Removal
 from multiqueue.multikueue.rules.choose import choose
 from multiqueue.multikueue.rules.clean_up import clean_up
 from multiqueue.multikueue.rules.delete import delete
+from multiqueue.multikueue.rules.drain import drain
 from multiqueue.multikueue.rules.evict import evict
 from multiqueue.multikueue.rules.finish import finish
 from multiqueue.multikueue.rules.follow import follow
@@ -51,6 +53,7 @@ RULES: tuple[Rule, ...] = (
     finish,  # before evict: a result that is there is not thrown away for an eviction
     evict,  # before follow: the eviction has cleared the latch, but a job may still run
     reject,
+    drain,  # before follow: it is in step, and shall leave all the same
     follow,  # before choose: the latch decides, however old another copy's admission is
     choose,
     open_gate,  # before nominate, which it goes on with: the table has one answer

@@ -13,6 +13,7 @@ from multiqueue.api.names import DISPATCHER_INCREMENTAL
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.drain_orders import read_orders
 from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.taints import why_avoid
 from multiqueue.multikueue.fleet import Fleet
@@ -112,6 +113,7 @@ class DispatchViews:
         state = seen.view.find_cluster(name)
         found = self._context.informers.multikueue_clusters.store.get(name)
         labels = found.metadata.labels if found is not None else {}
+        cordoned = found is not None and read_orders(found.metadata.annotations).cordoned
         unusable = _why_unusable(state, exists=found is not None)
         session = self._fleet.find_session(name)
         queues = self._fleet.find_state(name)
@@ -120,6 +122,7 @@ class DispatchViews:
                 name=name,
                 labels=labels,
                 connected=False,
+                cordoned=cordoned,
                 unusable=unusable or "is not connected",
                 queue_known=False,
             )
@@ -129,6 +132,7 @@ class DispatchViews:
         return ClusterView(
             name=name,
             labels=labels,
+            cordoned=cordoned,
             unusable=unusable,
             kinds=frozenset(
                 describe_kind(adapter.gvk)

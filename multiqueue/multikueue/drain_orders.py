@@ -34,6 +34,9 @@ class Pace:
     at_once: int = 4
 
 
+DEFAULT_PACE = Pace()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainOrder:
     """How a worker is to be drained.
@@ -44,7 +47,7 @@ class DrainOrder:
         force: Move also what has nowhere to go, or loses its checkpoint.
     """
 
-    pace: Pace = Pace()
+    pace: Pace = DEFAULT_PACE
     not_before: datetime | None = None
     force: bool = False
 
@@ -74,7 +77,7 @@ class Orders:
         return f"{state} ({self.reason})" if self.reason else state
 
 
-def read_orders(annotations: Mapping[str, str], default: Pace = Pace()) -> Orders:
+def read_orders(annotations: Mapping[str, str], default: Pace = DEFAULT_PACE) -> Orders:
     """Return what the annotations of a MultiKueueCluster ask for.
 
     Args:
@@ -92,7 +95,7 @@ def read_orders(annotations: Mapping[str, str], default: Pace = Pace()) -> Order
         return Orders(cordoned=True, reason=reason, problem=f'annotation "{DRAIN}": {error}')
 
 
-def parse_drain(text: str, default: Pace = Pace()) -> DrainOrder:
+def parse_drain(text: str, default: Pace = DEFAULT_PACE) -> DrainOrder:
     """Read the value of the drain annotation.
 
     Raises:

@@ -62,6 +62,9 @@ class Fleet:
         options: How requests of Workloads are read.
         metrics: Count what is sent to the workers.
         open_transport: Makes what requests to them are sent with.
+
+    Attributes:
+        leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
     """
 
     name = "multikueue-workers"
@@ -79,6 +82,7 @@ class Fleet:
         self.adapters = adapters
         self.origin = origin
         self.servers = ServerTable()
+        self.leaving: dict[tuple[str, str], str] = {}
         self._clock = clock
         self._options = options
         self._metrics = metrics

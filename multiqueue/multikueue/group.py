@@ -190,6 +190,7 @@ class ClusterState:
         may_run_unseen: It is not reachable and could hold a job of ours for this Workload.
         refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
             to somebody else, ... Empty when nothing speaks against it.
+        leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
         condemned: Its objects are being removed, and why; set by `decide` itself.
     """
 
@@ -203,6 +204,7 @@ class ClusterState:
     job_known: bool = True
     may_run_unseen: bool = False
     refusal: str = ""
+    leave: str = ""
     condemned: str = ""
 
     @property

@@ -220,6 +220,7 @@ class Observer:
             job=self._remote_job(session, key),
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=refusal,
+            leave=self._fleet.leaving.get((name, key), ""),
         )
 
     def _remote_job(self, session: WorkerSession, key: str) -> RemoteJob | None:

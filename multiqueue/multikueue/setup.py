@@ -13,6 +13,7 @@ from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
 from multiqueue.multikueue.clusters import ClusterReconciler
 from multiqueue.multikueue.credentials import PATH_PREFIX
 from multiqueue.multikueue.dispatch_choice import DispatcherChoice
+from multiqueue.multikueue.drains import DrainReconciler
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.gc import GarbageCollector
 from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
@@ -69,5 +70,6 @@ def build_multikueue(
         ClusterReconciler(context, fleet, path_prefix=path_prefix),
         AdmissionCheckReconciler(context),
         workloads,
+        DrainReconciler(context, fleet, options, enqueue=workloads.enqueue),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
     ]

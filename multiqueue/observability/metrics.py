@@ -264,6 +264,24 @@ class Metrics(LocalQueueMetrics):
     worker_connected = gauge(
         "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
     )
+    worker_cordoned = gauge(
+        "multiqueue_worker_cordoned", "1 while nothing new goes to a worker.", "cluster", ROLE
+    )
+    worker_drain_left = gauge(
+        "multiqueue_worker_drain_left",
+        "Workloads on a worker that is being drained.",
+        "cluster",
+        ROLE,
+    )
+    drain_moves_total = counter(
+        "multiqueue_drain_moves_total", "Workloads sent off a worker by a drain.", "cluster", ROLE
+    )
+    drain_lost_gpu_seconds_total = counter(
+        "multiqueue_drain_lost_gpu_seconds_total",
+        "Accelerator-seconds since admission of Workloads sent off a worker by a drain.",
+        "cluster",
+        ROLE,
+    )
     remote_sync_lag_seconds = histogram(
         "multiqueue_remote_sync_lag_seconds",
         "Seconds from a change on a worker to its copy here.",

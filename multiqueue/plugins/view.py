@@ -191,6 +191,7 @@ class ClusterView:
         name: Name of the MultiKueueCluster.
         labels: Its labels.
         connected: Whether it answers.
+        cordoned: Whether people took it out of use; ``unusable`` says so, too.
         unusable: Not empty: the core will not send this Workload there, and why (not connected,
             the kind is not served, a Job of that name belongs to somebody else, ...). Nominating
             it anyway gets it dropped.
@@ -209,6 +210,7 @@ class ClusterView:
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     connected: bool = True
+    cordoned: bool = False
     unusable: str = ""
     kinds: frozenset[str] = frozenset()
     queue: QueueView | None = None

@@ -10,6 +10,7 @@ from typing import Any
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.build import build_workload, effective_priority
+from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.phase import Phase, State, find_phase
 
 
@@ -74,11 +75,6 @@ class WorkloadView:
             "created": _format(self.created),
             "since": _format(self.phase.since),
         }
-
-
-def is_accelerator(resource: str) -> bool:
-    """Whether a resource is an accelerator, by the habit of device plugins."""
-    return "/" in resource and resource.rpartition("/")[2].startswith(("gpu", "tpu", "neuron"))
 
 
 def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadView:

@@ -7,7 +7,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from multiqueue.api.names import DEFAULT_QUEUE, JOB_MIN_PARALLELISM, QUEUE_NAME
+from multiqueue.api.names import (
+    CHECKPOINT_SECONDS,
+    DEFAULT_QUEUE,
+    JOB_MIN_PARALLELISM,
+    QUEUE_NAME,
+)
 from multiqueue.api.validation.access import Object, items, mapping, number, strings, text
 from multiqueue.api.validation.pod_sets import iterate_resources
 from multiqueue.lib.selectors import SelectorError, label_selector_from
@@ -23,10 +28,6 @@ from multiqueue.model.surroundings import (
     summarize_limit_ranges,
 )
 
-CHECKPOINT_SECONDS = "multiqueue.dev/checkpoint-seconds"
-"""Annotation of a Job or its pod template: how long saving a checkpoint takes. Ours; the linter
-compares it with the grace period.
-"""
 _GRACE_SECONDS = 30
 """What Kubernetes gives a pod that does not say."""
 _SLEEP = re.compile(r"\bsleep\s+(\d+)(?:s\b|\b)")

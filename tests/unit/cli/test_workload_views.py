@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from multiqueue.cli.views.workloads import is_accelerator, view_workload
+from multiqueue.cli.views.workloads import view_workload
+from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.phase import State
 from tests.unit.cli.builders import condition, make_workload
 

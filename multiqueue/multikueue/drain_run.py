@@ -1,0 +1,308 @@
+"""One worker that is being drained: who runs there, who is on the way out, who goes next.
+
+Remembers what is under way; everything else is read anew. What a manager that starts finds on the
+worker without a latch counts as on its way out, so that no more than allowed are moved at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.informers import BY_CLUSTER
+from multiqueue.model.build import BuildOptions
+from multiqueue.model.resources import is_accelerator
+from multiqueue.multikueue.drain_orders import DrainOrder, Pace
+from multiqueue.multikueue.drain_pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.multikueue.drain_report import Report
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.relocation import Chance, Prospect, Relocation
+from multiqueue.multikueue.stop_time import find_stop_time
+
+AT_A_TIME = 10
+"""Workloads that are looked at before others get a turn: a look takes up to a millisecond."""
+LOOK_SECONDS = 0.25
+"""Shortest time between two looks at who could run elsewhere; changes of room come in bursts."""
+STALE_SECONDS = 10.0
+"""How old a reason to stay may be; most changes are told of, and looked at sooner."""
+EXPECT_SECONDS = 5.0
+"""How often the room that is kept for those on their way is asked for again; see `Intent`."""
+ARRIVAL = timedelta(seconds=30)
+"""How long room is kept for one that has stopped and waits for its turn in the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """A Workload that is on its way out.
+
+    Attributes:
+        until: When it has stopped at the latest, if it takes as long as it may.
+        message: What is said to it; empty where an earlier manager has.
+        cluster: Where it is expected; empty where that is open.
+        lost_gpu_seconds: What it had done since it was admitted.
+    """
+
+    until: datetime
+    message: str = ""
+    cluster: str = ""
+    lost_gpu_seconds: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class DrainRun:
+    """The drain of one worker.
+
+    Attributes:
+        name: Name of the MultiKueueCluster.
+        bucket: How many moves may begin.
+        moved: Workloads that have left.
+        lost_gpu_seconds: What they had done since they were admitted.
+        leaving: Those that are on their way out, by key.
+        arriving: Those that have left and run nowhere yet: where they are expected, until when.
+        staying: Why those stay that could not be moved at the last look.
+        chances: What there is for each of them elsewhere.
+        looked_at: When that was.
+        residents: What was last read of those that run there, with the version of each.
+        unaccounted: Those that an earlier manager has sent away and may have left since.
+    """
+
+    name: str
+    bucket: Bucket
+    moved: int = 0
+    lost_gpu_seconds: float = 0.0
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    staying: dict[str, str] = field(default_factory=dict)
+    chances: dict[str, Chance] = field(default_factory=dict)
+    looked_at: datetime | None = None
+    residents: dict[str, tuple[str, Resident]] = field(default_factory=dict)
+    unaccounted: int = 0
+
+    def concerns(self, key: str) -> bool:
+        """Whether news of a Workload are news for the drain."""
+        return key in self.leaving or key in self.arriving
+
+
+class Drainer:
+    """Looks at drains.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests of Workloads are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._options = options
+        self._relocation = Relocation(context, fleet, options)
+
+    def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
+        """See who has left; return who runs there still, in the order in which they leave."""
+        workloads = self._context.informers.workloads.store
+        for key in list(self._find_leaving(run)):
+            run.leaving.setdefault(key, Leaving(until=now))
+        if run.unaccounted and self._fleet.find_session(run.name) is not None:
+            run.moved += max(0, run.unaccounted - len(run.leaving))
+            run.unaccounted = 0
+        for key, entry in list(run.leaving.items()):
+            workload = workloads.get(key)
+            if self._is_there(run.name, key) and not _is_elsewhere(workload, run.name):
+                continue
+            del run.leaving[key]
+            if workload is not None and not is_finished(workload.status):
+                run.moved += 1
+                run.arriving[key] = (entry.cluster, now + ARRIVAL)
+        self._expect(run, now)
+        there = (
+            workload
+            for workload in workloads.by_index(BY_CLUSTER, run.name)
+            if workload.metadata.key not in run.leaving and _runs(workload, run.name)
+        )
+        residents = sort_residents(self._resident(run, workload, now) for workload in there)
+        for key in run.residents.keys() - {resident.key for resident in residents}:
+            del run.residents[key]
+        return residents
+
+    async def pick(
+        self, run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime
+    ) -> None:
+        """Let those leave whose turn it is, and note why others stay."""
+        run.staying, run.chances, run.looked_at = {}, {}, now
+        for index, resident in enumerate(residents):
+            if index % AT_A_TIME == AT_A_TIME - 1:
+                await asyncio.sleep(0)
+            prospect = self._relocation.judge(resident.key, leaving=run.name)
+            if prospect.why and not order.force:
+                run.staying[resident.key] = prospect.why
+                run.chances[resident.key] = prospect.chance
+                continue
+            if len(run.leaving) >= order.pace.at_once or not run.bucket.has_one(order.pace, now):
+                continue
+            self._let_go(run, order, resident, prospect, now)
+
+    def _let_go(
+        self,
+        run: DrainRun,
+        order: DrainOrder,
+        resident: Resident,
+        prospect: Prospect,
+        now: datetime,
+    ) -> None:
+        run.bucket = run.bucket.take(order.pace, now)
+        lost = resident.lost_gpu_seconds(now)
+        run.lost_gpu_seconds += lost
+        words = f'Cluster "{run.name}" is being drained'
+        told = prospect.why
+        run.leaving[resident.key] = Leaving(
+            until=now + resident.stop,
+            message=f"{words}, by force: {told}" if told else words,
+            cluster=prospect.cluster,
+            lost_gpu_seconds=lost,
+        )
+        workload = self._context.informers.workloads.store.get(resident.key)
+        if workload is not None and prospect.cluster:
+            self._relocation.expect(workload, prospect.cluster)
+
+    def _find_leaving(self, run: DrainRun) -> Iterator[str]:
+        """Yield those whose job is there though it may not run: it is on its way out."""
+        session = self._fleet.find_session(run.name)
+        if session is None:
+            return
+        store = self._context.informers.workloads.store
+        for key in session.keys:
+            workload = store.get(key)
+            if workload is not None and _runs(workload, run.name):
+                continue
+            if next(session.find_jobs(key), None) is not None:
+                yield key
+
+    def _is_there(self, name: str, key: str) -> bool:
+        """Whether something of it is there, or may be."""
+        session = self._fleet.find_session(name)
+        if session is None or key in session.informers.workloads.store:
+            return True
+        return next(session.find_jobs(key), None) is not None
+
+    def _expect(self, run: DrainRun, now: datetime) -> None:
+        """Keep room for those that are on their way."""
+        store = self._context.informers.workloads.store
+        for key, (_, until) in list(run.arriving.items()):
+            workload = store.get(key)
+            if workload is None or workload.status.cluster_name is not None or now > until:
+                del run.arriving[key]
+        expected = {key: entry.cluster for key, entry in run.leaving.items()}
+        expected.update((key, cluster) for key, (cluster, _) in run.arriving.items())
+        for key, cluster in expected.items():
+            workload = store.get(key)
+            if workload is not None and cluster:
+                self._relocation.expect(workload, cluster)
+
+    def _resident(self, run: DrainRun, workload: api.Workload, now: datetime) -> Resident:
+        key, version = workload.metadata.key, workload.metadata.resource_version
+        known = run.residents.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        shown = self._relocation.view(workload, kind="")
+        admitted = find(workload.status, WorkloadCondition.ADMITTED)
+        resident = Resident(
+            key=key,
+            priority=shown.priority,
+            gpus=sum(n for resource, n in shown.totals().items() if is_accelerator(resource)),
+            admitted_at=admitted.transitioned_at if admitted is not None else now,
+            stop=find_stop_time(workload),
+        )
+        run.residents[key] = (version, resident)
+        return resident
+
+
+def begin(name: str, *, resumed: Report | None, pace: Pace, now: datetime) -> DrainRun:
+    """Return a drain that begins, or goes on after another manager's report of it."""
+    if resumed is None:
+        return DrainRun(name=name, bucket=Bucket.full(now))
+    return DrainRun(
+        name=name,
+        bucket=Bucket.empty(now, pace),
+        moved=resumed.moved,
+        unaccounted=resumed.moving,
+        lost_gpu_seconds=resumed.lost_gpu_hours * 3600,
+    )
+
+
+def may_pick(run: DrainRun, order: DrainOrder, now: datetime) -> bool:
+    """Whether a look at who could go is worth it now."""
+    if run.looked_at is None:
+        return True
+    age = (now - run.looked_at).total_seconds()
+    if age < LOOK_SECONDS:
+        return False
+    can_go = len(run.leaving) < order.pace.at_once and run.bucket.has_one(order.pace, now)
+    return can_go or age >= STALE_SECONDS
+
+
+def report_on(
+    run: DrainRun,
+    order: DrainOrder,
+    residents: list[Resident],
+    now: datetime,
+    *,
+    trouble: str,
+) -> Report:
+    """Return how far a drain is."""
+    going = [r for r in residents if r.key not in run.staying and r.key not in run.leaving]
+    ends_at = None
+    if not trouble and (going or run.leaving):
+        ends_at = estimate_end(
+            [max(timedelta(), entry.until - now) for entry in run.leaving.values()],
+            [resident.stop for resident in going],
+            bucket=run.bucket,
+            pace=order.pace,
+            now=now,
+        )
+    here = {resident.key for resident in residents} - run.leaving.keys()
+    return Report(
+        moved=run.moved,
+        moving=len(run.leaving),
+        left=len(here),
+        lost_gpu_hours=run.lost_gpu_seconds / 3600,
+        ends_at=ends_at,
+        staying={key: why for key, why in run.staying.items() if key in here},
+        trouble=trouble,
+    )
+
+
+def next_look(run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime) -> float:
+    """In how many seconds to look again, if nothing happens before."""
+    waits = [STALE_SECONDS]
+    if run.leaving or run.arriving:
+        waits.append(EXPECT_SECONDS)
+    going = any(r.key not in run.staying and r.key not in run.leaving for r in residents)
+    if going and len(run.leaving) < order.pace.at_once:
+        waits.append((run.bucket.next_at(order.pace) - now).total_seconds())
+    if order.not_before is not None and order.not_before > now:
+        waits.append((order.not_before - now).total_seconds())
+    if run.looked_at is not None and run.staying:
+        waits.append(STALE_SECONDS - (now - run.looked_at).total_seconds())
+    return max(min(waits), LOOK_SECONDS)
+
+
+def _runs(workload: api.Workload, name: str) -> bool:
+    """Whether it runs on that worker, and is to."""
+    status = workload.status
+    return (
+        status.cluster_name == name
+        and has_quota(status)
+        and not is_finished(status)
+        and not workload.metadata.deletion_timestamp
+    )
+
+
+def _is_elsewhere(workload: api.Workload | None, name: str) -> bool:
+    return workload is not None and workload.status.cluster_name not in {None, name}

@@ -1,0 +1,47 @@
+"""How long the pods of a Workload may take to stop, and whether that is long enough. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import CHECKPOINT_SECONDS
+
+DEFAULT_GRACE = 30
+"""Seconds; what Kubernetes gives pods that do not say."""
+
+
+def find_stop_time(workload: api.Workload) -> timedelta:
+    """Return the longest grace period of its pods; their worker kills them after that."""
+    return timedelta(seconds=max(map(_grace, workload.spec.pod_sets), default=DEFAULT_GRACE))
+
+
+def find_cut_off(workload: api.Workload, job: Mapping[str, Any] | None) -> str:
+    """Say where saving a checkpoint takes longer than pods are given; empty where it does not.
+
+    Args:
+        workload: With the pods.
+        job: Its job, which may say how long a checkpoint takes for all of them.
+    """
+    common = _seconds(job["metadata"] if job is not None else {})
+    for pod_set in workload.spec.pod_sets:
+        grace = _grace(pod_set)
+        needed = max(common, _seconds(pod_set.template.get("metadata") or {}))
+        if needed and needed >= grace:
+            return (
+                f"saving its checkpoint takes {needed} s, and its pods are killed {grace} s after "
+                "they are asked to stop"
+            )
+    return ""
+
+
+def _grace(pod_set: api.PodSet) -> int:
+    value = (pod_set.template.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return value if isinstance(value, int) else DEFAULT_GRACE
+
+
+def _seconds(metadata: Mapping[str, Any]) -> int:
+    value = str((metadata.get("annotations") or {}).get(CHECKPOINT_SECONDS, ""))
+    return int(value) if value.isascii() and value.isdigit() else 0
