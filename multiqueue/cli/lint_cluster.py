@@ -69,10 +69,10 @@ class Reading:
         return World(self.entries, Surroundings(complete=frozenset(self.complete)))
 
 
-async def read_cluster(client: KubeClient) -> Reading:
-    """List every kind that rules look at; what is forbidden or not served is skipped and named."""
+async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) -> Reading:
+    """List kinds that rules look at; what is forbidden or not served is skipped and named."""
     reading = Reading()
-    for resource in KINDS:
+    for resource in kinds:
         try:
             await _list(client, resource, reading)
         except Forbidden:

@@ -24,31 +24,36 @@ class Desired:
 
     Attributes:
         objects: Manifests with the label of the manager, each after what it may refer to.
-        kinds: Which kinds are projected at all.
+        closed: Kinds of which all is declared: what else carries our label is left over.
         problems: What cannot be told, each in a sentence that says what to do.
     """
 
     objects: tuple[Object, ...]
-    kinds: frozenset[str]
+    closed: frozenset[str]
     problems: tuple[str, ...]
 
 
+FROM_MANAGER = frozenset({"Namespace", "WorkloadPriorityClass", "LocalQueue"})
+"""Kinds that are declared without a fleet file, too."""
+
+
 def build_desired(
-    name: str, *, manager: World, fleet: FleetConfiguration, there: World, origin: str
+    name: str, *, manager: World, fleet: FleetConfiguration | None, there: World, origin: str
 ) -> Desired:
     """Return what a worker shall have.
 
     Args:
         name: Of its MultiKueueCluster.
         manager: The manager's objects.
-        fleet: The fleet file.
+        fleet: The fleet file; without one the manager's objects alone are the declaration.
         there: What the worker has: LocalQueues of which nothing is declared stay where they lead.
         origin: Value of the label `PROJECTED_FROM`.
     """
-    worker = fleet.worker(name)
+    declared = fleet or FleetConfiguration()
+    worker = declared.worker(name)
     problems: list[str] = []
     queues = list(queues_of_worker(name, manager))
-    flavors = list(_flavors(worker, manager, problems))
+    flavors = list(_flavors(worker, manager, there, problems))
     made = [
         *_namespaces(queues, worker, manager, problems),
         *_topologies(worker, flavors, manager, problems),
@@ -62,8 +67,8 @@ def build_desired(
         *_local_queues(queues, worker, there, problems),
     ]
     return Desired(
-        objects=tuple(_labelled(obj, origin) for obj in made if obj["kind"] in fleet.kinds),
-        kinds=frozenset(fleet.kinds),
+        objects=tuple(_labelled(obj, origin) for obj in made if obj["kind"] in declared.kinds),
+        closed=frozenset(declared.kinds) if fleet is not None else FROM_MANAGER,
         problems=tuple(problems),
     )
 
@@ -100,11 +105,17 @@ def _keys(selector: Object) -> Iterator[str]:
         yield text(expression.get("key"))
 
 
-def _flavors(worker: Worker, manager: World, problems: list[str]) -> Iterator[Object]:
-    """The flavors that the worker's declared queues name, and those that are listed."""
+def _flavors(worker: Worker, manager: World, there: World, problems: list[str]) -> Iterator[Object]:
+    """The flavors that the worker's declared queues name, and those that are listed.
+
+    Where no queue is declared: those that both have, since one name means the same hardware.
+    """
     listed = {item.name: item for item in worker.flavors}
     holders = [{"spec": item.spec} for item in (*worker.cluster_queues, *worker.cohorts)]
     named = {text(flavor.get("name")) for holder in holders for _, flavor in flavors_of(holder)}
+    if not worker.cluster_queues:
+        here = {name_of(flavor) for flavor in manager.all("ResourceFlavor")}
+        named |= here & {name_of(flavor) for flavor in there.all("ResourceFlavor")}
     for name in sorted({*listed, *named}):
         spec = _spec("ResourceFlavor", name, manager, listed.get(name))
         if spec is None:

@@ -116,7 +116,7 @@ def make_plan(desired: Desired, there: World, options: Options) -> Plan:
     left_over = tuple(
         obj
         for obj in _ours(there, options.origin)
-        if key_of(obj) not in wanted and obj["kind"] in desired.kinds
+        if key_of(obj) not in wanted and obj["kind"] in desired.closed
     )
     if options.prune:
         _prune(left_over, there, draft, unclear=_why_unclear(desired, there))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUBCOMMANDS = {
     "cordon": "Send nothing new to a worker",
     "uncordon": "Use a worker again; ends a drain too",
+    "sync": "Bring queues, flavors, namespaces and priority classes to workers",
 }
 """Each in a module of its own, ``clusters_NAME``."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.names import PROJECTED_FROM
 from multiqueue.lint.world import Entry, Surroundings, World
 from multiqueue.projection.desired import Desired, build_desired
-from multiqueue.projection.fleet import API_VERSION, KIND, FleetConfiguration, load_fleet
+from multiqueue.projection.fleet import API_VERSION, KIND, load_fleet
 from multiqueue.projection.fleet import PROJECTED_KINDS as KINDS
 from multiqueue.projection.plan import Options, Plan, make_plan
 from tests.unit.lint.objects import (
@@ -66,10 +66,6 @@ def seen(*objects: Json, workloads: bool = True, kinds: Sequence[str] = KINDS) -
     return World([Entry(o) for o in objects], Surroundings(complete=complete))
 
 
-def fleet(content: str = FLEET) -> FleetConfiguration:
-    return load_fleet(content)
-
-
 def desired(
     *there: Json, manager: Sequence[Json] = MANAGER, content: str | None = FLEET
 ) -> Desired:
@@ -77,7 +73,7 @@ def desired(
     return build_desired(
         "w",
         manager=seen(*manager),
-        fleet=FleetConfiguration() if content is None else fleet(content),
+        fleet=None if content is None else load_fleet(content),
         there=seen(*there),
         origin=ORIGIN,
     )

@@ -1,0 +1,149 @@
+"""The ways to a worker: what the manager has stored, and what its administrator brings along."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import click
+
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.cli.connect import Target, load_credentials
+from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
+from multiqueue.kube.resources import NAMESPACES, SECRETS
+from multiqueue.multikueue.credentials import Refusal, SafeKubeconfig, check_kubeconfig, read_secret
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+WORKER_SECONDS = 60.0
+"""How long all that is asked of one worker may take."""
+REQUEST_SECONDS = 10.0
+
+
+class WorkerError(Exception):
+    """A worker cannot be looked at; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Which administrators' credentials were named, by worker."""
+
+    contexts: Mapping[str, str]
+    kubeconfigs: Mapping[str, str]
+
+    def leads_to(self, worker: str) -> bool:
+        """Whether there are any for a worker."""
+        return worker in self.contexts or worker in self.kubeconfigs
+
+
+def ways_options(function: F) -> F:
+    """Add ``--worker-context`` and ``--worker-kubeconfig``, both by worker."""
+    function = click.option(
+        "--worker-kubeconfig",
+        "worker_kubeconfigs",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Kubeconfig of a worker's administrator; repeat it.",
+    )(function)
+    return click.option(
+        "--worker-context",
+        "worker_contexts",
+        multiple=True,
+        metavar="NAME=CONTEXT",
+        help="Context of a worker's administrator, in --worker-kubeconfig or in the manager's "
+        "kubeconfig; repeat it.",
+    )(function)
+
+
+def parse_ways(contexts: Sequence[str], kubeconfigs: Sequence[str]) -> Ways:
+    """Read the options.
+
+    Raises:
+        UsageProblem: one is no pair.
+    """
+    return Ways(
+        _pairs("--worker-context", "CONTEXT", contexts),
+        _pairs("--worker-kubeconfig", "FILE", kubeconfigs),
+    )
+
+
+def _pairs(option: str, what: str, values: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for value in values:
+        name, equals, rest = value.partition("=")
+        if not (name and equals and rest):
+            raise UsageProblem(f'{option} "{value}": write NAME={what}')
+        if name in pairs:
+            raise UsageProblem(f'{option}: worker "{name}" is named twice')
+        pairs[name] = rest
+    return pairs
+
+
+async def administrator(ways: Ways, worker: str, manager: Target) -> Credentials:
+    """Return the credentials that were named for a worker.
+
+    Raises:
+        CliError: they cannot be used.
+    """
+    kubeconfig = ways.kubeconfigs.get(worker) or manager.kubeconfig
+    target = Target(kubeconfig=kubeconfig, context=ways.contexts.get(worker))
+    return await load_credentials(target)
+
+
+async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKubeconfig:
+    """Return the kubeconfig that the manager uses for a worker, checked as it does.
+
+    Raises:
+        WorkerError: there is none that may be used.
+    """
+    source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
+    if source.get("locationType", "Secret") != "Secret" or not source:
+        raise WorkerError("its kubeconfig is not in a Secret, so only the manager can use it")
+    location = text(source.get("location"))
+    try:
+        secret: dict[str, Any] | None = await client.get(SECRETS, location, namespace=namespace)
+    except NotFound:
+        secret = None
+    except Forbidden as error:
+        raise WorkerError(f'not allowed to read Secret "{namespace}/{location}"') from error
+    data = read_secret(secret, location, namespace)
+    # Our credentials go to nobody whom the manager would not send them to.
+    found = data if isinstance(data, Refusal) else check_kubeconfig(data, datetime.now(UTC))
+    if isinstance(found, Refusal):
+        raise WorkerError(f"{found.reason}: {found.message}")
+    return found
+
+
+async def with_worker(credentials: Credentials, work: Callable[[KubeClient], Awaitable[T]]) -> T:
+    """Do something with a worker, within its time.
+
+    Raises:
+        WorkerError: it does not answer, or not as it should.
+    """
+    try:
+        async with (
+            asyncio.timeout(WORKER_SECONDS),
+            KubeClient(
+                credentials, user_agent="multiqueue-cli", default_timeout=REQUEST_SECONDS
+            ) as client,
+        ):
+            return await work(client)
+    except TimeoutError as error:
+        raise WorkerError(f"no answer within {WORKER_SECONDS:g} s") from error
+    except (KubeError, CliError) as error:
+        raise WorkerError(str(error)) from error
+
+
+async def identify(client: KubeClient) -> str:
+    """Return what a cluster is, whatever address leads to it; empty where it does not tell."""
+    try:
+        return text((await client.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
+    except (Forbidden, NotFound):
+        return ""

@@ -1,0 +1,133 @@
+"""Steps of a plan as writes: server-side apply, with our name on what we own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api.names import PROJECTION_FIELD_MANAGER
+from multiqueue.api.validation.access import mapping
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient, PatchType
+from multiqueue.kube.errors import ApiError, Conflict, NotFound
+from multiqueue.kube.resources import Resource
+from multiqueue.lint.world import name_of, namespace_of
+from multiqueue.projection.plan import Action, Plan, Step
+
+RESOURCES: Mapping[str, Resource] = {
+    resource.kind: resource
+    for resource in (
+        resources.NAMESPACES,
+        resources.TOPOLOGIES,
+        resources.RESOURCE_FLAVORS,
+        resources.WORKLOAD_PRIORITY_CLASSES,
+        resources.COHORTS,
+        resources.CLUSTER_QUEUES,
+        resources.LOCAL_QUEUES,
+    )
+}
+
+
+class Written(StrEnum):
+    """What became of a step, in kubectl's words."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    DELETED = "deleted"
+    REFUSED = "refused"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One step and how it ended; ``message`` where it did not work."""
+
+    step: Step
+    written: Written
+    message: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it worked."""
+        return self.written not in {Written.REFUSED, Written.CONFLICT}
+
+
+_DONE = {
+    Action.CREATE: Written.CREATED,
+    Action.UPDATE: Written.CONFIGURED,
+    Action.DELETE: Written.DELETED,
+}
+
+
+async def carry_out(
+    client: KubeClient, plan: Plan, *, force: bool, dry_run: bool
+) -> AsyncIterator[Outcome]:
+    """Do the steps in order; one that fails holds up none of the others.
+
+    Args:
+        client: Of the worker, as somebody who may write there.
+        plan: What to do.
+        force: Take fields over from other managers.
+        dry_run: Have the server check everything and write nothing.
+    """
+    new = {name_of(s.obj) for s in plan.steps if s.obj["kind"] == "Namespace" and not s.actual}
+    for step in plan.steps:
+        if dry_run and namespace_of(step.obj) in new:
+            # The server cannot check what goes into a namespace that is not there yet.
+            yield Outcome(step=step, written=_DONE[step.action])
+            continue
+        yield await _do(client, step, force=force, dry_run=dry_run)
+
+
+async def _do(client: KubeClient, step: Step, *, force: bool, dry_run: bool) -> Outcome:
+    try:
+        if step.action is Action.DELETE:
+            if not dry_run:
+                await _delete(client, step)
+        else:
+            await _apply(client, step, force=force, dry_run=dry_run)
+    except Conflict as error:
+        message = f"{error.server_message}; {_what_to_do(step)}"
+        return Outcome(step=step, written=Written.CONFLICT, message=message)
+    except ApiError as error:
+        return Outcome(step=step, written=Written.REFUSED, message=error.server_message)
+    return Outcome(step=step, written=_DONE[step.action])
+
+
+def _what_to_do(step: Step) -> str:
+    if step.action is Action.DELETE:
+        return "it changed meanwhile: sync again"
+    return "--force takes the fields over"
+
+
+async def _apply(client: KubeClient, step: Step, *, force: bool, dry_run: bool) -> None:
+    body: dict[str, Any] = dict(step.obj)
+    if step.actual is not None:
+        # Only the very object that was planned for.
+        uid = mapping(step.actual, "metadata").get("uid")
+        body["metadata"] = {**mapping(body, "metadata"), "uid": uid}
+    params = {"fieldManager": PROJECTION_FIELD_MANAGER, "fieldValidation": "Strict"}
+    if force:
+        params["force"] = "true"
+    if dry_run:
+        params["dryRun"] = "All"
+    path = RESOURCES[body["kind"]].path(namespace_of(body) or None, name_of(body))
+    await client.request(
+        "PATCH", path, params=params, body=body, content_type=PatchType.APPLY.value
+    )
+
+
+async def _delete(client: KubeClient, step: Step) -> None:
+    metadata = mapping(step.obj, "metadata")
+    try:
+        await client.delete(
+            RESOURCES[step.obj["kind"]],
+            name_of(step.obj),
+            namespace=namespace_of(step.obj) or None,
+            uid=metadata.get("uid"),
+            resource_version=metadata.get("resourceVersion"),
+        )
+    except NotFound:
+        return

@@ -1,0 +1,227 @@
+"""What the manager and its workers have, as planning looks at it. Reads only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import V1BETA2
+from multiqueue.api.validation.access import mapping, text
+from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.lint_cluster import Reading, read_cluster, read_config
+from multiqueue.cli.projection.access import identify
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.resources import Resource
+from multiqueue.lint.world import World, name_of
+from multiqueue.projection.fleet import (
+    CONFIG_MAP,
+    CONFIG_MAP_KEY,
+    FleetConfiguration,
+    FleetError,
+    load_fleet,
+)
+from multiqueue.projection.worker_role import Right
+
+MANAGER_KINDS = (
+    resources.ADMISSION_CHECKS,
+    resources.CLUSTER_QUEUES,
+    resources.LOCAL_QUEUES,
+    resources.MULTIKUEUE_CLUSTERS,
+    resources.MULTIKUEUE_CONFIGS,
+    resources.NAMESPACES,
+    resources.RESOURCE_FLAVORS,
+    resources.TOPOLOGIES,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+)
+WORKER_KINDS = (
+    resources.NAMESPACES,
+    resources.TOPOLOGIES,
+    resources.RESOURCE_FLAVORS,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+    resources.COHORTS,
+    resources.CLUSTER_QUEUES,
+    resources.LOCAL_QUEUES,
+)
+NAMED = (resources.JOBS, resources.WORKLOADS)
+"""Whose names must be free on a worker."""
+SERVED = (
+    resources.WORKLOADS,
+    resources.CLUSTER_QUEUES,
+    resources.LOCAL_QUEUES,
+    resources.RESOURCE_FLAVORS,
+    resources.WORKLOAD_PRIORITY_CLASSES,
+    resources.JOBS,
+)
+"""What a worker has to serve."""
+ACCESS_REVIEWS = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="selfsubjectaccessreviews",
+    kind="SelfSubjectAccessReview",
+    namespaced=False,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerView:
+    """The manager's side of a projection.
+
+    Attributes:
+        names: Jobs and Workloads, where they could be read.
+        origin: uid of its kube-system: the value of the label of what it projects.
+        fleet: The fleet file; None where there is none.
+    """
+
+    world: World
+    names: World
+    origin: str
+    config: Configuration
+    fleet: FleetConfiguration | None
+
+    def clusters(self, names: Sequence[str]) -> list[str]:
+        """Return the workers that are meant: those named, or all.
+
+        Raises:
+            CliError: a name is none.
+        """
+        known = [name_of(cluster) for cluster in self.world.all("MultiKueueCluster")]
+        for name in names:
+            if name not in known:
+                listed = ", ".join(known) or "there are none"
+                raise CliError(f'no MultiKueueCluster "{name}" on the manager ({listed})')
+        for worker in self.fleet.workers if self.fleet is not None else ():
+            if worker.name not in known:
+                raise CliError(
+                    f'the fleet file names worker "{worker.name}", which is no MultiKueueCluster; '
+                    f'"multiqueue clusters bootstrap {worker.name}" makes it'
+                )
+        return sorted(set(names or known))
+
+
+async def read_manager(
+    client: KubeClient, *, namespace: str, fleet_file: str | None
+) -> ManagerView:
+    """Read the manager's side.
+
+    Raises:
+        CliError: something cannot be read.
+    """
+    fleet = await read_fleet(client, fleet_file, namespace)
+    reading = await read_cluster(client, MANAGER_KINDS)
+    if reading.skipped:
+        raise CliError(f"the manager's cluster: {'; '.join(reading.skipped)}")
+    origin = await identify(client)
+    if not origin:
+        raise CliError('not allowed to read namespace "kube-system" of the manager\'s cluster')
+    try:
+        config = await read_config(client, namespace)
+    except ValueError as error:
+        raise CliError(f"the manager's ConfigMap: {error}") from error
+    names = await read_cluster(client, NAMED)
+    return ManagerView(
+        world=reading.to_world(),
+        names=names.to_world(),
+        origin=origin,
+        config=config or Configuration(),
+        fleet=fleet,
+    )
+
+
+async def read_fleet(
+    client: KubeClient, source: str | None, namespace: str
+) -> FleetConfiguration | None:
+    """Return the fleet file that was named, or that of the ConfigMap; None where there is none.
+
+    Raises:
+        UsageProblem: it cannot be read or used.
+    """
+    where = f'"{source}"' if source else f'ConfigMap "{namespace}/{CONFIG_MAP}"'
+    if source is not None:
+        try:
+            content = await asyncio.to_thread(Path(source).read_text)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageProblem(f"cannot read {where}: {error}") from error
+    else:
+        try:
+            found = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+        except (Forbidden, NotFound):
+            return None
+        content = text(mapping(found, "data").get(CONFIG_MAP_KEY))
+        if not content:
+            raise UsageProblem(f'{where} has no key "{CONFIG_MAP_KEY}"')
+    try:
+        return load_fleet(content)
+    except FleetError as error:
+        raise UsageProblem(f"{where}: {error}") from error
+
+
+async def ask_rights(client: KubeClient, rights: Iterable[Right]) -> dict[Right, bool]:
+    """Ask a cluster what we may do there."""
+    asked = list(rights)
+    answers = await asyncio.gather(*(_may(client, right) for right in asked))
+    return dict(zip(asked, answers, strict=True))
+
+
+async def _may(client: KubeClient, right: Right) -> bool:
+    wish = {
+        "group": right.group,
+        "resource": right.resource,
+        "subresource": right.subresource,
+        "verb": right.verb,
+        "name": right.name,
+    }
+    review = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": ACCESS_REVIEWS.kind,
+        "spec": {"resourceAttributes": {k: v for k, v in wish.items() if v}},
+    }
+    answer = await client.create(ACCESS_REVIEWS, review)
+    return bool(mapping(answer, "status").get("allowed"))
+
+
+def right_on(resource: Resource, verb: str) -> Right:
+    """Return the right to do something with all objects of a kind."""
+    return Right(resource.group, resource.plural, verb)
+
+
+async def read_allowed(client: KubeClient, kinds: Sequence[Resource]) -> Reading:
+    """List the kinds that we may list; others are named as skipped, and nobody is bothered."""
+    rights = await ask_rights(client, (right_on(kind, "list") for kind in kinds))
+    allowed = [kind for kind in kinds if rights[right_on(kind, "list")]]
+    reading = await read_cluster(client, allowed)
+    reading.skipped += [
+        f"{kind.kind}: not allowed to list {kind.plural}" for kind in kinds if kind not in allowed
+    ]
+    return reading
+
+
+async def read_served(client: KubeClient) -> dict[str, bool]:
+    """Return which of the kinds that a worker needs it serves, by ``jobs.batch/v1``."""
+    documents: Mapping[str, frozenset[str]] = {
+        version: await _plurals(client, version)
+        for version in sorted({kind.api_version for kind in SERVED})
+    }
+    return {
+        f"{kind.plural}.{kind.api_version}": kind.plural in documents[kind.api_version]
+        for kind in SERVED
+    }
+
+
+async def _plurals(client: KubeClient, version: str) -> frozenset[str]:
+    try:
+        answer = await client.request("GET", f"/apis/{version}")
+    except NotFound:
+        return frozenset()
+    return frozenset(row["name"] for row in orjson.loads(answer.body).get("resources") or ())
+
+
+def serves_v1beta2(served: Mapping[str, bool]) -> bool:
+    """Whether Kueue's kinds are served at all in the version that a manager speaks."""
+    return any(there for kind, there in served.items() if kind.endswith(V1BETA2))

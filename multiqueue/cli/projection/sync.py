@@ -1,0 +1,173 @@
+"""Bringing workers in step: look, plan, write, look again; none holds up the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from multiqueue.cli.connect import Target
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.lint_cluster import Reading
+from multiqueue.cli.projection.access import (
+    Ways,
+    WorkerError,
+    administrator,
+    identify,
+    stored,
+    with_worker,
+)
+from multiqueue.cli.projection.apply import RESOURCES, Outcome, carry_out
+from multiqueue.cli.projection.observe import (
+    WORKER_KINDS,
+    ManagerView,
+    ask_rights,
+    read_allowed,
+    right_on,
+)
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import KubeError
+from multiqueue.lint.world import World
+from multiqueue.projection.desired import build_desired
+from multiqueue.projection.plan import Action, Options, Plan, make_plan
+from multiqueue.projection.report import Report, add_plan
+from multiqueue.projection.worker_role import Right
+
+_VERBS = {Action.CREATE: "create", Action.UPDATE: "patch", Action.DELETE: "delete"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What the user wants of all workers.
+
+    Attributes:
+        write: Do it; otherwise the plan only.
+        dry_run: Have the servers check it and write nothing.
+    """
+
+    ways: Ways
+    manager: Target
+    namespace: str
+    force: bool = False
+    prune: bool = False
+    write: bool = True
+    dry_run: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Synced:
+    """What became of one worker.
+
+    Attributes:
+        error: Why nothing could be done at all.
+        after: The drift report afterwards; None where nothing was written.
+    """
+
+    worker: str
+    plan: Plan = field(default_factory=Plan)
+    outcomes: list[Outcome] = field(default_factory=list)
+    error: str = ""
+    after: Report | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the worker is as declared, or will be."""
+        return not (
+            self.error
+            or self.plan.held
+            or self.plan.problems
+            or not all(outcome.is_done for outcome in self.outcomes)
+            or (self.after is not None and (self.after.drift or self.after.unknown))
+        )
+
+
+async def sync_workers(
+    client: KubeClient, view: ManagerView, names: Sequence[str], wish: Wish
+) -> list[Synced]:
+    """Bring workers in step, side by side."""
+    return list(await asyncio.gather(*(_sync(client, view, name, wish) for name in names)))
+
+
+async def _sync(client: KubeClient, view: ManagerView, name: str, wish: Wish) -> Synced:
+    synced = Synced(worker=name)
+    try:
+        credentials = await _credentials(client, view, name, wish)
+        await with_worker(credentials, lambda worker: _work(worker, view, wish, synced))
+    except (WorkerError, CliError) as error:
+        synced.error = str(error)
+    return synced
+
+
+async def _credentials(client: KubeClient, view: ManagerView, name: str, wish: Wish) -> Credentials:
+    """The administrator's, where they lead to the same cluster as the manager's; or the manager's.
+
+    Raises:
+        WorkerError: there are none, or they lead elsewhere.
+    """
+    cluster = view.world.get("MultiKueueCluster", name) or {}
+    if not wish.ways.leads_to(name):
+        found = await stored(client, cluster, wish.namespace)
+        return await Credentials.from_kubeconfig_dict(found.config)
+    credentials = await administrator(wish.ways, name, wish.manager)
+    try:
+        found = await stored(client, cluster, wish.namespace)
+        managers = await Credentials.from_kubeconfig_dict(found.config)
+        known = await with_worker(managers, identify)
+    except (WorkerError, KubeError):
+        return credentials  # to be brought in step before the manager can reach it
+    if known and await with_worker(credentials, identify) not in {known, ""}:
+        raise WorkerError(
+            "the administrator's credentials lead to another cluster than the manager's own; "
+            "check --worker-context and --worker-kubeconfig"
+        )
+    return credentials
+
+
+async def _work(worker: KubeClient, view: ManagerView, wish: Wish, synced: Synced) -> None:
+    kinds = [*WORKER_KINDS, *([resources.WORKLOADS] if wish.prune else [])]
+    there = await read_allowed(worker, kinds)
+    synced.plan = plan_worker(view, synced.worker, there.to_world(), wish)
+    if not wish.write:
+        return
+    await _refuse_without_rights(worker, synced.plan, there)
+    async for outcome in carry_out(worker, synced.plan, force=wish.force, dry_run=wish.dry_run):
+        synced.outcomes.append(outcome)
+    if not wish.dry_run:
+        again = await read_allowed(worker, WORKER_KINDS)
+        synced.after = Report(worker=synced.worker)
+        add_plan(synced.after, plan_worker(view, synced.worker, again.to_world(), None))
+
+
+def plan_worker(view: ManagerView, name: str, there: World, wish: Wish | None) -> Plan:
+    """Return the plan for one worker; without a wish what a plain sync would do."""
+    desired = build_desired(
+        name, manager=view.world, fleet=view.fleet, there=there, origin=view.origin
+    )
+    force, prune = (wish.force, wish.prune) if wish is not None else (False, False)
+    return make_plan(desired, there, Options(origin=view.origin, force=force, prune=prune))
+
+
+async def _refuse_without_rights(worker: KubeClient, plan: Plan, there: Reading) -> None:
+    """Tell at once what would be refused step by step.
+
+    Raises:
+        WorkerError: names the rights.
+    """
+    needed: set[Right] = set()
+    for step in plan.steps:
+        resource = RESOURCES[step.obj["kind"]]
+        # To apply what is not there takes the right to patch as well.
+        needed |= {right_on(resource, verb) for verb in {_VERBS[step.action], "patch"}}
+        if step.action is Action.DELETE:
+            needed.discard(right_on(resource, "patch"))
+    answers = await ask_rights(worker, sorted(needed))
+    missing = [str(right) for right, allowed in answers.items() if not allowed]
+    if missing or (not plan.steps and there.skipped and plan.held):
+        listed = ", ".join(missing) or "; ".join(there.skipped)
+        raise WorkerError(
+            f"these credentials may not do it ({listed}); name those of an administrator with "
+            "--worker-context NAME=CONTEXT or --worker-kubeconfig NAME=FILE, or let the manager do "
+            "it with config/worker-projection-role"
+        )

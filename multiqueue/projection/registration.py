@@ -1,0 +1,121 @@
+"""The objects that make a cluster a worker: the manager's account there, its kubeconfig here."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from multiqueue.api.names import PROJECTED_FROM, REGISTERED_AS, V1BETA2
+from multiqueue.projection.worker_role import ACCOUNT, ACCOUNT_NAMESPACE, load_worker_role
+
+Json = dict[str, Any]
+KUBECONFIG_KEY = "kubeconfig"
+MASK = "***"
+_CLUSTER_KEYS = ("server", "certificate-authority-data", "tls-server-name", "proxy-url")
+
+
+def account_manifests(*, long_lived: bool) -> list[Json]:
+    """Return namespace, account, role and binding on the worker, in order.
+
+    Args:
+        long_lived: With the Secret whose token never ends.
+    """
+    return [
+        dict(manifest)
+        for manifest in load_worker_role()
+        if long_lived or manifest["kind"] != "Secret"
+    ]
+
+
+def anchor_manifest(name: str, origin: str) -> Json:
+    """Return the Secret on the worker that a token is bound to: the token ends with it.
+
+    Args:
+        name: Of the MultiKueueCluster.
+        origin: Which manager: others leave it alone.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "generateName": f"{ACCOUNT}-",
+            "namespace": ACCOUNT_NAMESPACE,
+            "labels": {PROJECTED_FROM: origin, REGISTERED_AS: name},
+        },
+        "type": "Opaque",
+    }
+
+
+def anchor_selector(name: str, origin: str) -> str:
+    """Return the label selector of a worker's anchors."""
+    return f"{PROJECTED_FROM}={origin},{REGISTERED_AS}={name}"
+
+
+def token_request(anchor: Mapping[str, Any], seconds: int) -> Json:
+    """Return the TokenRequest of a token that ends with its anchor, or after its time."""
+    metadata = anchor["metadata"]
+    return {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {
+            "expirationSeconds": seconds,
+            "boundObjectRef": {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+        },
+    }
+
+
+def build_kubeconfig(cluster: Mapping[str, Any], token: str) -> Json:
+    """Return a kubeconfig as a manager takes it: inline CA, a token, nothing else.
+
+    Args:
+        cluster: server, certificate-authority-data and the like.
+        token: Of the account.
+    """
+    kept = {key: cluster[key] for key in _CLUSTER_KEYS if cluster.get(key)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "worker",
+        "clusters": [{"name": "worker", "cluster": kept}],
+        "users": [{"name": ACCOUNT, "user": {"token": token}}],
+        "contexts": [{"name": "worker", "context": {"cluster": "worker", "user": ACCOUNT}}],
+    }
+
+
+def kubeconfig_secret(name: str, namespace: str, kubeconfig: Mapping[str, Any]) -> Json:
+    """Return the Secret on the manager."""
+    data = base64.b64encode(orjson.dumps(kubeconfig)).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": "Opaque",
+        "data": {KUBECONFIG_KEY: data},
+    }
+
+
+def cluster_manifest(name: str, secret: str) -> Json:
+    """Return the MultiKueueCluster."""
+    source = {"kubeConfig": {"locationType": "Secret", "location": secret}}
+    return {
+        "apiVersion": V1BETA2,
+        "kind": "MultiKueueCluster",
+        "metadata": {"name": name},
+        "spec": {"clusterSource": source},
+    }
+
+
+def masked(manifest: Mapping[str, Any]) -> Json:
+    """Return a manifest that may be shown: values of Secrets are covered."""
+    hidden = {
+        key: dict.fromkeys(manifest[key], MASK) for key in ("data", "stringData") if key in manifest
+    }
+    return {**manifest, **hidden} if manifest.get("kind") == "Secret" else dict(manifest)

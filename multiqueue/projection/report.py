@@ -1,0 +1,166 @@
+"""The drift report of a worker: what differs, what cannot be told, what is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api.validation.access import Object, text
+from multiqueue.lint.world import name_of, namespace_of
+from multiqueue.projection.differences import Difference
+from multiqueue.projection.plan import Action, Held, HeldReason, Plan, Step
+
+
+class State(StrEnum):
+    """What a report comes to."""
+
+    IN_STEP = "InStep"
+    DRIFT = "Drift"
+    UNKNOWN = "Unknown"
+
+
+class DriftReason(StrEnum):
+    """What is not as it should be."""
+
+    MISSING = "Missing"
+    DIFFERS = "Differs"
+    LEFT_OVER = "LeftOver"
+    RIGHT_MISSING = "RightMissing"
+    KIND_NOT_SERVED = "KindNotServed"
+    NAME_TAKEN = "NameTaken"
+    CREDENTIALS_EXPIRE = "CredentialsExpire"
+    SAME_SERVER = "SameServer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One thing; ``field``, ``wanted`` and ``found`` where a field differs."""
+
+    reason: DriftReason
+    message: str
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    field: str = ""
+    wanted: Any = None
+    found: Any = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form for programs; the keys are stable."""
+        return {key: getattr(self, key) for key in self.__slots__} | {"reason": str(self.reason)}
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What is known of one worker.
+
+    Attributes:
+        unknown: What could not be looked at though it matters, each with its reason.
+        warnings: What is odd and nothing that sync could change.
+        expires_at: When the manager's credentials end, where they say so.
+    """
+
+    worker: str
+    drift: list[Drift] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    expires_at: datetime | None = None
+
+    @property
+    def state(self) -> State:
+        """What cannot be told comes first: it may hide anything."""
+        if self.unknown:
+            return State.UNKNOWN
+        return State.DRIFT if self.drift else State.IN_STEP
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form for programs; the keys are stable."""
+        return {
+            "worker": self.worker,
+            "state": str(self.state),
+            "drift": [drift.to_dict() for drift in self.drift],
+            "unknown": self.unknown,
+            "warnings": self.warnings,
+            "credentialsExpireAt": self.expires_at.isoformat() if self.expires_at else None,
+        }
+
+
+def add_plan(report: Report, plan: Plan) -> None:
+    """Take over what a plan would change, and what it could not tell."""
+    report.unknown.extend(plan.problems)
+    changes: tuple[Step | Held, ...] = (*plan.steps, *plan.held)
+    for change in filter(lambda c: not _is_deletion(c), changes):
+        if isinstance(change, Held) and change.reason is HeldReason.UNSEEN:
+            _add_unseen(report, change)
+        else:
+            report.drift.extend(_drifts(change))
+    report.drift.extend(_left_over(plan.left_over))
+
+
+def _is_deletion(change: Step | Held) -> bool:
+    if isinstance(change, Step):
+        return change.action is Action.DELETE
+    return change.actual is change.obj
+
+
+def _add_unseen(report: Report, held: Held) -> None:
+    """A namespace that cannot be seen is there where its LocalQueue is; nothing else is lost."""
+    note = f"{text(held.obj.get('kind'))}s were not looked at: {held.message}"
+    notes = report.warnings if held.obj["kind"] == "Namespace" else report.unknown
+    if note not in notes:
+        notes.append(note)
+
+
+def _drifts(change: Step | Held) -> Iterator[Drift]:
+    if change.actual is None:
+        yield _of(change.obj, DriftReason.MISSING, "is not there")
+        return
+    whose = f"; {change.message}" if isinstance(change, Held) else ""
+    for each in change.differences:
+        message = f"{_words(each)}{whose}"
+        yield _of(change.obj, DriftReason.DIFFERS, message, each)
+
+
+def _words(each: Difference) -> str:
+    if each.wanted is None:
+        return f"{each.path} is {_short(each.found)} and is not declared any more"
+    if each.found is None:
+        return f"{each.path} is missing; declared: {_short(each.wanted)}"
+    return f"{each.path} is {_short(each.found)}; declared: {_short(each.wanted)}"
+
+
+def _short(value: Any) -> str:
+    words = str(value)
+    return words if len(words) <= 80 else f"{words[:77]}..."
+
+
+def _left_over(objects: Sequence[Object]) -> Iterator[Drift]:
+    for obj in objects:
+        yield _of(obj, DriftReason.LEFT_OVER, "was projected and is not declared any more")
+
+
+def _of(
+    obj: Object, reason: DriftReason, message: str, difference: Difference | None = None
+) -> Drift:
+    return Drift(
+        reason=reason,
+        message=message,
+        kind=text(obj.get("kind")),
+        namespace=namespace_of(obj),
+        name=name_of(obj),
+        field=difference.path if difference else "",
+        wanted=difference.wanted if difference else None,
+        found=difference.found if difference else None,
+    )
+
+
+def worst(reports: Iterable[Report]) -> State:
+    """Return what all reports come to."""
+    states = {report.state for report in reports}
+    for state in (State.UNKNOWN, State.DRIFT):
+        if state in states:
+            return state
+    return State.IN_STEP
