@@ -110,6 +110,8 @@ KUBERNETES_JOB_CONTROLLER: Final = "kubernetes.io/job-controller"
 # Dispatchers and defaults
 DISPATCHER_ALL_AT_ONCE: Final = f"{GROUP}/multikueue-dispatcher-all-at-once"
 DISPATCHER_INCREMENTAL: Final = f"{GROUP}/multikueue-dispatcher-incremental"
+INCREMENTAL: Final = "incremental"
+"""The short name of that dispatcher. Ours."""
 DEFAULT_ORIGIN: Final = "multikueue"
 DEFAULT_PODSET: Final = "main"
 DEFAULT_QUEUE: Final = "default"

@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
-from multiqueue.api.names import DISPATCHER_INCREMENTAL
+from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
@@ -28,9 +28,6 @@ from multiqueue.plugins import (
     Nomination,
     WorkloadView,
 )
-
-INCREMENTAL = "incremental"
-"""The short name of upstream's incremental dispatcher."""
 
 
 class DispatchViews:

@@ -17,6 +17,7 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.model.build import effective_priority
 from multiqueue.multikueue.checks import is_multikueue
+from multiqueue.multikueue.filters.candidate import read_wishes
 from multiqueue.multikueue.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.waiting import Rank
 
@@ -100,7 +101,7 @@ class Wakes:
         self._enqueue(key)
 
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        """The job's status waits for its spec (M-140), and a stop for its status."""
+        """The job's status waits for its spec (M-140), a stop for its status; its wishes count."""
         if new is None or (old is not None and _same_job(old, new)):
             return
         uid = new["metadata"].get("uid", "")
@@ -195,4 +196,5 @@ def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
         old["metadata"].get("generation") == new["metadata"].get("generation")
         and old.get("spec") == new.get("spec")
         and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
+        and read_wishes(old) == read_wishes(new)
     )

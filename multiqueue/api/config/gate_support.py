@@ -13,7 +13,6 @@ _POD = "only the kind batch/v1 Job is queued so far; this is about pods"
 _RAY = "only the kind batch/v1 Job is queued so far; this is about Ray and Spark"
 _DRA = "requests for devices (DRA) are not counted yet; whatever the gate says"
 _ELASTIC = "elastic jobs are not there yet"
-_INCREMENTAL = "there is no incremental dispatcher yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
     {
@@ -37,8 +36,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.CUSTOM_METRIC_LABELS: "metrics have no labels of their users' choice yet",
         Gate.SPARK_APPLICATION_INTEGRATION: _RAY,
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
-        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG: _INCREMENTAL,
-        Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER: _INCREMENTAL,
         Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
         Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: "the quotas of a manager are written by hand",

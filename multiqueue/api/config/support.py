@@ -24,8 +24,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "implemented yet",
         "multiKueue.externalFrameworks": "kinds without an adapter are not dispatched yet",
         "multiKueue.clusterProfile": "ClusterProfiles are not read yet; use kubeconfigs",
-        "multiKueue.incrementalDispatcherConfig": "there is no incremental dispatcher yet; the "
-        'dispatcher "score" tries clusters in order',
         "resources.deviceClassMappings": "requests for devices (DRA) are not counted yet",
     }
 )
@@ -45,9 +43,6 @@ _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
         "metrics.customLabels": lambda c: bool(c.metrics.custom_labels),
         "multiKueue.externalFrameworks": lambda c: bool(c.multi_kueue.external_frameworks),
         "multiKueue.clusterProfile": lambda c: c.multi_kueue.cluster_profile is not None,
-        "multiKueue.incrementalDispatcherConfig": lambda c: (
-            c.multi_kueue.incremental_dispatcher_config is not None
-        ),
         "resources.deviceClassMappings": lambda c: bool(c.resources.device_class_mappings),
         "pprofBindAddress": lambda c: c.pprof_bind_address not in {"", "0"},
         "integrations.externalFrameworks": lambda c: bool(c.integrations.external_frameworks),

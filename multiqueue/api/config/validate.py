@@ -182,7 +182,7 @@ def _multikueue(config: Configuration) -> Iterator[str]:
             f"{path}.incrementalDispatcherConfig.stepSize: {incremental.step_size} must be at "
             "least 1"
         )
-    if section.dispatcher_name != names.DISPATCHER_INCREMENTAL:
+    if section.dispatcher_name not in {names.DISPATCHER_INCREMENTAL, names.INCREMENTAL}:
         yield (
             f"{path}.incrementalDispatcherConfig: only with dispatcherName "
             f'"{names.DISPATCHER_INCREMENTAL}", not "{section.dispatcher_name}"'

@@ -11,6 +11,7 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api.config.gates import Gates
 from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.api.validation.cluster_wishes import OF_JOBS, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
     forbidden,
@@ -46,6 +47,7 @@ def validate_job_metadata(obj: Object, gates: Gates) -> Iterator[FieldError]:
         path = f"{LABELS}[{names.MAX_EXEC_TIME_SECONDS}]"
         yield invalid(path, seconds, "should be a whole number greater than 0")
     yield from validate_workload_annotations(obj, gates)
+    yield from validate_annotations(obj, OF_JOBS)
 
 
 def _prebuilt(obj: Object) -> Iterator[FieldError]:

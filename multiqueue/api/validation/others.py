@@ -10,6 +10,7 @@ from multiqueue.api.markers import LABEL_KEY_PATTERN
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
 from multiqueue.api.v1beta2.admission_check import HOSTNAME_LABEL
 from multiqueue.api.validation.access import Object, items, mapping, strings, text
+from multiqueue.api.validation.cluster_wishes import OF_CLUSTERS, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
     duplicate,
@@ -103,22 +104,34 @@ def _levels(spec: Object) -> Iterator[FieldError]:
 def validate_multikueue_cluster_create(
     obj: Object, _gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with a MultiKueueCluster: exactly one source (M-10)."""
+    """Return what is wrong with a MultiKueueCluster: one source (M-10), taints that can be read."""
+    return [*_cluster_source(obj), *validate_annotations(obj, OF_CLUSTERS)]
+
+
+def _cluster_source(obj: Object) -> Iterator[FieldError]:
     if not isinstance(mapping(obj, "spec").get("clusterSource"), dict):
-        return []  # the schema requires it; v1beta1 objects may lack it
+        return  # the schema requires it; v1beta1 objects may lack it
     source = mapping(obj, "spec", "clusterSource")
     given = [f for f in ("kubeConfig", "clusterProfileRef") if source.get(f) is not None]
-    if len(given) == 1:
-        return []
-    detail = "exactly one of kubeConfig and clusterProfileRef is required"
-    return [invalid("spec.clusterSource", given, detail)]
+    if len(given) != 1:
+        detail = "exactly one of kubeConfig and clusterProfileRef is required"
+        yield invalid("spec.clusterSource", given, detail)
 
 
 def validate_multikueue_cluster_update(
-    new: Object, _old: Object, gates: Gates | None = None
+    new: Object, old: Object, _gates: Gates | None = None
 ) -> list[FieldError]:
-    """Return what is wrong with an update; the source may change at any time (M-14)."""
-    return validate_multikueue_cluster_create(new, gates)
+    """Return what is wrong with an update; the source may change at any time (M-14).
+
+    Taints that could not be read before block no other change.
+    """
+    known = set(_values(validate_annotations(old, OF_CLUSTERS)))
+    errors = validate_annotations(new, OF_CLUSTERS)
+    return [*_cluster_source(new), *(e for e in errors if (e.path, str(e.value)) not in known)]
+
+
+def _values(errors: Iterator[FieldError]) -> Iterator[tuple[str, str]]:
+    return ((error.path, str(error.value)) for error in errors)
 
 
 def validate_multikueue_config_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:

@@ -44,8 +44,8 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
             echo(f"{click.style('error: ', fg='red')}{problem}", err=True)
         return ExitCode.FAILED
     selection = Dispatchers().select(config.multi_kueue.dispatcher_name)
-    if selection.problem:
-        warnings.append(f"multiKueue.dispatcherName: {selection.problem}")
+    if words := selection.problem or selection.notice:
+        warnings.append(f"multiKueue.dispatcherName: {words}")
     for text in warnings:
         echo(f"{click.style('warning: ', fg='yellow')}{text}", err=True)
     if effective:

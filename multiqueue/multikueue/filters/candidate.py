@@ -37,6 +37,12 @@ def list_wishes(workload: api.Workload, job: Mapping[str, Any] | None) -> tuple[
     return tuple(_read_wish(annotation, workload, job) for annotation in WISHES)
 
 
+def read_wishes(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a job itself says, in the order of `WISHES`."""
+    annotations = job["metadata"].get("annotations") or {}
+    return tuple(annotations.get(annotation, "") for annotation in WISHES)
+
+
 def _read_wish(annotation: str, workload: api.Workload, job: Mapping[str, Any] | None) -> str:
     own = workload.metadata.annotations.get(annotation)
     if own is None and job is not None:

@@ -248,3 +248,13 @@ def test_a_gate_needs_what_it_requires() -> None:
 def test_all_gates_have_a_specification() -> None:
     assert set(GATES) == set(Gate)
     assert len(GATES) == 80
+
+
+@pytest.mark.parametrize(
+    "name", ["incremental", "kueue.x-k8s.io/multikueue-dispatcher-incremental"]
+)
+def test_the_incremental_dispatcher_has_a_section_of_its_own(name: str) -> None:
+    settings = "incrementalDispatcherConfig: {stepSize: 5}"
+    config = load_configuration(f"multiKueue: {{dispatcherName: {name}, {settings}}}")
+    assert config.multi_kueue.incremental_dispatcher_config is not None
+    assert config.multi_kueue.incremental_dispatcher_config.step_size == 5

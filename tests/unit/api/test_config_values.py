@@ -12,7 +12,6 @@ LABELS = ", ".join(f"{{name: l{i}, sourceLabelKey: k{i}}}" for i in range(21))
 SOURCES = "[{counter: {name: c, driver: d}}, {capacity: {name: c, driver: d}}]"
 MAPPING = f"{{name: a, deviceClassNames: [x], sources: {SOURCES}}}"
 EXEC = "{name: a, execConfig: {command: c, apiVersion: v}}"
-INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 
 
 def errors_of(text: str) -> list[tuple[str, str]]:
@@ -172,10 +171,6 @@ def test_sections_that_are_refused_are_checked_nevertheless(
         ("metrics: {customLabels: [{name: a, sourceLabelKey: b}]}", "metrics.customLabels"),
         ("multiKueue: {externalFrameworks: [{name: A.v1.b}]}", "multiKueue.externalFrameworks"),
         ("multiKueue: {clusterProfile: {}}", "multiKueue.clusterProfile"),
-        (
-            f"multiKueue: {{dispatcherName: {INCREMENTAL}, incrementalDispatcherConfig: {{}}}}",
-            "multiKueue.incrementalDispatcherConfig",
-        ),
         (
             "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}",
             "resources.deviceClassMappings",

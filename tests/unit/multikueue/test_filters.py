@@ -7,17 +7,32 @@ from dataclasses import replace
 import pytest
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import CLUSTER_NAMES, CORDON, DRAIN
+from multiqueue.api.names import (
+    CLUSTER_NAMES,
+    CLUSTER_SELECTOR,
+    CLUSTER_TAINTS,
+    CLUSTER_TOLERATIONS,
+    CORDON,
+    DRAIN,
+)
 from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
+from multiqueue.multikueue.filters.taints import why_avoid
 
 
 def candidate(
-    name: str = "a", *, wishes: dict[str, str] | None = None, job: dict[str, str] | None = None
+    name: str = "a",
+    *,
+    wishes: dict[str, str] | None = None,
+    job: dict[str, str] | None = None,
+    taints: str = "",
+    **labels: str,
 ) -> Candidate:
     """A cluster and a Workload with annotations of its own, and of its job."""
+    annotations = {CLUSTER_TAINTS: taints} if taints else {}
+    metadata = api.ObjectMeta(name=name, labels=labels, annotations=annotations)
     return Candidate(
-        cluster=api.MultiKueueCluster(metadata=api.ObjectMeta(name=name)),
+        cluster=api.MultiKueueCluster(metadata=metadata),
         workload=api.Workload(metadata=api.ObjectMeta(name="w", annotations=wishes or {})),
         job={"metadata": {"name": "j", "annotations": job}},
     )
@@ -41,3 +56,74 @@ def test_the_job_is_asked_where_the_workload_says_nothing() -> None:
 def test_nothing_goes_to_a_cluster_that_is_taken_out_of_use(mark: str, says: str) -> None:
     closed = api.MultiKueueCluster(metadata=api.ObjectMeta(name="a", annotations={mark: "true"}))
     assert why_not(replace(candidate(wishes={CLUSTER_NAMES: "a"}), cluster=closed)) == says
+
+
+@pytest.mark.parametrize(
+    ("wish", "is_free"),
+    [
+        ("", True),
+        ("gpu=h100", True),
+        ("gpu==h100,zone!=us", True),
+        ("gpu in (a100, h100)", True),
+        ("gpu notin (h100)", False),
+        ("zone", True),
+        ("!zone", False),
+        ("!spot", True),
+        ("gpu=a100", False),
+    ],
+)
+def test_clusters_are_selected_by_their_labels(wish: str, is_free: bool) -> None:
+    words = why_not(candidate(wishes={CLUSTER_SELECTOR: wish}, gpu="h100", zone="eu"))
+    assert (words == "") is is_free, words
+    assert is_free or words == f'is not selected by "{wish}" (multiqueue.dev/cluster-selector)'
+
+
+def test_a_selector_that_cannot_be_read_keeps_it_from_all() -> None:
+    words = why_not(candidate(job={CLUSTER_SELECTOR: "gpu in h100"}, gpu="h100"))
+    assert words.startswith(
+        'cannot be selected: multiqueue.dev/cluster-selector "gpu in h100" is malformed: '
+    )
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "want"),
+    [
+        ("team=x:NoSchedule", "", "team=x:NoSchedule"),
+        ("team:NoSchedule", "team=x", "team:NoSchedule"),
+        ("team=x:NoSchedule", "team=x:NoSchedule", ""),
+        ("team=x:NoSchedule", "team=x", ""),
+        ("team=x:NoSchedule", "team:NoSchedule", ""),
+        ("team=x:NoSchedule", "team", ""),
+        ("team=x:NoSchedule", "*", ""),
+        ("team=x:NoSchedule", "team=y, team=x:PreferNoSchedule", "team=x:NoSchedule"),
+        ("a:NoSchedule,b:NoSchedule", "a", "b:NoSchedule"),
+        ("team=x:PreferNoSchedule", "", ""),
+    ],
+)
+def test_taints_keep_off_what_does_not_tolerate_them(taints, tolerations, want) -> None:
+    words = why_not(candidate(taints=taints, wishes={CLUSTER_TOLERATIONS: tolerations}))
+    assert words == (
+        f"has taint {want}, which is not in multiqueue.dev/cluster-tolerations" if want else ""
+    )
+
+
+def test_a_soft_taint_only_puts_a_cluster_behind_others() -> None:
+    soft = "spot:PreferNoSchedule"
+    assert why_avoid(candidate(taints=soft)) == "has taint spot:PreferNoSchedule"
+    assert why_avoid(candidate(taints=soft, wishes={CLUSTER_TOLERATIONS: "spot"})) == ""
+    assert why_avoid(candidate(taints="spot:NoSchedule")) == ""
+    assert why_avoid(candidate(taints="spot")) == ""
+
+
+def test_taints_that_cannot_be_read_close_their_cluster_and_tolerations_all() -> None:
+    assert why_not(candidate(taints="team=x:NoExecute")).startswith(
+        "is closed: its multiqueue.dev/taints is malformed: "
+    )
+    assert why_not(candidate(wishes={CLUSTER_TOLERATIONS: "a b"})).startswith(
+        "cannot be asked: multiqueue.dev/cluster-tolerations is malformed: "
+    )
+
+
+def test_all_wishes_are_listed_for_those_who_watch_for_changes() -> None:
+    one = candidate(wishes={CLUSTER_NAMES: " a "}, job={CLUSTER_NAMES: "b", CLUSTER_SELECTOR: "c"})
+    assert list_wishes(one.workload, one.job) == ("a", "c", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.memory import FIGURES_FOR, GroupMemory, is_ask_due
 from multiqueue.multikueue.plan import Trouble
 from tests.unit.multikueue.builders import (
@@ -13,6 +14,7 @@ from tests.unit.multikueue.builders import (
     make_job,
     make_local,
     make_ready,
+    minutes,
 )
 
 
@@ -86,3 +88,36 @@ def test_a_cluster_that_goes_on_refusing_is_no_news():
     memory = GroupMemory()
     answers = [memory.refuse("a", why, T0) for why in ("taken", "taken", "gone")]
     assert answers == [True, False, True]
+
+
+def test_since_when_a_cluster_is_offered_it_is_told_without_its_earlier_turns():
+    memory = GroupMemory()
+    for number, clusters in enumerate([("a", "b"), ("b",), ("b", "a"), ("b", "a", "c")]):
+        memory.add_round(T0 + minutes(number), clusters)
+    since = {name: memory.offered_since(name) for name in "abcd"}
+    assert since == {"a": T0 + minutes(2), "b": T0, "c": T0 + minutes(3), "d": None}
+
+
+def test_another_wish_of_the_user_is_worth_a_question():
+    fleet = (1, ("a",))
+    memory = GroupMemory(asked_at=T0, fleet=fleet)
+    local, clusters = make_local(nominated=("a",)), [make_cluster("a", workload=make_copy())]
+    for wishes, want in [(("",), False), (("",), False), (("team=x",), True)]:
+        memory.hear(wishes)
+        assert is_ask_due(memory, local, clusters, fleet, T0) is want
+
+
+def test_what_somebody_else_nominates_is_worth_a_question():
+    fleet = (1, ("a",))
+    memory = GroupMemory(asked_at=T0, fleet=fleet, followed=())
+    clusters = [make_cluster("a")]
+    assert not is_ask_due(memory, make_local(), clusters, fleet, T0)
+    assert is_ask_due(memory, make_local(nominated=("a",)), clusters, fleet, T0)
+
+
+def test_another_reservation_knows_nothing_of_rounds_and_openings():
+    """G-5: evicted and queued again within a round."""
+    memory = GroupMemory(asked_at=T0, opening=Opening(cluster="a", at=T0), epoch="e1")
+    memory.add_round(T0, ("a",))
+    memory.note(make_local(epoch="e2"), seen={"a"})
+    assert (memory.rounds, memory.opening, memory.asked_at) == ((), None, None)

@@ -7,6 +7,8 @@ from importlib.metadata import EntryPoint, distributions
 
 import pytest
 from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.external import External
+from multiqueue_dispatchers.incremental import Incremental
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names
@@ -22,12 +24,26 @@ def test_the_built_in_ones_are_installed():
     assert {"all-at-once", "score", names.DISPATCHER_ALL_AT_ONCE} <= set(dispatchers.names)
     assert isinstance(dispatchers.select(names.DISPATCHER_ALL_AT_ONCE).dispatcher, AllAtOnce)
     assert isinstance(dispatchers.select("score").dispatcher, Score)
+    assert isinstance(dispatchers.select("external").dispatcher, External)
+    for name in ("incremental", names.DISPATCHER_INCREMENTAL):
+        assert isinstance(dispatchers.select(name).dispatcher, Incremental)
 
 
 def test_an_unknown_name_is_told_with_the_known_ones():
     got = Dispatchers({"mine": Score()}, installed=()).select("theirs")
     assert got.dispatcher is None
     assert got.problem.startswith('dispatcher "theirs" is not installed; installed are: mine.')
+
+
+def test_a_name_with_a_slash_that_is_not_installed_means_somebody_outside():
+    """M-116: that is how upstream is told; a bare word is a misspelt plugin."""
+    got = Dispatchers().select("example.com/theirs")
+    assert isinstance(got.dispatcher, External)
+    assert (got.name, got.problem) == ("example.com/theirs", "")
+    assert "is not installed; a controller of that name outside" in got.notice
+    assert Dispatchers().select("external").notice == ""
+    assert Dispatchers().select("theirs").problem
+    assert Dispatchers(installed=()).select("example.com/theirs").problem
 
 
 @pytest.mark.parametrize(
