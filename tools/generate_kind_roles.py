@@ -46,6 +46,7 @@ class Kind(NamedTuple):
 BOTH = ("admin", "user")
 QUEUES = "kueue.x-k8s.io"
 VISIBILITY = "visibility.kueue.x-k8s.io"
+REMOTE = "remote.multiqueue.dev"
 KUBEFLOW = "kubeflow.org"
 KINDS = (
     Kind("clusterqueue", QUEUES, "clusterqueues", seen_by_all=False),
@@ -68,6 +69,17 @@ KINDS = (
         viewed_by=BOTH,
         status=False,
         editor=False,
+    ),
+    *(
+        Kind(
+            f"remote-{what}",
+            REMOTE,
+            f"workloads/{what}",
+            viewed_by=BOTH,
+            status=False,
+            editor=False,
+        )
+        for what in ("pods", "log", "events")
     ),
     *(
         Kind(resource.removesuffix("s"), group, resource, edited_by=BOTH, viewed_by=BOTH)

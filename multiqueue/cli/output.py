@@ -70,6 +70,29 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     click.echo(format_table(headers, rows, width=_terminal_width()), color=_wants_colour())
 
 
+class RowPrinter:
+    """Prints a table whose rows come one by one; columns grow with what has come so far.
+
+    Args:
+        headers: Titles, printed with the first row.
+    """
+
+    def __init__(self, headers: Sequence[str]) -> None:
+        self._headers = list(headers)
+        self._widths = [len(header) for header in headers]
+        self._is_first = True
+
+    def print(self, row: Sequence[Any]) -> None:
+        """Print one row."""
+        cells = [_text(cell) for cell in row]
+        self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
+        if self._is_first:
+            click.echo(_join(self._headers, self._widths))
+            self._is_first = False
+        told = [_coloured(self._headers[i], cell) for i, cell in enumerate(cells)]
+        click.echo(_join(told, self._widths), color=_wants_colour())
+
+
 def format_table(
     headers: Sequence[str], rows: Sequence[Sequence[Any]], *, width: int | None = None
 ) -> str:

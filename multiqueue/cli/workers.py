@@ -118,7 +118,7 @@ async def _read_remote_state(
     namespace, name = split_key(key)
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await _credentials(client, cluster, system_namespace)
+            credentials = await worker_credentials(client, cluster, system_namespace)
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 copy = await worker.get(
                     WORKLOADS,
@@ -145,7 +145,7 @@ async def _read_worker(
     status = WorkerStatus(name=cluster.metadata.name, connected=connected, reason=reason)
     try:
         async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await _credentials(client, cluster, namespace)
+            credentials = await worker_credentials(client, cluster, namespace)
             async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
                 await _read_figures(worker, status)
     except Forbidden as error:
@@ -159,9 +159,15 @@ async def _read_worker(
     return status
 
 
-async def _credentials(
+async def worker_credentials(
     client: KubeClient, cluster: MultiKueueCluster, namespace: str
 ) -> Credentials:
+    """Return what the manager uses, read from its Secret by the rights of the user.
+
+    Raises:
+        KubeError: not for this user.
+        ValueError: there is no such Secret, or it must not be used.
+    """
     source = cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != "Secret":
         raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")

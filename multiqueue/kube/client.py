@@ -413,6 +413,31 @@ class KubeClient:
                 for line in lines:
                     yield parse_frame(line, what)
 
+    async def stream(
+        self, path: str, *, params: Mapping[str, str] | None = None, accept: str = "*/*"
+    ) -> AsyncGenerator[bytes, None]:
+        """Send a GET whose answer may not end, such as a log that is followed, and give its pieces.
+
+        The first piece is empty: the answer has begun. Close it with `contextlib.aclosing` when
+        leaving early. Whoever does not take pieces makes the server wait. Silence is no failure:
+        who must know whether the server is still there asks it.
+
+        Raises:
+            ApiError: for any status of 400 or more, before the first piece.
+            TransportError: there was no answer, or the connection broke.
+        """
+        request = Request(
+            method="GET",
+            target=f"{path}?{urlencode(params)}" if params else path,
+            what=f"GET {path}",
+            headers={"Accept": accept, "Accept-Encoding": "identity"},
+            timeout=self._default_timeout,
+            raw=True,
+        )
+        async with aclosing(self._transport.stream(request)) as batches:
+            async for pieces in batches:
+                yield b"".join(pieces)
+
     async def request(
         self,
         method: str,

@@ -48,6 +48,7 @@ class Request:
         what: The request in words, for errors.
         timeout: Seconds for everything; for a stream, until its status is there.
         idle_timeout: For a stream: seconds of silence after which the peer counts as dead.
+        raw: For a stream: its pieces are wanted as they come, not its lines.
     """
 
     method: str
@@ -57,6 +58,7 @@ class Request:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     idle_timeout: float | None = None
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,9 @@ class Transport:
             yield []
             with _translated(request.what, request.idle_timeout):
                 async for chunk in response.content.iter_any():
-                    if lines := splitter.feed(chunk):
+                    if request.raw:
+                        yield [chunk]
+                    elif lines := splitter.feed(chunk):
                         yield lines
         finally:
             _abort(response)

@@ -33,6 +33,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.multikueue.setup import build_multikueue
+from multiqueue.multikueue.worker_access import WorkerAccess, build_worker_access
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
@@ -134,14 +135,15 @@ class Manager:
     async def _work(self, scope: Scope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connected before the informers run, so that the engine sees everything from the start.
-        leading_parts = [*build_controllers(context, engine), *build_multikueue(context)]
+        multikueue = build_multikueue(context)
+        leading_parts = [*build_controllers(context, engine), *multikueue]
         scope.create_task(context.recorder.run(), name="events")
         if self._endpoint is not None:
             scope.start(self._endpoint)
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             scope.start(self._webhooks)
-        self._start_visibility(scope, context, engine)
+        self._start_visibility(scope, context, engine, build_worker_access(context, multikueue))
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -152,7 +154,9 @@ class Manager:
         log.info("ready", server=self._credentials.server, identity=self._identity)
         await self._lead(context.client, leading_parts)
 
-    def _start_visibility(self, scope: Scope, context: ManagerContext, engine: Engine) -> None:
+    def _start_visibility(
+        self, scope: Scope, context: ManagerContext, engine: Engine, workers: WorkerAccess
+    ) -> None:
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
             return
         server = self._credentials.server
@@ -165,7 +169,12 @@ class Manager:
             )
             return
         self._visibility = build_visibility(
-            context, engine, self._credentials, address=address, leading=self.leading
+            context,
+            engine,
+            self._credentials,
+            address=address,
+            leading=self.leading,
+            workers=workers,
         )
         scope.start(self._visibility)
 

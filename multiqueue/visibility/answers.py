@@ -10,7 +10,7 @@ import orjson
 from aiohttp import web
 
 from multiqueue.api.names import key_of
-from multiqueue.visibility import documents
+from multiqueue.visibility import documents, remote_documents
 from multiqueue.visibility.authorization import Action
 from multiqueue.visibility.positions import PositionReader, Positions
 from multiqueue.visibility.refusals import (
@@ -65,16 +65,8 @@ class Answers:
                 return _json(documents.version())
             case ["openapi", *rest]:
                 return _openapi(rest)
-            case ["apis"]:
-                wanted = documents.wanted_discovery(accept)
-                if wanted is None:
-                    return _json(documents.group_list())
-                type_ = f"{JSON};g={documents.DISCOVERY_GROUP};v={wanted};as=APIGroupDiscoveryList"
-                return _json(documents.aggregated(wanted), type_)
-            case ["apis", group] if group == GROUP:
-                return _json(documents.group())
-            case ["apis", group, version] if group == GROUP and version in VERSIONS:
-                return _json(documents.resource_list(version))
+            case ["apis", *rest]:
+                return _describe_groups(rest, accept)
         return _page_not_found()
 
     async def _answer_resource(self, http: web.Request, action: Action) -> web.StreamResponse:
@@ -141,6 +133,25 @@ def _wanted_form(accept: str) -> str:
         if not options.get("as"):
             return JSON
     raise not_acceptable()
+
+
+def _describe_groups(rest: list[str], accept: str) -> web.Response:
+    match rest:
+        case []:
+            wanted = documents.wanted_discovery(accept)
+            if wanted is None:
+                return _json(documents.group_list())
+            type_ = f"{JSON};g={documents.DISCOVERY_GROUP};v={wanted};as=APIGroupDiscoveryList"
+            return _json(documents.aggregated(wanted), type_)
+        case [group] if group == GROUP:
+            return _json(documents.group())
+        case [remote_documents.GROUP]:
+            return _json({"kind": "APIGroup", "apiVersion": "v1", **remote_documents.group()})
+        case [group, version] if group == GROUP and version in VERSIONS:
+            return _json(documents.resource_list(version))
+        case [remote_documents.GROUP, remote_documents.VERSION]:
+            return _json(remote_documents.resource_list())
+    return _page_not_found()
 
 
 def _openapi(rest: list[str]) -> web.Response:

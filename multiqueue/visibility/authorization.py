@@ -143,7 +143,7 @@ def forbidden(user: User, action: Action) -> Refusal:
         return Refusal(403, "Forbidden", message)
     resource = "/".join(filter(None, (action.resource, action.subresource)))
     where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
-    subject = f"{action.resource}.{action.group}"
+    subject = ".".join(filter(None, (action.resource, action.group)))
     details = {"group": action.group, "kind": action.resource}
     if action.name:
         subject += f' "{action.name}"'

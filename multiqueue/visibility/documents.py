@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from multiqueue import __version__
+from multiqueue.visibility import remote_documents
 from multiqueue.visibility.refusals import GROUP
 from multiqueue.visibility.summary import KIND, VERSIONS
 
@@ -28,7 +29,11 @@ PENDING = "pendingworkloads"
 
 def group_list() -> Json:
     """APIGroupList, at /apis."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group()]}
+    return {
+        "kind": "APIGroupList",
+        "apiVersion": "v1",
+        "groups": [_group(), remote_documents.group()],
+    }
 
 
 def group() -> Json:
@@ -70,7 +75,10 @@ def aggregated(discovery_version: str) -> Json:
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"{DISCOVERY_GROUP}/{discovery_version}",
         "metadata": {},
-        "items": [{"metadata": {"name": GROUP}, "versions": [_discovery(v) for v in VERSIONS]}],
+        "items": [
+            {"metadata": {"name": GROUP}, "versions": [_discovery(v) for v in VERSIONS]},
+            remote_documents.discovery(),
+        ],
     }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from multiqueue.kube.errors import ApiError, Forbidden, KubeError, NotFound, Unauthorized
+
 GROUP = "visibility.kueue.x-k8s.io"
 
 
@@ -47,6 +49,52 @@ def queue_not_found(singular: str, name: str) -> Refusal:
     """No such queue. Upstream names the singular here, so tools may look for it."""
     details = {"name": name, "group": GROUP, "kind": singular}
     return Refusal(404, "NotFound", f'{singular}.{GROUP} "{name}" not found', details)
+
+
+def workload_not_found(name: str) -> Refusal:
+    """No such Workload."""
+    details = {"name": name, "group": "kueue.x-k8s.io", "kind": "workloads"}
+    message = f'workloads.kueue.x-k8s.io "{name}" not found'
+    return Refusal(404, "NotFound", message, details)
+
+
+def not_on_a_worker(key: str) -> Refusal:
+    """It waits, or runs on this cluster."""
+    message = f'Workload "{key}" is on no worker: it waits, or runs on this cluster'
+    return Refusal(409, "Conflict", message)
+
+
+def moved(key: str, cluster: str) -> Refusal:
+    """It is on another worker than the one that is asked about."""
+    return Refusal(409, "Conflict", f'Workload "{key}" is on cluster "{cluster}"')
+
+
+def copy_not_found(key: str, cluster: str) -> Refusal:
+    """The latch names a worker, but the job is not there: not yet, or not any more."""
+    message = f'cluster "{cluster}" has no job of Workload "{key}": not yet, or not any more'
+    return Refusal(404, "NotFound", message)
+
+
+def by_worker(cluster: str, what: str, error: KubeError) -> Refusal:
+    """A worker did not give what it was asked for."""
+    details = {"name": cluster, "group": "kueue.x-k8s.io", "kind": "multikueueclusters"}
+    if isinstance(error, Forbidden | Unauthorized):
+        message = (
+            f'cluster "{cluster}" does not let the manager read {what}: {error}; apply '
+            "config/worker-role-pods there"
+        )
+        return Refusal(403, "Forbidden", message, details)
+    if isinstance(error, NotFound):
+        return Refusal(404, "NotFound", f'cluster "{cluster}": {error.server_message}', details)
+    if isinstance(error, ApiError) and 400 <= error.status < 500:
+        return Refusal(error.status, error.reason or "BadRequest", error.server_message, details)
+    message = f'cluster "{cluster}" cannot be reached: {error}'
+    return Refusal(503, "ServiceUnavailable", message, details)
+
+
+def no_such_path() -> Refusal:
+    """Nothing is served there."""
+    return Refusal(404, "NotFound", "the server could not find the requested resource")
 
 
 def method_not_allowed() -> Refusal:

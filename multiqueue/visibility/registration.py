@@ -13,12 +13,15 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import API_SERVICES, SERVICES, Resource
 from multiqueue.visibility.refusals import GROUP
+from multiqueue.visibility.remote_documents import GROUP as REMOTE_GROUP
+from multiqueue.visibility.remote_documents import VERSION as REMOTE_VERSION
 from multiqueue.visibility.summary import VERSIONS
 
 SERVICE_NAME = "kueue-visibility-server"
 """In front of managers in a cluster: config/visibility."""
 EXTERNAL_SERVICE_NAME = "kueue-visibility-external"
 """Leads out of the cluster, to a manager that runs by hand."""
+SERVED = (*((GROUP, version) for version in VERSIONS), (REMOTE_GROUP, REMOTE_VERSION))
 PRIORITIES = {"groupPriorityMinimum": 100, "versionPriority": 100}
 """Upstream's; below those of custom resources, so that ``kubectl get clusterqueues`` means the
 queues themselves."""
@@ -68,9 +71,9 @@ class Registrar:
                 "port": external.port,
             }
         missing = []
-        for version in VERSIONS:
-            name = f"{version}.{GROUP}"
-            whole = {"group": GROUP, "version": version, **PRIORITIES, **spec}
+        for group, version in SERVED:
+            name = f"{version}.{group}"
+            whole = {"group": group, "version": version, **PRIORITIES, **spec}
             wanted = {
                 "apiVersion": API_SERVICES.api_version,
                 "kind": API_SERVICES.kind,

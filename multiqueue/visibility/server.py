@@ -9,10 +9,12 @@ from aiohttp import web
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
 from multiqueue.visibility.answers import Answers, status_response
-from multiqueue.visibility.authentication import Authenticator
+from multiqueue.visibility.authentication import Authenticator, User
 from multiqueue.visibility.authorization import OPEN_PATHS, Action, Authorizer, action_of
 from multiqueue.visibility.front_proxy import Trust
 from multiqueue.visibility.refusals import Refusal, too_many_requests
+from multiqueue.visibility.remote import RemoteAnswers
+from multiqueue.visibility.remote_documents import GROUP
 
 MAX_IN_FLIGHT = 100
 MAX_BODY_BYTES = 64 * 1024
@@ -31,8 +33,10 @@ class VisibilityServer:
         host: str,
         port: int,
         context: ssl.SSLContext,
+        remote: RemoteAnswers | None = None,
     ) -> None:
         self._answers = answers
+        self._remote = remote
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._host = host
@@ -78,7 +82,12 @@ class VisibilityServer:
         """
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            shutdown_timeout=SHUTDOWN_SECONDS,
+            handler_cancellation=True,  # whoever leaves a stream ends it on the worker, too
+        )
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host or None, self._port, ssl_context=self._context)
         await site.start()
@@ -96,6 +105,9 @@ class VisibilityServer:
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
                 return await self._answers.answer(http, action)
+            if self._remote is not None and action.group == GROUP and action.resource:
+                # Streams have limits of their own.
+                return await self._remote.answer(http, action, await self._admit(http, action))
             if self._in_flight >= MAX_IN_FLIGHT:
                 raise too_many_requests()
             self._in_flight += 1
@@ -107,10 +119,12 @@ class VisibilityServer:
         except Refusal as refusal:
             return status_response(refusal)
 
-    async def _admit(self, http: web.Request, action: Action) -> None:
+    async def _admit(self, http: web.Request, action: Action) -> User:
+        """Return who asks, if they may."""
         certificate = _client_certificate(http)
         user = await self._authenticator.authenticate(certificate, http.headers.items())
         await self._authorizer.authorize(user, action)
+        return user
 
 
 def _client_certificate(http: web.Request) -> bytes | None:

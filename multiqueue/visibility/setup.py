@@ -39,6 +39,7 @@ from multiqueue.visibility.registration import (
     External,
     Registrar,
 )
+from multiqueue.visibility.remote import RemoteAnswers, Workers
 from multiqueue.visibility.server import VisibilityServer
 
 SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
@@ -84,6 +85,7 @@ def build_visibility(
     *,
     address: tuple[str, int],
     leading: asyncio.Event,
+    workers: Workers,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -95,6 +97,7 @@ def build_visibility(
         address: See `find_address`.
         leading: Of several managers outside of a cluster the one that leads registers itself;
             in a cluster a Service finds them all.
+        workers: Leads to the workers, for what is asked about jobs there.
         environment: Tells whether this is a cluster.
     """
     config = context.config
@@ -121,6 +124,7 @@ def build_visibility(
         host=host,
         port=port,
         leading=leading if is_outside else None,
+        workers=workers,
     )
 
 
@@ -143,6 +147,7 @@ class VisibilityService:
         host: str,
         port: int,
         leading: asyncio.Event | None,
+        workers: Workers,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
@@ -164,13 +169,17 @@ class VisibilityService:
             field_selector=f"metadata.name={front_proxy.NAME}",
         )
         self._config_map.add_handler(self._follow_trust)
+        authorizer = Authorizer(self._reviews)
+        find = context.informers.workloads.store.get
+        origin = context.config.multi_kueue.origin
         self.server = VisibilityServer(
-            Answers(PositionReader(engine), context.informers.workloads.store.get),
+            Answers(PositionReader(engine), find),
             Authenticator(self._reviews, lambda: self._trust),
-            Authorizer(self._reviews),
+            authorizer,
             host=host,
             port=port,
             context=build_server_context(context.config.tls),
+            remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
         )
 
     async def run(self) -> None:

@@ -34,6 +34,8 @@ WANTED = {
     },
     "pending-workloads-lq-viewer": {ADMIN, USER, *TO_ALL},
     "pending-workloads-cq-viewer": {ADMIN, *TO_ALL},
+    # Ours: pods, logs and events of jobs on workers.
+    **{f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL} for what in ("pods", "log", "events")},
 }
 
 
@@ -53,7 +55,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 42
+    assert len(ROLES) == len(WANTED) == 45
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import load_configuration
+from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube import certificates
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.errors import NotFound
@@ -41,11 +42,20 @@ def service(files: Files, text: str = "") -> VisibilityService:
         client=NoApiServices(),
         config=load_configuration(text),
         informers=SimpleNamespace(workloads=SimpleNamespace(store={})),
+        integrations=IntegrationRegistry(),
     )
     engine: Any = None
+    workers: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
-        context, engine, credentials, files, host="127.0.0.1", port=0, leading=None
+        context,
+        engine,
+        credentials,
+        files,
+        host="127.0.0.1",
+        port=0,
+        leading=None,
+        workers=workers,
     )
 
 

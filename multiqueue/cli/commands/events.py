@@ -1,0 +1,105 @@
+"""``multiqueue events``: what happened to a job, here and on its worker."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+    system_namespace_option,
+)
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.output import RowPrinter, echo, output_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.api.v1beta2 import Workload
+    from multiqueue.cli.remote.following import Follower
+    from multiqueue.cli.remote.places import Places
+    from multiqueue.jobs.belongings import Json
+
+
+@click.command("events")
+@click.argument("job", metavar="JOB")
+@click.option("-w", "--watch", is_flag=True, help="Go on with what happens, until the job ends.")
+@system_namespace_option
+@namespace_option
+@cluster_options
+@output_option
+def command(
+    *,
+    job: str,
+    watch: bool,
+    system_namespace: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> None:
+    """Show the events of a job, its Workload and its pods, here and on its worker, by time."""
+    if watch and output != "human":
+        raise UsageProblem("--watch prints lines; leave out -o")
+    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    run_async(_events(target, job, system_namespace, watch=watch, output=output))
+
+
+async def _events(
+    target: Target, job: str, system_namespace: str, *, watch: bool, output: str
+) -> None:
+    from multiqueue.cli.find import find_workload
+    from multiqueue.cli.remote.following import Follower
+    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.views.events import HEADERS, event_row, sort_events
+
+    async with connect(target) as (client, namespace), AsyncExitStack() as stack:
+        workload = await find_workload(client, namespace, job)
+        places = Places(client, stack, system_namespace=system_namespace)
+        follower = Follower(client, workload, places, lambda text: _say(job, text))
+        if watch and not follower.is_over:
+            await _watch(follower)
+            return
+        events = sort_events(await _list(workload, places, job))
+    if output != "human":
+        print_data({"apiVersion": "v1", "kind": "EventList", "items": events}, output)
+        return
+    if not events:
+        echo("No events; API servers keep them for an hour.")
+        return
+    now = datetime.now(UTC)
+    print_table(list(HEADERS), [event_row(event, now) for event in events])
+
+
+async def _list(workload: Workload, places: Places, job: str) -> list[Json]:
+    """Return what is known here, and on the worker as far as it can be asked."""
+    from multiqueue.kube.errors import NotFound, ServerError, TransportError
+
+    events = await places.here(workload).list_events()
+    if workload.status.cluster_name:
+        try:
+            events += await (await places.find(workload)).list_events()
+        except NotFound:
+            pass  # the copy was removed, as that of a finished job is
+        except (ServerError, TransportError) as error:
+            _say(job, f"only events of this cluster: {error}")
+    return events
+
+
+async def _watch(follower: Follower) -> None:
+    from multiqueue.cli.views.events import HEADERS, event_row
+
+    table = RowPrinter(HEADERS)
+    async with aclosing(follower.follow("events", here=True)) as changes:
+        async for seen in changes:
+            if seen.obj is not None and not seen.deleted:
+                table.print(event_row(seen.obj, datetime.now(UTC)))
+
+
+def _say(job: str, text: str) -> None:
+    echo(click.style(f"{job}: {text}", dim=True), err=True)

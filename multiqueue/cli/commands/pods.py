@@ -1,0 +1,119 @@
+"""``multiqueue pods``: the pods of a job, on whatever cluster it runs."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, aclosing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+    system_namespace_option,
+)
+from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.output import RowPrinter, echo, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.cli.remote.following import Follower
+    from multiqueue.jobs.belongings import Json
+
+
+@click.command("pods")
+@click.argument("job", metavar="JOB")
+@click.option("-w", "--watch", is_flag=True, help="Go on with what changes, until the job ends.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["human", "wide", "json", "yaml", "name"]),
+    default="human",
+    show_default=True,
+    help="How to print the result.",
+)
+@system_namespace_option
+@namespace_option
+@cluster_options
+def command(
+    *,
+    job: str,
+    watch: bool,
+    output: str,
+    system_namespace: str,
+    namespace: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Show the pods of a job with cluster and node, wherever the job runs."""
+    if watch and output in {"json", "yaml"}:
+        raise UsageProblem("--watch prints lines; choose -o human, wide or name")
+    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    run_async(_pods(target, job, system_namespace, watch=watch, output=output))
+
+
+async def _pods(
+    target: Target, job: str, system_namespace: str, *, watch: bool, output: str
+) -> None:
+    from multiqueue.cli.find import find_workload
+    from multiqueue.cli.remote.following import Follower
+    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.remote.standing import require_pods
+
+    async with connect(target) as (client, namespace), AsyncExitStack() as stack:
+        workload = await find_workload(client, namespace, job)
+        places = Places(client, stack, system_namespace=system_namespace)
+        follower = Follower(client, workload, places, lambda text: _say(job, text))
+        if watch and not follower.is_over:
+            await _watch(follower, output)
+            return
+        place = require_pods(workload, await places.find(workload))
+        pods = await place.list_pods()
+    _print(job, pods, output)
+
+
+def _print(job: str, pods: list[Json], output: str) -> None:
+    from multiqueue.cli.views.pods import HEADERS, WIDE, pod_row
+
+    if output in {"json", "yaml"}:
+        print_data({"apiVersion": "v1", "kind": "PodList", "items": pods}, output)
+        return
+    if output == "name":
+        for pod in pods:
+            echo(f"pod/{pod['metadata']['name']}")
+        return
+    if not pods:
+        _say(job, "no pods now")
+        return
+    wide, now = output == "wide", datetime.now(UTC)
+    headers = [*HEADERS, *WIDE] if wide else list(HEADERS)
+    print_table(headers, [pod_row(pod, now, wide=wide) for pod in pods])
+
+
+async def _watch(follower: Follower, output: str) -> None:
+    from multiqueue.cli.views.pods import HEADERS, WIDE, pod_row
+
+    table = RowPrinter([*HEADERS, *WIDE] if output == "wide" else HEADERS)
+    last: dict[str, list[str]] = {}
+    async with aclosing(follower.follow("pods")) as changes:
+        async for seen in changes:
+            if seen.obj is None:
+                continue
+            name = seen.obj["metadata"]["name"]
+            row = pod_row(seen.obj, datetime.now(UTC), wide=output == "wide")
+            telling = row[1:4] + row[5:]  # all but the age
+            if seen.deleted or last.get(name) == telling:
+                continue
+            if output == "name":
+                if name not in last:
+                    echo(f"pod/{name}")
+            else:
+                table.print(row)
+            last[name] = telling
+
+
+def _say(job: str, text: str) -> None:
+    echo(click.style(f"{job}: {text}", dim=True), err=True)

@@ -1,0 +1,213 @@
+"""Follows a job from cluster to cluster: its Workload here, its pods or events wherever it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.find import decode_workload
+from multiqueue.cli.remote.places import Place, Places
+from multiqueue.jobs.belongings import Json
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Conflict, Forbidden, Gone, KubeError, NotFound
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.phase import AT_WORK, ENDED, Phase, find_phase
+
+RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 10.0
+"""Pauses after a worker, or the manager, did not answer."""
+BACKLOG = 1000
+"""Changes that may wait to be shown; then the clusters wait, too."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Something changed: the Workload, or an object at a place.
+
+    Attributes:
+        workload: Its newest state; None: it is gone.
+        place: Where its pods are; None while they are nowhere, or for objects that are.
+        obj: A pod or an event; None where it is the Workload that changed.
+        deleted: The object is gone.
+    """
+
+    workload: Workload | None = None
+    place: Place | None = None
+    obj: Json | None = None
+    deleted: bool = False
+
+
+class Follower:
+    """Follows one job.
+
+    Args:
+        client: Of the manager.
+        workload: Of the job.
+        places: Leads to its pods.
+        tell: Gets lines for people about what happens to the job on the way.
+    """
+
+    def __init__(self, client: KubeClient, workload: Workload, places: Places, tell: Tell) -> None:
+        self.workload: Workload | None = workload
+        self._client = client
+        self._namespace, self._name = workload.metadata.namespace, workload.metadata.name
+        self._places = places
+        self._tell = tell
+        self._queue: asyncio.Queue[Seen | BaseException] = asyncio.Queue(BACKLOG)
+        self._place: Place | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._told = ""
+        self._here = False
+
+    @property
+    def phase(self) -> Phase | None:
+        """Where the job stands; None: it is gone."""
+        return find_phase(self.workload) if self.workload is not None else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended, or is gone."""
+        phase = self.phase
+        return phase is None or phase.state in ENDED
+
+    def is_at(self, place: Place) -> bool:
+        """Whether the pods are still at a place."""
+        return self._place is place
+
+    async def follow(self, what: str, *, here: bool = False) -> AsyncGenerator[Seen, None]:
+        """Give changes of ``pods`` or ``events`` until the job is over, and all that was there.
+
+        Args:
+            what: Which of them.
+            here: Those of the cluster that the user talks to, too, wherever the job is.
+
+        Raises:
+            CliError: it cannot be followed.
+        """
+        assert self.workload is not None, "it is followed once"
+        tasks = [asyncio.create_task(self._reporting(self._follow_workload()))]
+        self._here = here
+        if here:
+            own = self._follow_place(self._places.here(self.workload), what)
+            tasks.append(asyncio.create_task(self._reporting(own)))
+        try:
+            while True:
+                seen = await self._queue.get()
+                if isinstance(seen, BaseException):
+                    raise seen
+                if seen.obj is None:
+                    self.workload = seen.workload
+                    await self._go_along(what)
+                yield seen
+                if self.is_over and self._queue.empty():
+                    return
+        finally:
+            tasks += [self._watch] if self._watch is not None else []
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _go_along(self, what: str) -> None:
+        """Watch where the pods are now; say where the job went."""
+        phase = self.phase
+        if phase is None:
+            self._say("the job is gone")
+            return
+        workload = self.workload
+        assert workload is not None
+        is_placed = phase.state in AT_WORK | ENDED
+        self._say(phase.words + (f": {phase.why}" if phase.why and not is_placed else ""))
+        if not is_placed:
+            # What is still heard from there is told; the next place may be the same one.
+            self._place = None
+            return
+        if self._place is not None and self._place.cluster == phase.worker:
+            return
+        if self._here and not phase.worker:
+            return  # that is followed anyhow
+        if self._watch is not None:
+            self._watch.cancel()
+        self._place = await self._places.find(workload)
+        watch = self._follow_place(self._place, what)
+        self._watch = asyncio.create_task(self._reporting(watch))
+
+    def _say(self, text: str) -> None:
+        if text != self._told:
+            self._told = text
+            self._tell(text)
+
+    async def _reporting(self, work: Coroutine[Any, Any, None]) -> None:
+        """An error of a task is an answer to who waits for changes."""
+        try:
+            await work
+        except (CliError, KubeError) as error:
+            await self._queue.put(error)
+
+    async def _follow_workload(self) -> None:
+        selector = f"metadata.name={self._name}"
+        pause = RETRY_SECONDS
+        while True:
+            try:
+                listed = await self._client.list(
+                    WORKLOADS,
+                    namespace=self._namespace,
+                    field_selector=selector,
+                    decode=decode_workload,
+                )
+                await self._queue.put(Seen(workload=next(iter(listed.items), None)))
+                pause = RETRY_SECONDS
+                events = self._client.watch(
+                    WORKLOADS,
+                    namespace=self._namespace,
+                    field_selector=selector,
+                    resource_version=listed.resource_version,
+                )
+                async with aclosing(events):
+                    async for event in events:
+                        if event.type == "BOOKMARK":
+                            continue
+                        gone = event.type == "DELETED"
+                        workload = None if gone else decode_workload(event.raw)
+                        await self._queue.put(Seen(workload=workload))
+            except Gone:
+                continue
+            except KubeError as error:
+                if not error.retryable:
+                    raise
+                self._say(f"the manager does not answer, trying again: {error}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
+
+    async def _follow_place(self, place: Place, what: str) -> None:
+        known: dict[str, str] = {}
+        pause = RETRY_SECONDS
+        while True:
+            try:
+                async with aclosing(place.watch(what)) as changes:
+                    async for type_, obj in changes:
+                        pause = RETRY_SECONDS
+                        metadata = obj["metadata"]
+                        version = metadata["resourceVersion"]
+                        if type_ != "DELETED" and known.get(metadata["uid"]) == version:
+                            continue  # a watch that began anew tells what was told before
+                        known[metadata["uid"]] = version
+                        await self._queue.put(
+                            Seen(place=place, obj=obj, deleted=type_ == "DELETED")
+                        )
+            except (NotFound, Conflict, Gone):
+                pass  # not there yet, or not any more: the Workload will say so
+            except Forbidden as error:
+                raise CliError(f"not allowed: {error.server_message}") from error
+            except KubeError as error:
+                self._say(
+                    f"{place.cluster or 'the cluster'} does not answer, trying again: {error}"
+                )
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)

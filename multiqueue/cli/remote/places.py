@@ -1,0 +1,233 @@
+"""Where the pods of a job are: one cluster, reached through the manager or by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import CLUSTER
+from multiqueue.cli.errors import CliError
+from multiqueue.jobs.belongings import Belongings, Change, Json, find_copy
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.setup import build_registry
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
+from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.kube.transport import LineSplitter
+
+if TYPE_CHECKING:
+    from multiqueue.api.v1beta2 import Workload
+
+REMOTE = "/apis/remote.multiqueue.dev/v1alpha1"
+WATCH_SECONDS = 300.0
+
+
+class Place(Protocol):
+    """A cluster where a job has pods.
+
+    Each method raises a `KubeError` where the cluster, or the manager before it, does not answer
+    or refuses; `NotFound` where the job is not there, or not yet.
+
+    Attributes:
+        cluster: Its name; empty for the one that the user talks to.
+    """
+
+    cluster: str
+
+    async def list_pods(self) -> list[Json]:
+        """Return the pods of the job, by name."""
+        ...
+
+    async def list_events(self) -> list[Json]:
+        """Return the events of the job, its Workload and its pods there."""
+        ...
+
+    def watch(self, what: str) -> AsyncGenerator[Change, None]:
+        """Follow ``pods`` or ``events`` for some time, beginning with those that are there."""
+        ...
+
+    def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Give the log of a pod in pieces, the first of them empty."""
+        ...
+
+
+class ServedPlace:
+    """A worker that is reached through the manager, by the user's rights there."""
+
+    def __init__(self, client: KubeClient, workload: Workload, cluster: str) -> None:
+        self.cluster = cluster
+        self._client = client
+        metadata = workload.metadata
+        self._path = f"{REMOTE}/namespaces/{metadata.namespace}/workloads/{metadata.name}"
+        self._query = {"cluster": cluster}
+
+    async def list_pods(self) -> list[Json]:
+        """Return the pods of the job, by name."""
+        return await self._list("pods")
+
+    async def list_events(self) -> list[Json]:
+        """Return the events there."""
+        return await self._list("events")
+
+    async def watch(self, what: str) -> AsyncGenerator[Change, None]:
+        """Follow ``pods`` or ``events`` until the manager ends the stream."""
+        splitter = LineSplitter()
+        query = {**self._query, "watch": "1"}
+        async with aclosing(self._client.stream(f"{self._path}/{what}", params=query)) as pieces:
+            async for piece in pieces:
+                for line in splitter.feed(piece):
+                    frame = orjson.loads(line)
+                    yield frame["type"], frame["object"]
+
+    async def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Give the log of a pod."""
+        query = {**self._query, **options, "pod": pod}
+        async with aclosing(self._client.stream(f"{self._path}/log", params=query)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _list(self, what: str) -> list[Json]:
+        answer = await self._client.request("GET", f"{self._path}/{what}", params=self._query)
+        items: list[Json] = orjson.loads(answer.body)["items"]
+        return items
+
+
+class DirectPlace:
+    """A cluster that the user, or the kubeconfig in a Secret, has rights on."""
+
+    def __init__(self, client: KubeClient, workload: Workload, cluster: str) -> None:
+        self.cluster = cluster
+        self._client = client
+        self._workload = workload
+
+    async def list_pods(self) -> list[Json]:
+        """Return the pods of the job, by name."""
+        pods, _ = await (await self._find()).list_pods()
+        return [_with_cluster(pod, self.cluster) for pod in pods]
+
+    async def list_events(self) -> list[Json]:
+        """Return the events there."""
+        events, _ = await (await self._find()).list_events()
+        return [_with_cluster(event, self.cluster) for event in events]
+
+    async def watch(self, what: str) -> AsyncGenerator[Change, None]:
+        """Follow ``pods`` or ``events``."""
+        found = await self._find()
+        if what == "pods":
+            items, version = await found.list_pods()
+            changes = found.watch_pods(version, seconds=WATCH_SECONDS)
+        else:
+            items, version = await found.list_events()
+            changes = found.watch_events(version, seconds=WATCH_SECONDS)
+        for item in items:
+            yield "ADDED", _with_cluster(item, self.cluster)
+        async with aclosing(changes):
+            async for type_, item in changes:
+                yield type_, _with_cluster(item, self.cluster)
+
+    async def open_log(self, pod: str, options: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        """Give the log of a pod."""
+        async with aclosing((await self._find()).open_log(pod, options)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _find(self) -> Belongings:
+        metadata = self._workload.metadata
+        owners = sorted(metadata.owner_references, key=lambda owner: not owner.controller)
+        for owner in owners if not self.cluster else ():
+            job = {"metadata": {"namespace": metadata.namespace, "uid": owner.uid}}
+            return Belongings(self._client, job, metadata.name)
+        registry = build_registry(Configuration())
+        for owner in owners:
+            adapter = registry.find_adapter(GroupVersionKind.of(owner.api_version, owner.kind))
+            if adapter is None:
+                continue
+            copy = await find_copy(
+                self._client,
+                adapter,
+                namespace=metadata.namespace,
+                name=owner.name,
+                workload=metadata.name,
+                origin=None,  # the manager's configuration is not known here
+            )
+            if copy is not None:
+                return Belongings(self._client, copy, metadata.name)
+        message = f'cluster "{self.cluster}" has no job of Workload "{metadata.key}"'
+        raise NotFound(404, reason="NotFound", message=message)
+
+
+class Places:
+    """Leads to the places of a job; clients that are opened on the way close with the stack."""
+
+    def __init__(self, client: KubeClient, stack: AsyncExitStack, *, system_namespace: str) -> None:
+        self._client = client
+        self._stack = stack
+        self._system_namespace = system_namespace
+        self._served: bool | None = None
+        self._workers: dict[str, KubeClient] = {}
+
+    def here(self, workload: Workload) -> Place:
+        """Return the cluster that the user talks to."""
+        return DirectPlace(self._client, workload, "")
+
+    async def find(self, workload: Workload) -> Place:
+        """Return where the pods of an admitted Workload are.
+
+        Raises:
+            CliError: the worker can be reached in no way.
+        """
+        cluster = workload.status.cluster_name
+        if not cluster:
+            return self.here(workload)
+        if self._served is None:
+            self._served = await self._is_served()
+        if self._served:
+            return ServedPlace(self._client, workload, cluster)
+        if cluster not in self._workers:
+            self._workers[cluster] = await self._open_worker(cluster)
+        return DirectPlace(self._workers[cluster], workload, cluster)
+
+    async def _is_served(self) -> bool:
+        try:
+            await self._client.request("GET", REMOTE)
+        except (NotFound, ServerError, Forbidden):
+            return False
+        return True
+
+    async def _open_worker(self, cluster: str) -> KubeClient:
+        from multiqueue.api.serde import decode
+        from multiqueue.api.v1beta2 import MultiKueueCluster
+        from multiqueue.cli.workers import worker_credentials
+
+        try:
+            found = await self._client.get(
+                MULTIKUEUE_CLUSTERS, cluster, decode=lambda data: decode(MultiKueueCluster, data)
+            )
+            credentials = await worker_credentials(self._client, found, self._system_namespace)
+        except (KubeError, ValueError) as error:
+            raise CliError(
+                f'worker "{cluster}" cannot be asked: the manager does not serve '
+                "remote.multiqueue.dev (is it running, with the gate VisibilityOnDemand, and is "
+                f"config/visibility applied?), and its kubeconfig is not for you: {error}"
+            ) from error
+        return await self._stack.enter_async_context(
+            KubeClient(credentials, user_agent="multiqueue-cli", default_timeout=10.0)
+        )
+
+
+def cluster_of(obj: Mapping[str, Any]) -> str:
+    """The cluster that a pod or event is on; empty for the one that the user talks to."""
+    found: str = (obj["metadata"].get("annotations") or {}).get(CLUSTER, "")
+    return found
+
+
+def _with_cluster(obj: Json, cluster: str) -> Json:
+    if not cluster:
+        return obj
+    metadata = obj["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), CLUSTER: cluster}
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}

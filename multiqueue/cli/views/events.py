@@ -1,0 +1,46 @@
+"""Events of a job from all clusters as a table. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api.names import CLUSTER
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.cli.views.ages import format_age
+from multiqueue.jobs.belongings import event_time
+
+HEADERS = ("LAST", "CLUSTER", "TYPE", "REASON", "OBJECT", "MESSAGE")
+Event = Mapping[str, Any]
+
+
+def sort_events(events: Iterable[Event]) -> list[Event]:
+    """Return events by the time that they last happened, those of one moment by cluster."""
+    return sorted(events, key=lambda event: (_moment(event), cluster_of_event(event)))
+
+
+def event_row(event: Event, now: datetime) -> list[str]:
+    """Return the cells of one event."""
+    about = event["involvedObject"]
+    count = (event.get("series") or {}).get("count") or event.get("count") or 1
+    age = format_age(parse_time(event_time(event)), now)
+    return [
+        f"{age} (x{count})" if count > 1 else age,
+        cluster_of_event(event),
+        event.get("type", ""),
+        event.get("reason", ""),
+        f"{about.get('kind', '').lower()}/{about.get('name', '')}",
+        event.get("message", ""),
+    ]
+
+
+def cluster_of_event(event: Event) -> str:
+    """The worker that an event is from; empty for the cluster that the user talks to."""
+    found: str = (event["metadata"].get("annotations") or {}).get(CLUSTER, "")
+    return found
+
+
+def _moment(event: Event) -> str:
+    at = parse_time(event_time(event))
+    return at.isoformat() if at is not None else ""

@@ -1,0 +1,208 @@
+"""Pods, logs and events of jobs that run on workers, for users who have rights on the manager only.
+
+``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/{pods,log,events}``, asked once
+`server` knows who asks and that they may. Here they are asked once more for the very right that
+they would need if the pods were on the manager: pods, pods/log, events. Then the worker is asked
+with the manager's credentials, by `Belongings`, which gives nothing that is not the job's.
+
+Streams end when the reader leaves, stop while it does not read, and are cut when the worker is
+lost: who follows begins anew, perhaps on another worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, Protocol
+
+import orjson
+from aiohttp import web
+
+from multiqueue.api.names import CLUSTER, key_of
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.jobs.belongings import Belongings, Json, find_copy
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.registry import IntegrationRegistry
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Gone, KubeError
+from multiqueue.visibility import refusals
+from multiqueue.visibility.authentication import User
+from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.remote_documents import EVENTS, GROUP, LOG, PODS, VERSION, WORKLOADS
+from multiqueue.visibility.streams import Streams, send_guarded
+
+WATCH_SECONDS = 45.0
+"""How long a watch is kept. API servers end what is not called a watch after a minute; who follows
+asks again."""
+JSON, TEXT = "application/json", "text/plain"
+NEEDED = {
+    PODS: Action(verb="list", path="", version="v1", resource="pods"),
+    LOG: Action(verb="get", path="", version="v1", resource="pods", subresource="log"),
+    EVENTS: Action(verb="list", path="", version="v1", resource="events"),
+}
+"""The right on the manager that each subresource takes beside the one of its own."""
+
+
+class Workers(Protocol):
+    """Leads to workers."""
+
+    def open(self, cluster: str) -> AbstractAsyncContextManager[KubeClient]:
+        """Give a client of a worker.
+
+        Raises:
+            KubeError: it cannot be connected to; the message says why.
+        """
+        ...
+
+
+class RemoteAnswers:
+    """Answers requests about jobs on workers.
+
+    Args:
+        workers: Leads to them.
+        authorizer: Knows what users may do.
+        find: Returns a Workload by its key.
+        integrations: The job kinds.
+        origin: Label value of what this manager made on workers.
+    """
+
+    def __init__(
+        self,
+        workers: Workers,
+        authorizer: Authorizer,
+        find: Callable[[str], Workload | None],
+        integrations: IntegrationRegistry,
+        origin: str,
+    ) -> None:
+        self._workers = workers
+        self._authorizer = authorizer
+        self._find = find
+        self._integrations = integrations
+        self._origin = origin
+        self._streams = Streams()
+
+    async def answer(self, http: web.Request, action: Action, user: User) -> web.StreamResponse:
+        """Answer one request of a user who may do the action itself.
+
+        Raises:
+            Refusal: they may not see such things, or they cannot be had.
+        """
+        if http.method not in {"GET", "HEAD"}:
+            raise refusals.method_not_allowed()
+        if not _is_exact(http.path, action):
+            raise refusals.no_such_path()
+        pod = http.query.get("pod", "") if action.subresource == LOG else ""
+        await self._authorizer.authorize(user, _needed(action, pod))
+        workload = self._find(key_of(action.namespace, action.name))
+        if workload is None:
+            raise refusals.workload_not_found(action.name)
+        cluster = workload.status.cluster_name
+        if not cluster:
+            raise refusals.not_on_a_worker(workload.metadata.key)
+        if http.query.get("cluster", cluster) != cluster:
+            raise refusals.moved(workload.metadata.key, cluster)
+        with self._streams.count(user.name):
+            try:
+                return await self._ask(http, action.subresource, workload, cluster)
+            except KubeError as error:
+                raise refusals.by_worker(cluster, action.subresource, error) from error
+
+    async def _ask(
+        self, http: web.Request, what: str, workload: Workload, cluster: str
+    ) -> web.StreamResponse:
+        async with self._workers.open(cluster) as client:
+            belongings = await self._find_belongings(client, workload, cluster)
+            follows = http.query.get("watch", "") in {"1", "true"}
+            if what == LOG:
+                pod = http.query.get("pod", "")
+                if not pod:
+                    raise refusals.bad_request("name the pod: ?pod=NAME")
+                pieces = belongings.open_log(pod, http.query)
+                return await send_guarded(http, client, pieces, TEXT, cluster)
+            if follows:
+                frames = _frames(belongings, what, cluster)
+                return await send_guarded(http, client, frames, JSON, cluster)
+            items, version = await _list(belongings, what)
+            return _list_response(items, version, what, cluster)
+
+    async def _find_belongings(
+        self, client: KubeClient, workload: Workload, cluster: str
+    ) -> Belongings:
+        metadata = workload.metadata
+        for owner in sorted(metadata.owner_references, key=lambda o: not o.controller):
+            kind = GroupVersionKind.of(owner.api_version, owner.kind)
+            adapter = self._integrations.find_adapter(kind)
+            if adapter is None:
+                continue
+            job = await find_copy(
+                client,
+                adapter,
+                namespace=metadata.namespace,
+                name=owner.name,
+                workload=metadata.name,
+                origin=self._origin,
+            )
+            if job is not None:
+                return Belongings(client, job, metadata.name)
+        raise refusals.copy_not_found(metadata.key, cluster)
+
+
+async def _list(belongings: Belongings, what: str) -> tuple[list[Json], str]:
+    return await (belongings.list_pods() if what == PODS else belongings.list_events())
+
+
+async def _frames(belongings: Belongings, what: str, cluster: str) -> AsyncGenerator[bytes, None]:
+    """Give a watch: what is there, then what changes."""
+    items, version = await _list(belongings, what)
+    yield b""
+    for item in items:
+        yield _frame("ADDED", item, cluster)
+    watch = belongings.watch_pods if what == PODS else belongings.watch_events
+    async with aclosing(watch(version, seconds=WATCH_SECONDS)) as changes:
+        try:
+            async for type_, item in changes:
+                yield _frame(type_, item, cluster)
+        except Gone:
+            return
+
+
+def _frame(type_: str, item: Json, cluster: str) -> bytes:
+    return orjson.dumps({"type": type_, "object": _with_cluster(item, cluster)}) + b"\n"
+
+
+def _list_response(items: list[Json], version: str, what: str, cluster: str) -> web.Response:
+    body = {
+        "kind": "PodList" if what == PODS else "EventList",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": version},
+        "items": [_with_cluster(item, cluster) for item in items],
+    }
+    return web.Response(body=orjson.dumps(body), content_type=JSON)
+
+
+def _with_cluster(item: Mapping[str, Any], cluster: str) -> Json:
+    metadata = item["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), CLUSTER: cluster}
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**item, "metadata": {**kept, "annotations": annotations}}
+
+
+def _needed(action: Action, pod: str) -> Action:
+    needed = NEEDED.get(action.subresource)
+    if needed is None:
+        raise refusals.no_such_path()
+    return Action(
+        verb=needed.verb,
+        path=action.path,
+        version=needed.version,
+        namespace=action.namespace,
+        resource=needed.resource,
+        name=pod,
+        subresource=needed.subresource,
+    )
+
+
+def _is_exact(path: str, action: Action) -> bool:
+    """Whether a path says just what was reviewed, and nothing behind it."""
+    where = f"namespaces/{action.namespace}/{WORKLOADS}/{action.name}/{action.subresource}"
+    return bool(action.namespace) and path == f"/apis/{GROUP}/{VERSION}/{where}"

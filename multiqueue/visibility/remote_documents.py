@@ -1,0 +1,66 @@
+"""What is said in discovery about pods, logs and events of jobs on workers. Pure and constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+GROUP = "remote.multiqueue.dev"
+VERSION = "v1alpha1"
+WORKLOADS = "workloads"
+PODS, LOG, EVENTS = "pods", "log", "events"
+KINDS = {PODS: ("v1", "PodList"), LOG: ("v1", "Pod"), EVENTS: ("v1", "EventList")}
+"""What each subresource of a Workload answers; ``log`` answers plain text, as that of a pod."""
+
+
+def group() -> Json:
+    """The entry of an APIGroupList, and the body of an APIGroup."""
+    version = {"groupVersion": f"{GROUP}/{VERSION}", "version": VERSION}
+    return {"name": GROUP, "versions": [version], "preferredVersion": version}
+
+
+def resource_list() -> Json:
+    """APIResourceList, at /apis/GROUP/VERSION.
+
+    Workloads themselves are not served here, only what belongs to them, so they have no verbs.
+    """
+    parent = {"name": WORKLOADS, "singularName": "workload", "kind": "Workload", "verbs": []}
+    resources: list[Json] = [{**parent, "namespaced": True}]
+    for name, (_, kind) in KINDS.items():
+        resources.append(
+            {
+                "name": f"{WORKLOADS}/{name}",
+                "singularName": "",
+                "namespaced": True,
+                "kind": kind,
+                "verbs": ["get"],
+            }
+        )
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": f"{GROUP}/{VERSION}",
+        "resources": resources,
+    }
+
+
+def discovery() -> Json:
+    """The entry of an APIGroupDiscoveryList."""
+    resource = {
+        "resource": WORKLOADS,
+        "responseKind": {"group": GROUP, "version": VERSION, "kind": "Workload"},
+        "scope": "Namespaced",
+        "singularResource": "workload",
+        "verbs": [],
+        "subresources": [
+            {
+                "subresource": name,
+                "responseKind": {"group": "", "version": version, "kind": kind},
+                "verbs": ["get"],
+            }
+            for name, (version, kind) in KINDS.items()
+        ],
+    }
+    version = {"version": VERSION, "resources": [resource], "freshness": "Current"}
+    return {"metadata": {"name": GROUP}, "versions": [version]}
