@@ -1,0 +1,99 @@
+"""Which dispatcher decides, and what it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.multikueue.dispatch_choice import DispatcherChoice
+from multiqueue.multikueue.dispatch_view import build_arguments
+from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.plugins import DispatchView, Nomination
+from multiqueue.plugins.testing import T0, make_cluster, make_view
+
+INCREMENTAL = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
+
+
+class Named:
+    """Says its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        return Nomination(note=self.name)
+
+
+def make_choice(answered: list[str] | None = None) -> DispatcherChoice:
+    plugins = {name: Named(name) for name in ("one", "two")}
+    return DispatcherChoice(
+        Dispatchers({**plugins, "score": Score()}),
+        "one",
+        now=lambda: T0,
+        on_answer=lambda name, _: (answered if answered is not None else []).append(name),
+    )
+
+
+async def say(choice: DispatcherChoice, name: str) -> str:
+    view = make_view(clusters=[make_cluster("a")])
+    answer = await choice.find(name).ask(lambda: view, lambda _view, _nomination: None)
+    return answer.nomination.note if answer.nomination is not None else answer.problem
+
+
+async def test_without_a_name_the_manager_s_own_decides():
+    answered: list[str] = []
+    choice = make_choice(answered)
+    assert [await say(choice, name) for name in ("", "two", "one")] == ["one", "two", "one"]
+    assert answered == ["one", "two", "one"]
+    assert choice.find("") is choice.find("one")
+
+
+async def test_a_name_that_nobody_has_answers_why():
+    problem = await say(make_choice(), "three")
+    assert problem.startswith('dispatcher "three" is not installed; installed are: ')
+    assert "multiqueue.dev/dispatcher" in problem
+
+
+async def test_all_that_are_outside_have_one_name_in_metrics():
+    answered: list[str] = []
+    said = await say(make_choice(answered), "example.com/theirs")
+    assert said == 'the controller of dispatcher "external" nominates clusters'
+    assert answered == ["external"]
+
+
+def config(section: str = "", gates: str = "") -> Configuration:
+    return load_configuration(f"multiKueue: {{{section}}}\nfeatureGates: {{{gates}}}")
+
+
+@pytest.mark.parametrize(
+    ("settings", "want"),
+    [
+        (config(), {}),
+        (config("dispatcherArguments: {stepSize: 7}"), {"stepSize": 7}),
+        (
+            config("dispatcherName: incremental, incrementalDispatcherConfig: {stepSize: 5}"),
+            {"stepSize": 5},
+        ),
+        (
+            config(
+                "dispatcherName: incremental, incrementalDispatcherConfig: {stepSize: 5}",
+                "MultiKueueIncrementalDispatcherConfig: false",
+            ),
+            {},
+        ),
+        (
+            config(gates="MultiKueueIncrementalDispatcherRespectConfigOrder: false"),
+            {"order": "Name"},
+        ),
+    ],
+)
+def test_the_incremental_one_is_told_its_section_and_gates(
+    settings: Configuration, want: dict[str, Any]
+) -> None:
+    """T-378, T-379."""
+    assert build_arguments(settings, "incremental") == want
+    assert build_arguments(settings, INCREMENTAL) == want
+    assert build_arguments(settings, "score") == dict(settings.multi_kueue.dispatcher_arguments)
