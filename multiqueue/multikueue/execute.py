@@ -12,10 +12,10 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
-from multiqueue.api.workload_state import is_admitted
+from multiqueue.api.workload_state import is_admitted, is_evicted
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
-from multiqueue.jobs.framework.integration import Finished
+from multiqueue.jobs.framework.integration import Finished, Integration
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.fleet import Fleet
@@ -180,10 +180,10 @@ class Executor:
         remote = self._find_remote_job(cluster, seen)
         if remote is None or seen.job is None or seen.adapter is None:
             return DONE
-        sync = seen.adapter.status_patch(seen.job, remote)
-        if sync.deferred and seen.workload is not None and is_admitted(seen.workload.status):
-            # It is being started here: a write now would make that one fail. Its end wakes us.
+        if self._is_starting(seen) and not self._has_ended(remote, seen):
+            # A write now would make that one fail. Its end wakes us.
             return Outcome(after=DEFERRED_SECONDS)
+        sync = seen.adapter.status_patch(seen.job, remote)
         if sync.patch is not None:
             await self._local.patch_job_status(seen.adapter, seen.job, sync.patch)
         self._observe_lag(cluster, seen)
@@ -226,11 +226,26 @@ class Executor:
         return DONE
 
     def _has_ended(self, remote: Json, seen: Observation) -> bool:
-        if seen.adapter is None:
-            return False
-        kind = GroupVersionKind.of_resource(seen.adapter.resource)
-        integration = self._context.integrations.find_by_gvk(kind)
+        integration = self._find_integration(seen)
         return integration is not None and integration.finished(remote) is not None
+
+    def _is_starting(self, seen: Observation) -> bool:
+        """Whether the local job is about to be given its flavors and let go."""
+        workload, integration = seen.workload, self._find_integration(seen)
+        return (
+            workload is not None
+            and seen.job is not None
+            and integration is not None
+            and is_admitted(workload.status)
+            and not is_evicted(workload.status)
+            and integration.is_suspended(seen.job)
+        )
+
+    def _find_integration(self, seen: Observation) -> Integration | None:
+        if seen.adapter is None:
+            return None
+        kind = GroupVersionKind.of_resource(seen.adapter.resource)
+        return self._context.integrations.find_by_gvk(kind)
 
     def _find_remote_job(self, cluster: str, seen: Observation) -> Json | None:
         session = self._fleet.find_session(cluster)

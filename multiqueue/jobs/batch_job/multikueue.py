@@ -25,6 +25,8 @@ DROPPED_SPEC = ("managedBy", "manualSelector", "selector", "ttlSecondsAfterFinis
 of its own, and must still be there when its end is looked for (M-148)."""
 ADAPTER_REASON = "MultiKueueAdapter"
 GONE_REASON = "RemoteJobGone"
+_KEPT = ("succeeded", "failed")
+"""Counts that Kubernetes lets nobody lower: a job that runs on its second worker begins anew."""
 _ENDED_COUNTS = ("active", "ready", "terminating")
 
 
@@ -80,7 +82,9 @@ class BatchJobAdapter:
         """Copy the whole status, except to a suspended Job whose copy runs.
 
         Kubernetes refuses to change the template of a Job that has a start time, and the manager
-        still has to do that when it lets the Job go: until then the status waits (M-140).
+        still has to do that when it lets the Job go: until then the status waits (M-140). Nor does
+        it take lower counts, or another start time of a Job that is not suspended (as when its
+        worker preempts it): those stay.
         """
         theirs: Mapping[str, Any] = remote.get("status") or {}
         ours: Mapping[str, Any] = local.get("status") or {}
@@ -90,7 +94,10 @@ class BatchJobAdapter:
             or self._integration.finished(remote) is not None
         )
         if copies:
-            change = diff(ours, theirs)
+            kept = {name: ours[name] for name in _KEPT if ours.get(name, 0) > theirs.get(name, 0)}
+            if not local["spec"].get("suspend") and "startTime" in ours:
+                kept["startTime"] = ours["startTime"]
+            change = diff(ours, {**theirs, **kept})
             return StatusSync(patch={"status": change} if change else None)
         return StatusSync(patch=_suspended_patch(ours, remote), deferred=True)
 

@@ -107,7 +107,7 @@ def test_a_job_without_the_name_belongs_to_no_workload():
 
 class TestStatus:
     def test_the_whole_status_comes_back_once_the_job_was_let_go(self):
-        local = make_job(status={"active": 1, "failed": 1})
+        local = make_job(status={"active": 1, "terminating": 1})
         sync = ADAPTER.status_patch(local, make_job(status=RUNNING))
         assert apply_merge_patch(local["status"], sync.patch["status"]) == RUNNING
         assert not sync.deferred
@@ -138,6 +138,22 @@ class TestStatus:
             "MultiKueueAdapter",
         )
         assert got["lastTransitionTime"] == RUNNING["startTime"]
+
+    def test_a_start_time_stays_while_the_worker_has_the_job_wait(self):
+        """Preempted there: Kubernetes takes no other start time of a job that runs here."""
+        local = make_job(status=RUNNING)
+        sync = ADAPTER.status_patch(local, make_job(suspend=True, status={"active": 1}))
+        assert apply_merge_patch(local["status"], sync.patch["status"]) == {
+            "active": 1,
+            "startTime": RUNNING["startTime"],
+        }
+
+    def test_counts_of_ended_pods_never_go_down(self):
+        """On its next worker it begins anew, and Kubernetes refuses lower ones."""
+        local = make_job(status={**RUNNING, "succeeded": 2, "failed": 1})
+        sync = ADAPTER.status_patch(local, make_job(status={"active": 4, "failed": 3}))
+        got = apply_merge_patch(local["status"], sync.patch["status"])
+        assert (got["active"], got["succeeded"], got["failed"]) == (4, 2, 3)
 
     def test_it_is_marked_as_suspended_only_once(self):
         local = make_job(suspend=True, status={"conditions": [condition("Suspended")]})
