@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
 
 help: ## Show the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -69,7 +69,10 @@ controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, in
 	$(BIN)/python -m tests.controlplane build
 
 test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
-	$(BIN)/python -m pytest -n 2 -m controlplane -ra -k "not decides_as_recorded" tests/controlplane
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "controlplane and not e2e" -ra -k "not decides_as_recorded" tests/controlplane
+
+e2e: $(VENV)/.installed ## Every step over a manager and two workers, upstream Kueue on them, on real control planes
+	$(BIN)/python -m pytest -n 0 -v -m e2e -ra --durations=0 tests/controlplane
 
 conformance-controlplane: $(VENV)/.installed ## The recorded scenarios on real control planes (ten minutes, on a quiet machine)
 	$(BIN)/python -m pytest -n 0 -m controlplane -ra -k decides_as_recorded tests/controlplane

@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane.plane import RealControlPlane
+from tests.e2e.fleet_under_test import Cluster
 
+AUDIT_LOG = "audit.jsonl"
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -33,22 +34,24 @@ def audit_arguments(folder: Path) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     policy = folder / "audit-policy.json"
     policy.write_text(json.dumps(POLICY))
-    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.jsonl'}"]
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / AUDIT_LOG}"]
 
 
-def requests(plane: RealControlPlane) -> Iterator[dict[str, Any]]:
+def requests(cluster: Cluster) -> Iterator[dict[str, Any]]:
     """Every request that was answered so far (audit.k8s.io/v1 Event)."""
-    for line in (plane.folder / "audit.jsonl").read_text().splitlines():
+    for line in cluster.read_audit_log().splitlines(keepends=True):
+        if not line.endswith("\n"):
+            return  # it is being written
         event = json.loads(line)
         if event["stage"] == "ResponseComplete":
             yield event
 
 
-def created(plane: RealControlPlane, resource: str, namespace: str) -> list[dict[str, Any]]:
+def created(cluster: Cluster, resource: str, namespace: str) -> list[dict[str, Any]]:
     """Each object that ever came to be: "jobs" or "pods" of a namespace."""
     return [
         event["responseObject"]
-        for event in requests(plane)
+        for event in requests(cluster)
         if event["verb"] == "create"
         and event["responseStatus"]["code"] == 201
         and "dryRun" not in event["requestURI"]
@@ -58,15 +61,15 @@ def created(plane: RealControlPlane, resource: str, namespace: str) -> list[dict
     ]
 
 
-def refused(plane: RealControlPlane, user: str) -> list[str]:
+def refused(cluster: Cluster, user: str) -> list[str]:
     """What this user asked a server that was ready for, and may not have."""
     return [
         f"{event['verb']} {event['requestURI']}"
-        for event in requests(plane)
+        for event in requests(cluster)
         if event["user"]["username"] == user
         and event["responseStatus"]["code"] in {401, 403}
         and not any(
             began < datetime.fromisoformat(event["requestReceivedTimestamp"]) < ended
-            for began, ended in plane.outages
+            for began, ended in cluster.outages
         )
     ]

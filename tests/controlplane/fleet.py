@@ -1,64 +1,94 @@
-"""A fleet of real control planes, set up as the README says: a manager and two workers with GPUs.
-
-worker-a100 runs this program, worker-h100 runs upstream Kueue. The objects are those of
-config/samples and config/samples-worker.
-"""
+"""Fleets of bare control planes: a manager that runs this program, and workers with GPUs."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from multiqueue.api.names import QUEUE_NAME
 from tests.controlplane import binaries
 from tests.controlplane.audit import audit_arguments
-from tests.controlplane.installed import CONFIG, NAMESPACE, install, leader
-from tests.controlplane.nodes import add_nodes, as_list, make_node, run_for
+from tests.controlplane.installed import CONFIG, NAMESPACE, install, leader, troubles
+from tests.controlplane.nodes import add_nodes, make_node
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.upstream import install_upstream, running_kueue
+from tests.e2e.fleet_under_test import MANAGER_USER, REMOTE_USER
+from tests.e2e.objects import make_nodes
 
 OURS, UPSTREAM = "worker-a100", "worker-h100"
-WORKERS = (OURS, UPSTREAM)
-MANAGER_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
-REMOTE_USER = "system:serviceaccount:kueue-system:multikueue-manager"
-"""Who a manager is at home, and on its workers."""
+"""The workers of a mixed fleet: one runs this program, the other upstream Kueue."""
 NODES = {
     OURS: [make_node(f"a100-{i}", "a100", gpus=4) for i in range(2)],
     UPSTREAM: [make_node("h100-0", "h100", gpus=4)],
 }
+"""Theirs, as config/samples has them; others have equal ones."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
+class Program:
+    """The manager's program while it runs."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def kill(self) -> None:
+        """End it at once: it gets to do nothing more."""
+        self.process.kill()
+        self.process.wait()
+
+    def read_troubles(self) -> list[str]:
+        """Return what its log has beyond the normal course of things."""
+        return troubles(self.folder)
+
+
+@dataclass(slots=True)
 class Fleet:
     """Running control planes; the manager's program is started by whoever wants one."""
 
     folder: Path
     manager: RealControlPlane
     workers: Mapping[str, RealControlPlane]
+    _programs: list[Program] = field(default_factory=list)
+
+    @contextlib.contextmanager
+    def running(self, **settings: Any) -> Iterator[Program]:
+        """Run the manager's program, from the moment on when it is ready.
+
+        Args:
+            settings: Sections of its Configuration that replace those that are shipped.
+        """
+        folder = self.folder / f"program-{len(self._programs)}"
+        with leader(self.manager, folder, **settings) as process:
+            self._programs.append(Program(process, folder))
+            yield self._programs[-1]
 
     def callers(self) -> Iterator[tuple[RealControlPlane, str]]:
         """Where this program works, and as which user: at home, and from afar."""
         yield self.manager, MANAGER_USER
-        yield self.workers[OURS], MANAGER_USER
+        if OURS in self.workers:
+            yield self.workers[OURS], MANAGER_USER
         for plane in self.workers.values():
             yield plane, REMOTE_USER
 
-    def submit(self, jobs: Sequence[dict[str, Any]]) -> None:
-        """Create all at once, on the manager."""
-        self.manager.kubectl("create", "-f", "-", stdin=json.dumps(as_list(jobs)))
+
+def running_mixed_fleet(folder: Path) -> contextlib.AbstractContextManager[Fleet]:
+    """Start everything but the manager's program; its workers are registered."""
+    return _running_fleet(folder, (OURS, UPSTREAM))
+
+
+def running_upstream_fleet(folder: Path) -> contextlib.AbstractContextManager[Fleet]:
+    """The same with upstream Kueue on both workers."""
+    return _running_fleet(folder, ("worker-1", "worker-2"))
 
 
 @contextlib.contextmanager
-def running_fleet(folder: Path) -> Iterator[Fleet]:
-    """Start everything but the manager's program; its workers are registered."""
-    names = ("manager", *WORKERS)
+def _running_fleet(folder: Path, workers: tuple[str, ...]) -> Iterator[Fleet]:
+    names = ("manager", *workers)
     planes = {
         name: RealControlPlane(folder / name, extra_arguments=audit_arguments(folder / name))
         for name in names
@@ -68,23 +98,23 @@ def running_fleet(folder: Path) -> Iterator[Fleet]:
             stack.callback(plane.__exit__)
         list(pool.map(RealControlPlane.__enter__, planes.values()))
         list(pool.map(_set_up, names, planes.values()))
-        stack.enter_context(leader(planes[OURS], folder / OURS / "program"))
-        stack.enter_context(running_kueue(planes[UPSTREAM], folder / UPSTREAM / "program"))
+        for name in workers:
+            run = leader if name == OURS else running_kueue
+            stack.enter_context(run(planes[name], folder / name / "program"))
         fleet = Fleet(folder, planes.pop("manager"), planes)
         for worker, plane in fleet.workers.items():
-            plane.kubectl("apply", "-f", str(CONFIG / "samples-worker" / worker))
             register(fleet.manager, worker, plane)
         yield fleet
 
 
 def _set_up(name: str, plane: RealControlPlane) -> None:
-    if name == UPSTREAM:
-        install_upstream(plane)
-    else:
+    if name in {"manager", OURS}:
         install(plane)
-    if name in WORKERS:
+    else:
+        install_upstream(plane)
+    if name != "manager":
         plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "worker-role"))
-        add_nodes(plane, NODES[name])
+        add_nodes(plane, NODES.get(name) or make_nodes(name))
 
 
 def register(manager: RealControlPlane, worker: str, plane: RealControlPlane) -> None:
@@ -99,31 +129,3 @@ def register(manager: RealControlPlane, worker: str, plane: RealControlPlane) ->
     content = f"--from-file=kubeconfig={kubeconfig}"
     secret = f"{worker}-kubeconfig"
     manager.kubectl("create", "secret", "generic", secret, f"-n={NAMESPACE}", content)
-
-
-def make_job(
-    name: str, *, queue: str, runs_for: str = "2s", pods: int = 1, **metadata: Any
-) -> dict[str, Any]:
-    """A Job of one GPU a pod, in the queue and the namespace of this name."""
-    container = {
-        "name": "trainer",
-        "image": "registry.example.com/train",
-        "resources": {
-            "requests": {"cpu": "1", "memory": "1Gi"},
-            "limits": {"nvidia.com/gpu": "1"},
-        },
-    }
-    labels = {QUEUE_NAME: queue}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "namespace": queue, "labels": labels, **metadata},
-        "spec": {
-            "parallelism": pods,
-            "completions": pods,
-            "template": {
-                "metadata": {"annotations": run_for(runs_for)},
-                "spec": {"restartPolicy": "Never", "containers": [container]},
-            },
-        },
-    }

@@ -33,10 +33,11 @@ def make_node(name: str, accelerator: str, *, gpus: int) -> dict[str, Any]:
     """A node as a provider's device plugin leaves it: labelled, tainted, with GPUs."""
     room = {"cpu": "64", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
     labels = {"kubernetes.io/hostname": name, "cloud.provider.com/accelerator": accelerator}
+    fake = {"kwok.x-k8s.io/node": "fake"}  # where there are real ones, too
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
+        "metadata": {"name": name, "labels": labels, "annotations": fake},
         "spec": {
             "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
         },

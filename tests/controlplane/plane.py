@@ -32,6 +32,7 @@ from multiqueue.kube.certificates import (
     issue_client_certificate,
 )
 from tests.controlplane import binaries
+from tests.controlplane.audit import AUDIT_LOG
 
 HOST = "127.0.0.1"
 READY_SECONDS = 90
@@ -140,18 +141,36 @@ class RealControlPlane:
                 [str(binaries.get(name)), *arguments], stdout=log, stderr=subprocess.STDOUT
             )
 
+    def read_audit_log(self) -> str:
+        """What `tests.controlplane.audit` had kube-apiserver write down."""
+        return (self.folder / AUDIT_LOG).read_text()
+
     @contextlib.contextmanager
-    def without_apiserver(self) -> Iterator[None]:
-        """Kill kube-apiserver; it is back, on the same port, after the block."""
+    def stopped_apiserver(self) -> Iterator[None]:
+        """Stop kube-apiserver as a machine that hangs: connections stay, and nothing answers."""
         process = self._processes["kube-apiserver"]
         began = datetime.now(UTC)
-        process.kill()
-        process.wait(STOP_SECONDS)
+        process.send_signal(signal.SIGSTOP)
         try:
             yield
         finally:
-            assert isinstance(process.args, list)
-            self.run("kube-apiserver", process.args[1:])
+            process.send_signal(signal.SIGCONT)
+            self.outages.append((began, datetime.now(UTC)))
+
+    @contextlib.contextmanager
+    def outage(self) -> Iterator[None]:
+        """Kill kube-apiserver and etcd; they are back, on the same ports, after the block."""
+        began = datetime.now(UTC)
+        killed = {name: self._processes[name] for name in ("etcd", "kube-apiserver")}
+        for process in killed.values():
+            process.kill()
+            process.wait(STOP_SECONDS)
+        try:
+            yield
+        finally:
+            for name, process in killed.items():
+                assert isinstance(process.args, list)
+                self.run(name, process.args[1:])
             self._wait_until_ready()
             self.outages.append((began, datetime.now(UTC)))
 

@@ -24,7 +24,6 @@ SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
-E2E = ROOT / "e2e-kind"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
 
@@ -35,7 +34,6 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         WORKER_SAMPLES,
         PROVISIONING_SAMPLES,
         TOPOLOGY_SAMPLES,
-        E2E,
         PUBLISHED,
     )
     for folder in folders:
