@@ -22,6 +22,7 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.cluster_status import FIRST_CHANCE
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
+from multiqueue.multikueue.fleet_limits import FleetLimits
 from multiqueue.multikueue.servers import ServerTable
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_state import WorkerState
@@ -82,6 +83,7 @@ class Fleet:
         self.adapters = adapters
         self.origin = origin
         self.servers = ServerTable()
+        self.limits = FleetLimits(self.find_session)
         self.leaving: dict[tuple[str, str], str] = {}
         self._clock = clock
         self._options = options
@@ -345,6 +347,7 @@ class Fleet:
             listener.on_remote(key)
 
     def _tell_connection(self, name: str) -> None:
+        self.limits.follow(name)
         for listener in self._listeners:
             listener.on_connection(name)
 

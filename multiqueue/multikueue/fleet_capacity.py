@@ -27,10 +27,8 @@ from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.connection import ConnectionState
 from multiqueue.multikueue.filters import find_wish_against
 from multiqueue.multikueue.filters.candidate import WISHES, Candidate, list_wishes
-from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.owners import find_job
-from multiqueue.multikueue.session import WorkerSession
-from multiqueue.multikueue.worker_limits import WorkerLimits
 from multiqueue.multikueue.workload_view import build_asked_view, build_workload_view
 from multiqueue.plugins import Fit, Limit, Outlook, QueueView, WorkloadView, find_refusal
 from multiqueue.plugins.capacity import find_impossibility
@@ -100,8 +98,6 @@ class FleetCapacity:
         self._memo: dict[Hashable, Impossible | None] = {}
         self._options = options
         self._prospects: dict[str, tuple[Hashable, Prospects]] = {}
-        self._limits: dict[str, tuple[WorkerSession, WorkerLimits]] = {}
-        self._known: set[str] = set()
         self._begun_at: datetime | None = None
         self._is_told = True
         informers = context.informers
@@ -112,11 +108,7 @@ class FleetCapacity:
         informers.workloads.add_handler(self._on_workload)
         for informer in informers.jobs.values():
             informer.add_handler(self._on_job)
-        fleet.add_listener(
-            FleetListener(
-                on_remote=lambda _: None, on_connection=self._on_connection, on_room=lambda: None
-            )
-        )
+        fleet.limits.add_listener(self._change)
 
     def __call__(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
         """Return why no cluster of the check can ever hold a Workload on these flavors."""
@@ -168,11 +160,8 @@ class FleetCapacity:
 
     def _find_queue(self, cluster: str, view: WorkloadView) -> QueueView | str | None:
         """Return the limits, why there is no such queue, or None where nobody knows."""
-        session = self._fleet.find_session(cluster)
-        known = self._limits.get(cluster)
-        if session is None or session.state is None or known is None or known[0] is not session:
-            return None
-        return known[1].find(view.namespace, view.queue) if session.state.is_known else None
+        limits = self._fleet.limits.find(cluster)
+        return limits.find(view.namespace, view.queue) if limits is not None else None
 
     def stand(
         self, view: WorkloadView, clusters: tuple[str, ...], excluded: Exclusions
@@ -251,26 +240,6 @@ class FleetCapacity:
         )
 
     # ------------------------------------------------------------ what answers depend on
-
-    def _on_connection(self, name: str) -> None:
-        """A worker came or went; another failed attempt is no news."""
-        session, known = self._fleet.find_session(name), self._limits.get(name)
-        if session is None:
-            self._limits.pop(name, None)
-            self._on_progress(name)
-        elif known is None or known[0] is not session:
-            self._limits[name] = (session, WorkerLimits(session.informers, on_change=self._change))
-            for informer in session.informers.queues:
-                informer.add_listener(lambda _: self._on_progress(name))
-            self._on_progress(name)
-
-    def _on_progress(self, name: str) -> None:
-        """What a worker says of its queues can be believed now, or no longer."""
-        session = self._fleet.find_session(name)
-        is_known = session is not None and session.state is not None and session.state.is_known
-        if is_known is not (name in self._known):
-            (self._known.add if is_known else self._known.discard)(name)
-            self._change()
 
     def _on_object(self, old: Configured | None, new: Configured | None) -> None:
         """A check, a configuration, a flavor or a cluster: spec, labels or annotations changed."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
-from multiqueue.model.cluster_queue import Cohort
+from multiqueue.model.cluster_queue import ClusterQueue, Cohort
 from multiqueue.multikueue import quota_view
 from multiqueue.multikueue.quota_view import QueueObject
 from multiqueue.multikueue.worker_state import QueueInformers
@@ -49,6 +49,17 @@ class WorkerLimits:
         if name not in self._views:
             self._views[name] = self._build(self._members[name])
         return self._views[name]
+
+    def find_target(self, namespace: str, local_queue: str) -> str | None:
+        """Return the name of the ClusterQueue that a LocalQueue leads to; None: no such queue."""
+        found = self._informers.local_queues.store.get(key_of(namespace, local_queue))
+        name = found.spec.cluster_queue if found is not None else None
+        return name if name in self._members else None
+
+    def find_cluster_queue(self, name: str) -> ClusterQueue | None:
+        """Return a ClusterQueue; None where its quotas cannot be read, or there is none."""
+        member = self._members.get(name)
+        return member.queue if member is not None else None
 
     def _build(self, member: QueueObject | None) -> QueueView | None:
         if member is None:
