@@ -3,8 +3,9 @@
 1. Filter: connected, kind served, LocalQueue present, asked hardware present, gang not too large.
 2. Tiers: where it fits now, then where nothing is known, then where it has to wait.
 3. Within a tier: those that nothing speaks against, then the hardware that was asked for, then the
-   least left over (so that large gangs find large gaps), or for waiting the least demand; at last
-   the name.
+   least left over (so that large gangs find large gaps; the argument ``placement: Spread`` takes
+   the most, so that many small jobs are dealt out evenly), or for waiting the least demand; at
+   last the name.
 
 There is one remote copy at a time. A Workload stays where it is unless another cluster is in a
 better tier, so it does not wander; a cluster that was expected to start it and did not within
@@ -26,6 +27,7 @@ from multiqueue.plugins import (
     Nomination,
     Outlook,
     judge,
+    read_choice,
 )
 
 PATIENCE = timedelta(seconds=30)
@@ -59,8 +61,9 @@ class Score:
         """Return the one cluster that suits best."""
         fits = {cluster.name: judge(view.workload, cluster) for cluster in view.clusters}
         failed = frozenset(_failed_lately(view))
+        spreads = read_choice(view.arguments, "placement", ("Pack", "Spread"), "Pack") == "Spread"
         ranked = sorted(
-            (_rank(cluster, fit, failed), cluster.name)
+            (_rank(cluster, fit, failed, spreads=spreads), cluster.name)
             for cluster in view.clusters
             if (fit := fits[cluster.name]).outlook in _TIERS
         )
@@ -76,12 +79,12 @@ class Score:
         )
 
 
-def _rank(cluster: ClusterView, fit: Fit, failed: frozenset[str]) -> Rank:
+def _rank(cluster: ClusterView, fit: Fit, failed: frozenset[str], *, spreads: bool) -> Rank:
     tier = _TIERS[fit.outlook]
     disappointing = cluster.name in failed and tier is not Tier.LATER
     avoided = bool(cluster.avoid)
     if fit.outlook is Outlook.FITS:
-        order: Rank = (-fit.grade, -fit.preference, fit.spare)
+        order: Rank = (-fit.grade, -fit.preference, -fit.spare if spreads else fit.spare)
     elif fit.outlook is Outlook.UNKNOWN:
         order = (cluster.waiting, cluster.running, 0)
     else:

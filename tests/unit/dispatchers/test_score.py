@@ -39,6 +39,11 @@ def test_the_least_left_over_keeps_gaps_for_large_gangs():
     assert choose(make_cluster("a", used=5), make_cluster("b", gpus=4), gpus=3) == ("a",)
 
 
+def test_the_most_left_over_deals_small_jobs_out_evenly():
+    clusters = (make_cluster("a", used=1), make_cluster("b"), make_cluster("c", used=6))
+    assert choose(*clusters, arguments={"placement": "Spread"}) == ("b",)
+
+
 def test_equal_clusters_are_told_apart_by_name():
     assert choose(make_cluster("b"), make_cluster("a")) == ("a",)
 
