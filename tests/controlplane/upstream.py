@@ -46,8 +46,8 @@ webhook:
 leaderElection:
   leaderElect: false
 clientConnection:
-  qps: 300
-  burst: 500
+  qps: 1000
+  burst: 1000
 integrations:
   frameworks: [batch/job]
 featureGates:
@@ -70,8 +70,13 @@ def install_upstream(plane: RealControlPlane) -> None:
 
 @contextlib.contextmanager
 def running_kueue(
-    plane: RealControlPlane, folder: Path, *, more: str = "", webhooks: bool = False
-) -> Iterator[None]:
+    plane: RealControlPlane,
+    folder: Path,
+    *,
+    more: str = "",
+    webhooks: bool = False,
+    program: Path | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run upstream's manager on a control plane where it is installed.
 
     Args:
@@ -79,6 +84,7 @@ def running_kueue(
         folder: Where its configuration, certificates and log go.
         more: More of its Configuration, YAML.
         webhooks: Register its webhooks, too.
+        program: Another one than that of its release.
 
     Raises:
         TimeoutError: It does not become ready; the message has the end of its log.
@@ -95,7 +101,8 @@ def running_kueue(
         )
     )
     log = folder / "kueue.log"
-    command = [str(binaries.get("kueue")), f"--config={config}", f"--kubeconfig={plane.kubeconfig}"]
+    program = program or binaries.get("kueue")
+    command = [str(program), f"--config={config}", f"--kubeconfig={plane.kubeconfig}"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
@@ -106,7 +113,7 @@ def running_kueue(
                 raise TimeoutError(f"kueue is not ready:\n{text}")
             _mount(plane, certificates)
             time.sleep(0.5)
-        yield
+        yield process
     finally:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
