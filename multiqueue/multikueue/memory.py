@@ -93,12 +93,21 @@ class GroupMemory:
 
     def see(self, cluster: ClusterState) -> None:
         """Take in what a cluster holds now: what is seen there once may run unseen later."""
+        self._see_gate(cluster)
         if not cluster.reachable or not cluster.job_known:
             return
         if cluster.job is not None:
             self.suspects.add(cluster.name)
         else:
             self.suspects.discard(cluster.name)
+
+    def _see_gate(self, cluster: ClusterState) -> None:
+        """An opening counts when its copy is gone, too."""
+        copy = cluster.workload
+        if copy is None or copy.gate_opened_at is None or copy.epoch not in {"", self.epoch}:
+            return
+        if self.opening is None or self.opening.at < copy.gate_opened_at:
+            self.opening = Opening(cluster=cluster.name, at=copy.gate_opened_at)
 
     def may_run_unseen(self, name: str, local: LocalWorkload, seen: Collection[str]) -> bool:
         """Whether a cluster that cannot be reached could hold a job for the Workload.

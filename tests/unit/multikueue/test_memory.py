@@ -121,3 +121,12 @@ def test_another_reservation_knows_nothing_of_rounds_and_openings():
     memory.add_round(T0, ("a",))
     memory.note(make_local(epoch="e2"), seen={"a"})
     assert (memory.rounds, memory.opening, memory.asked_at) == ((), None, None)
+
+
+def test_an_opening_counts_when_its_copy_is_gone_too():
+    memory = GroupMemory(epoch="e2")
+    memory.see(make_cluster("a", workload=make_copy(gate_opened_at=T0)))
+    memory.see(make_cluster("b", workload=make_copy(gate_opened_at=T0 - minutes(1))))
+    memory.see(make_cluster("c", workload=make_copy(gate_opened_at=T0 + minutes(1), epoch="e1")))
+    memory.see(make_cluster("a"))
+    assert memory.opening == Opening(cluster="a", at=T0)
