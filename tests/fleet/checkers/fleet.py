@@ -1,0 +1,93 @@
+"""What managers do to their workers, and with each other."""
+
+from __future__ import annotations
+
+from multiqueue.api import names
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload
+from tests.fleet.checkers.checker import Checker, Report
+from tests.fleet.checkers.words import is_ours, waits
+from tests.fleet.history import Change
+from tests.fleet.objects import Json
+from tests.fleet.played_kueue import gpus_of, quota_of
+from tests.fleet.world import HUB, World
+
+
+class NothingForeignTouched(Checker):
+    """I-3."""
+
+    def on_change(self, change: Change) -> None:
+        if change.cluster == HUB or not change.actor.startswith("manager-"):
+            return
+        for what, obj in (("was", change.old), ("becomes", change.new)):
+            if obj is not None and not is_ours(obj):
+                self.report(f"{change}: it {what} none of ours")
+
+
+class NobodyWaitsForTheStuck(Checker):
+    """I-7, I-10: whoever has quota is offered to every healthy worker in no time."""
+
+    PATIENCE = 15.0
+    HEALTHY = 90.0
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self._waits: dict[str, float] = {}
+
+    def on_step(self) -> None:
+        world, now = self.world, self.world.clock()
+        leader = world.leader
+        healthy = [
+            name
+            for name in world.configured
+            if world.truth.calm_for(name) >= self.HEALTHY and world.truth.is_connected(name)
+        ]
+        waiting = {
+            f"team-a/{workload['metadata']['name']}": workload
+            for workload in world.hub.list_all("workloads")
+            if waits(workload)
+        }
+        if leader is None or not healthy:
+            waiting = {}
+        self._waits = {key: self._waits.get(key, now) for key in waiting}
+        for key, since in self._waits.items():
+            if now - since > self.PATIENCE:
+                self._judge(key, waiting[key], healthy)
+
+    def _judge(self, key: str, workload: Json, healthy: list[str]) -> None:
+        nominated = workload["status"].get("nominatedClusterNames") or ()
+        for name in healthy:
+            refused = self._refuses(name, key, workload)
+            if name in nominated and not refused:
+                if self.world.workers[name].find("workloads", key) is None:
+                    self.report(f"{key} is nominated for {name} and has no copy there")
+            elif self.world.plan.dispatcher == "all" and not nominated and not refused:
+                self.report(f"{key} waits for a cluster while {name} is well")
+
+    def _refuses(self, name: str, key: str, workload: Json) -> bool:
+        """Whether something on the worker or about it speaks against it."""
+        server = self.world.workers[name]
+        cluster = self.world.hub.find("multikueueclusters", name) or {"metadata": {}}
+        if (cluster["metadata"].get("annotations") or {}).get(names.CORDON):
+            return True
+        queue = server.find("clusterqueues", "cq")
+        if queue is None or quota_of(queue) < gpus_of(decode(Workload, workload)):
+            return True
+        owners = workload["metadata"].get("ownerReferences") or ()
+        for plural, found in (
+            ("workloads", key),
+            *(("jobs", f"team-a/{owner['name']}") for owner in owners),
+        ):
+            obj = server.find(plural, found)
+            if obj is not None and not is_ours(obj):
+                return True
+        return False
+
+
+class OneLeads(Checker):
+    """Of two managers one works."""
+
+    def on_step(self) -> None:
+        leading = [manager.group for manager in self.world.managers if manager.is_leading]
+        if len(leading) > 1:
+            self.report(f"{', '.join(leading)} lead at once")

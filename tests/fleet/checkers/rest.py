@@ -1,0 +1,46 @@
+"""What is left when all is healed and done."""
+
+from __future__ import annotations
+
+from tests.fleet.checkers.checker import Checker, Report
+from tests.fleet.checkers.words import describe, has, is_ours, is_over
+from tests.fleet.history import Change
+from tests.fleet.world import World
+
+
+class NothingIsLost(Checker):
+    """Every job that nobody deleted has ended."""
+
+    def at_end(self) -> None:
+        for job in self.world.hub.list_all("jobs"):
+            name = job["metadata"]["name"]
+            workload = self.world.workload_of(name)
+            if not is_over(job):
+                self.report(f"{name} never ends: {describe(workload)}")
+            elif workload is not None and not has(workload, "Finished"):
+                self.report(f"{name} ended, its Workload did not: {describe(workload)}")
+
+
+class NoOrphans(Checker):
+    """I-4."""
+
+    def at_end(self) -> None:
+        for name, server in self.world.workers.items():
+            for plural in ("workloads", "jobs"):
+                for obj in server.list_all(plural):
+                    if is_ours(obj):
+                        self.report(f"{name} still has {plural} {obj['metadata']['name']}")
+
+
+class RestIsQuiet(Checker):
+    """When all is done nobody writes any more."""
+
+    ALLOWED = frozenset({"leases", "clusterqueues", "localqueues", "cohorts"})
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self.is_over = False
+
+    def on_change(self, change: Change) -> None:
+        if self.is_over and change.plural not in self.ALLOWED:
+            self.report(f"all is done, yet {change}")

@@ -1,0 +1,132 @@
+"""Where jobs run, and where they must not."""
+
+from __future__ import annotations
+
+from tests.fleet.checkers.checker import Checker, Report
+from tests.fleet.checkers.words import (
+    find_job,
+    has,
+    is_manager,
+    is_ours,
+    is_over,
+    is_released,
+    latch_of,
+    pods_of,
+)
+from tests.fleet.history import Change
+from tests.fleet.world import HUB, World, workload_key
+
+
+class AtMostOneRuns(Checker):
+    """I-1, for released jobs and for their pods."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self.released: dict[str, dict[str, None]] = {}
+        self.excused: dict[tuple[str, str], float] = {}
+
+    def on_change(self, change: Change) -> None:
+        if change.cluster == HUB or change.plural != "jobs":
+            return
+        job = change.new or change.old
+        assert job is not None
+        if not is_ours(job):
+            return
+        key = workload_key("jobs", job)
+        clusters = self.released.setdefault(key, {})
+        if change.new is not None and is_released(change.new):
+            if change.cluster not in clusters:
+                clusters[change.cluster] = None
+                self._judge(key, change.cluster)
+        elif change.cluster in clusters:
+            del clusters[change.cluster]
+        if change.new is None:
+            self.excused.pop((change.cluster, key), None)
+
+    def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
+        if begin:
+            self._judge(key, cluster)
+
+    def _judge(self, key: str, cluster: str) -> None:
+        running = set(self.released.get(key, ())) | set(pods_of(self.world, key))
+        for other in sorted(running - {cluster}):
+            if (other, key) in self.excused or (cluster, key) in self.excused:
+                continue
+            for lost in (other, cluster):
+                if self.is_given_up(lost):
+                    self.excused[lost, key] = self.world.clock()
+                    break
+            else:
+                self.report(f"{key} runs on {cluster} while it runs on {other}")
+
+
+class ReturnedIsFenced(Checker):
+    """A worker that comes back after it was given up does not go on with what was moved."""
+
+    PATIENCE = 60.0
+
+    def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
+        super().__init__(world, report)
+        self._one = one
+
+    def on_step(self) -> None:
+        for cluster, key in self._one.excused:
+            truth = self.world.truth
+            if not truth.is_connected(cluster) or truth.calm_for(cluster) < self.PATIENCE:
+                continue
+            latch = latch_of(self.world, key)
+            if cluster in self._one.released.get(key, {}) and latch != cluster:
+                job = find_job(self.world, cluster, key)
+                if job is not None and not job["metadata"].get("deletionTimestamp"):
+                    self.report(f"{key} still runs on {cluster}, which came back, beside {latch}")
+
+
+class FinishedIsFinal(Checker):
+    """I-5."""
+
+    def __init__(self, world: World, report: Report) -> None:
+        super().__init__(world, report)
+        self._ended: dict[str, float] = {}
+
+    def on_change(self, change: Change) -> None:
+        if change.cluster == HUB:
+            if change.plural == "workloads" and change.new is not None:
+                self._look_at_end(change)
+        elif change.verb == "create" and change.plural in {"jobs", "workloads"}:
+            key = workload_key(change.plural, change.new or {})
+            if key in self._ended and is_manager(change.actor):
+                self.report(f"{change}: it finished at {self._ended[key]:.1f}")
+
+    def _look_at_end(self, change: Change) -> None:
+        if has(change.old, "Finished") or not has(change.new, "Finished"):
+            return
+        self._ended[change.key] = change.at
+        for owner in (change.new or {})["metadata"].get("ownerReferences") or ():
+            job = self.world.hub.find("jobs", f"team-a/{owner['name']}")
+            if job is not None and not is_over(job):
+                self.report(f"{change.key} finished before the last status of its job came back")
+
+    def on_pods(self, cluster: str, key: str, *, begin: bool) -> None:
+        if begin and key in self._ended and not self.is_given_up(cluster):
+            self.report(f"{key} finished at {self._ended[key]:.1f} and begins again on {cluster}")
+
+
+class QuotaWhileRunning(Checker):
+    """I-6, but for Workloads whose job was deleted here: their user wants them gone at once."""
+
+    def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
+        super().__init__(world, report)
+        self._one = one
+
+    def on_change(self, change: Change) -> None:
+        if change.cluster != HUB or change.plural != "workloads":
+            return
+        old, new = change.old, change.new
+        if not has(old, "QuotaReserved") or has(old, "Finished") or has(new, "Finished"):
+            return
+        if new is None or has(new, "QuotaReserved"):
+            return
+        for cluster in pods_of(self.world, change.key):
+            excused = (cluster, change.key) in self._one.excused
+            if not excused and not self.is_given_up(cluster):
+                self.report(f"{change.key} lost its quota while its pods run on {cluster}")

@@ -1,0 +1,118 @@
+"""How an API server changes objects: merge patches, metadata, selectors. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+Json = dict[str, Any]
+Selector = Callable[[Json], bool]
+
+WITH_STATUS = frozenset(
+    {
+        "workloads",
+        "clusterqueues",
+        "localqueues",
+        "cohorts",
+        "admissionchecks",
+        "multikueueclusters",
+        "jobs",
+        "pods",
+        "nodes",
+        "namespaces",
+    }
+)
+"""Kinds whose status is written by a subresource only."""
+
+
+def merge(old: Any, patch: Any) -> Any:
+    """Apply a merge patch (RFC 7386); what it does not name is shared with the old value."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(old) if isinstance(old, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge(result.get(key), value)
+    return result
+
+
+def format_time(now: datetime) -> str:
+    """Format a metav1.Time."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def begin(body: Json, *, plural: str, uid: str, now: datetime, version: int) -> Json:
+    """Return the object that a create request makes."""
+    metadata = {
+        **body["metadata"],
+        "uid": uid,
+        "creationTimestamp": format_time(now),
+        "resourceVersion": str(version),
+        "generation": 1,
+    }
+    new = {**body, "metadata": metadata}
+    if plural in WITH_STATUS:
+        new.pop("status", None)
+    return new
+
+
+def change(old: Json, wanted: Json, *, plural: str, subresource: str) -> Json:
+    """Return an object after a write, but for its resourceVersion; `old` itself for no change.
+
+    What a writer cannot set stays: the identity, the status beside the subresource, the rest of
+    the object through it.
+    """
+    if subresource == "status":
+        new = {**old, "status": wanted.get("status") or {}}
+        if not new["status"]:
+            del new["status"]
+        return old if new.get("status") == old.get("status") else new
+    before = old["metadata"]
+    fixed = ("uid", "creationTimestamp", "generation", "resourceVersion", "name", "namespace")
+    metadata = {**(wanted.get("metadata") or {})}
+    for key in (*fixed, "deletionTimestamp"):
+        if key in before:
+            metadata[key] = before[key]
+        else:
+            metadata.pop(key, None)
+    new = {**wanted, "metadata": metadata}
+    if plural in WITH_STATUS:
+        new.pop("status", None)
+        if "status" in old:
+            new["status"] = old["status"]
+    if new == old:
+        return old
+    if new.get("spec") != old.get("spec"):
+        metadata["generation"] = before["generation"] + 1
+    return new
+
+
+def with_metadata(obj: Json, **values: Any) -> Json:
+    """Return an object with other metadata."""
+    return {**obj, "metadata": {**obj["metadata"], **values}}
+
+
+@lru_cache(maxsize=256)
+def parse_selector(text: str) -> tuple[tuple[str, str], ...]:
+    """Read ``a=b,c=d``.
+
+    Raises:
+        ValueError: something else is asked for.
+    """
+    pairs = []
+    for part in text.split(","):
+        key, sign, value = part.partition("=")
+        if not sign or key.endswith("!") or value.startswith("="):
+            raise ValueError(f'selector "{text}" is not understood')
+        pairs.append((key, value))
+    return tuple(pairs)
+
+
+def has_labels(obj: Json, pairs: tuple[tuple[str, str], ...]) -> bool:
+    """Whether an object carries all these labels."""
+    labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
+    return all(labels.get(key) == value for key, value in pairs)

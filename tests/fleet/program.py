@@ -1,0 +1,208 @@
+"""The real program as a process of the simulation: a manager, or a worker's own controllers.
+
+Assembled as `runtime.manager` does, but for what serves ports. Killing one cuts it off first, so
+that nothing it does while it is taken apart reaches anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+
+from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.api import names
+from multiqueue.api.config import Configuration
+from multiqueue.controllers.engine_setup import build_engine
+from multiqueue.controllers.setup import build_controllers
+from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.jobs.informers import build_informers
+from multiqueue.jobs.setup import build_registry
+from multiqueue.jobs.workload_writer import WorkloadWriter
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.events import EventRecorder
+from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
+from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.setup import build_multikueue
+from multiqueue.observability.metrics import Metrics
+from multiqueue.plugins import Dispatcher
+from tests.fleet.inline_thread import InlineThread
+from tests.fleet.network import Network
+from tests.fleet.weather import Process
+from tests.queue_manager import all_informers
+
+STOP_SECONDS = 60.0
+"""A process that takes longer to end than this hangs."""
+
+
+class SimClock:
+    """Wall-clock time on one cluster.
+
+    Args:
+        read: Returns it.
+    """
+
+    def __init__(self, read: Callable[[], datetime]) -> None:
+        self._read = read
+
+    def now(self) -> datetime:
+        return self._read()
+
+
+class Program:
+    """One process after another of the same role; at most one lives at a time.
+
+    Args:
+        network: Leads to the API servers.
+        group: Whose weather it has, such as ``manager-a``.
+        home: The cluster that it works for.
+        config: Its configuration.
+        now: Its clock.
+        multikueue: Whether it sends Workloads to workers.
+        election: Whether it competes for leadership first.
+        on_fleet: Given the workers' connections of each new process.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        group: str,
+        home: str,
+        config: Configuration,
+        now: Callable[[], datetime],
+        *,
+        multikueue: bool,
+        election: bool = False,
+        on_fleet: Callable[[Fleet], None] = lambda _: None,
+    ) -> None:
+        self.group = group
+        self.process: Process | None = None
+        self.failure: BaseException | None = None
+        self.is_leading = False
+        self.starts = 0
+        self._network = network
+        self._home = home
+        self._config = config
+        self._clock = SimClock(now)
+        self._multikueue = multikueue
+        self._election = election
+        self._on_fleet = on_fleet
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> Process:
+        """Begin a new process."""
+        assert self._task is None
+        self.starts += 1
+        process = self.process = Process(f"{self.group}.{self.starts}", self.group)
+        self._task = asyncio.get_running_loop().create_task(self._run(process), name=process.name)
+        self._task.add_done_callback(self._note_end)
+        return process
+
+    async def stop(self, *, kill: bool) -> None:
+        """End the process: kindly, or from one moment to the next."""
+        task, process = self._task, self.process
+        if task is None or process is None:
+            return
+        if kill:
+            process.alive = False
+        self._task = None
+        task.cancel()
+        _, late = await asyncio.wait({task}, timeout=STOP_SECONDS)
+        if late:
+            raise AssertionError(f"{process.name} does not end: {late}")
+        process.alive = False
+        self.process = None
+        self.is_leading = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._task is not None and not self._task.done()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process ended by itself."""
+        return self._task is not None and self._task.done()
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self.failure = error
+
+    async def _run(self, process: Process) -> None:
+        open_transport = self._network.transport(process)
+        credentials = Credentials.static(f"http://{self._home}.sim")
+        async with KubeClient(
+            credentials, field_manager=names.FIELD_MANAGER, open_transport=open_transport
+        ) as client:
+            registry = build_registry(self._config)
+            informers = build_informers(client, self._config, registry)
+            context = ManagerContext(
+                client=client,
+                informers=informers,
+                writer=WorkloadWriter(client, informers.workloads),
+                recorder=EventRecorder(client, "kueue", instance=process.name, clock=self._clock),
+                clock=self._clock,
+                metrics=Metrics(),
+                config=self._config,
+                integrations=registry,
+            )
+            parts = self._parts(context, process)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(context.recorder.run(), name="events")
+                for informer in all_informers(informers):
+                    tasks.create_task(informer.run(), name=informer.resource.plural)
+                for informer in all_informers(informers):
+                    await informer.settled.wait()
+                await self._lead(client, process, parts)
+
+    def _parts(self, context: ManagerContext, process: Process) -> list[Runnable]:
+        parts = build_controllers(context, build_engine(self._config))
+        if not self._multikueue:
+            return parts
+        dispatchers: dict[str, Dispatcher] = {
+            names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
+            "score": Score(),
+        }
+        ours = build_multikueue(
+            context,
+            Dispatchers(dispatchers),
+            open_transport=self._network.transport(process),
+            open_thread=InlineThread,
+        )
+        self._on_fleet(next(part for part in ours if isinstance(part, Fleet)))
+        return [*parts, *ours]
+
+    async def _lead(self, client: KubeClient, process: Process, parts: list[Runnable]) -> None:
+        async def work() -> None:
+            self.is_leading = True
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for part in parts:
+                        tasks.create_task(part.run(), name=part.name)
+            finally:
+                self.is_leading = False
+
+        if not self._election:
+            await work()
+            return
+        elector = LeaderElector(
+            client,
+            self._config.namespace,
+            "manager",
+            identity=process.name,
+            clock=self._clock,
+            jitter=self._network.chance.random,
+        )
+        if await elector.run(work) is LeadershipEnd.LOST:
+            raise LeadershipLostError(process.name)
+
+
+class LeadershipLostError(Exception):
+    """A manager could not keep its Lease: it ends, as the real one does."""

@@ -1,0 +1,103 @@
+"""What was really the case in a run, beside what the managers could know.
+
+Checkers compare what the managers did with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from multiqueue.multikueue.fleet import Fleet, FleetListener
+
+FAR_PAST = float("-inf")
+
+
+class Truth:
+    """Who was connected, disturbed and lost since when; seconds since the run began.
+
+    Args:
+        clock: Seconds since the run began.
+        workers: Names of all workers.
+    """
+
+    def __init__(self, clock: Callable[[], float], workers: list[str]) -> None:
+        self._clock = clock
+        self._fleets: dict[str, Fleet] = {}
+        self._lost_since: dict[str, float] = dict.fromkeys(workers, 0.0)
+        self._calm_since: dict[str, float | None] = dict.fromkeys(workers, 0.0)
+        self._last_calm: dict[str, tuple[float, float]] = {}
+        self.blows: dict[tuple[str, str], float] = {}
+        """When somebody else last did something to the copy or job of a key on a cluster."""
+
+    # ------------------------------------------------------------ connections
+
+    def follow(self, group: str, fleet: Fleet) -> None:
+        """Watch the connections of a manager's process."""
+        self._fleets[group] = fleet
+        fleet.add_listener(
+            FleetListener(
+                on_remote=lambda _: None,
+                on_connection=self._on_connection,
+                on_room=lambda: None,
+            )
+        )
+
+    def forget(self, group: str) -> None:
+        """A process ended, and its connections with it."""
+        fleet = self._fleets.pop(group, None)
+        if fleet is not None:
+            for name in self._lost_since:
+                self._note(name, fleet)
+
+    def is_connected(self, cluster: str) -> bool:
+        """Whether some manager is connected to a worker."""
+        return any(fleet.find_session(cluster) is not None for fleet in self._fleets.values())
+
+    def lost_for(self, cluster: str) -> float:
+        """For how many seconds no manager has been connected to a worker; 0 where one is."""
+        if self.is_connected(cluster):
+            return 0.0
+        return self._clock() - self._lost_since[cluster]
+
+    def _on_connection(self, name: str) -> None:
+        if name in self._lost_since:
+            self._note(name, None)
+
+    def _note(self, name: str, ended: Fleet | None) -> None:
+        connected = self.is_connected(name)
+        was = self._lost_since[name] == FAR_PAST
+        if connected:
+            self._lost_since[name] = FAR_PAST
+        elif was or (ended is not None and ended.find_session(name) is not None):
+            self._lost_since[name] = self._clock()
+
+    # ------------------------------------------------------------ disturbances
+
+    def set_calm(self, cluster: str, *, calm: bool) -> None:
+        """Note whether anything is wrong between the managers and a worker now."""
+        since = self._calm_since[cluster]
+        if calm and since is None:
+            self._calm_since[cluster] = self._clock()
+        elif not calm and since is not None:
+            self._last_calm[cluster] = (since, self._clock())
+            self._calm_since[cluster] = None
+
+    def calm_for(self, cluster: str) -> float:
+        """For how many seconds nothing has been wrong; 0 where something is."""
+        since = self._calm_since[cluster]
+        return 0.0 if since is None else self._clock() - since
+
+    def longest_calm_within(self, cluster: str, seconds: float) -> float:
+        """The longest stretch without disturbance in the last so many seconds, as far as known."""
+        begin = self._clock() - seconds
+        stretches = [self.calm_for(cluster)]
+        if cluster in self._last_calm:
+            start, end = self._last_calm[cluster]
+            stretches.append(end - max(start, begin))
+        return max(0.0, min(seconds, max(stretches)))
+
+    # ------------------------------------------------------------ blows
+
+    def strike(self, cluster: str, key: str) -> None:
+        """Note that somebody did something to what runs for a key on a cluster."""
+        self.blows[cluster, key] = self._clock()

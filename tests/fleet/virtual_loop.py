@@ -1,0 +1,100 @@
+"""An event loop without sockets, threads and real time: the same run twice is the same run.
+
+Time jumps to the next timer as soon as nothing else is to be done. Tasks are numbered, so that sets
+of them are in the same order in every run, wherever they lie in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+START = 1000.0
+"""Time at which a loop begins; not zero, so that code that takes 0 for "never" is found."""
+
+
+class StuckError(Exception):
+    """Every task waits, and nothing is left that could wake one."""
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """The loop of one run."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self._selector: _NoSelector
+        super().__init__(_NoSelector(self))
+        numbers = itertools.count()
+
+        def create(loop: Any, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
+            task = NumberedTask(coroutine, loop=loop, **kwargs)
+            task.number = next(numbers)
+            return task
+
+        self.set_task_factory(create)
+
+    def time(self) -> float:
+        return self.now
+
+    def run_in_executor(
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run it here and now: a thread would end at another moment each time."""
+        future = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - the caller's to handle, as from a thread
+            future.set_exception(error)
+        return future
+
+
+class NumberedTask(asyncio.Task):  # type: ignore[type-arg]
+    """A task whose hash is the order of creation."""
+
+    number = 0
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _NoSelector(selectors.BaseSelector):
+    """Has nothing to wait for but time."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._keys: dict[Any, selectors.SelectorKey] = {}
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        key = selectors.SelectorKey(
+            fileobj, fileobj if isinstance(fileobj, int) else fileobj.fileno(), events, data
+        )
+        self._keys[fileobj] = key
+        return key
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys.pop(fileobj)
+
+    def get_key(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._keys[fileobj]
+
+    def get_map(self) -> Any:
+        return self._keys
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise StuckError("every task waits, and nothing is left that could wake one")
+        if timeout > 0:
+            self._loop.now += timeout
+        return []
+
+
+def run_virtually(main: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end on a loop of its own."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(main)

@@ -1,0 +1,361 @@
+"""The clusters, programs and players of one run, and what the outside can do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any
+
+import orjson
+
+from multiqueue.api import names
+from multiqueue.api.config import Configuration
+from tests.fleet.api_server import ApiServer
+from tests.fleet.history import Change, History
+from tests.fleet.job_controller import FAILS, SECONDS, JobController
+from tests.fleet.network import Network
+from tests.fleet.objects import Json
+from tests.fleet.plan import JobPlan, Plan
+from tests.fleet.played_kueue import PlayedKueue
+from tests.fleet.program import LeadershipLostError, Program
+from tests.fleet.truth import Truth
+from tests.fleet.weather import LATE, Process
+from tests.multikueue_world import CHECK, make_config, make_gpu_flavor, make_gpu_job, make_gpu_queue
+from tests.queue_manager import NAMESPACE
+from tests.queue_objects import make_local_queue
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+HUB = "hub"
+SYSTEM = "kueue-system"
+DISPATCHERS = {"all": names.DISPATCHER_ALL_AT_ONCE, "score": "score"}
+PRIORITIES = {"low": 10, "high": 1000}
+RESTART_SECONDS = 3.0
+"""How long whoever restarts a manager that ended by itself takes."""
+PodsListener = Callable[[str, Json, bool], None]
+
+
+class World:
+    """Everything of one run.
+
+    Args:
+        plan: What it is made of.
+        history: Gets what happens.
+        begun: Loop time at which the run began.
+    """
+
+    def __init__(self, plan: Plan, history: History, begun: float) -> None:
+        self.plan = plan
+        self.history = history
+        self.chance = Random(plan.seed * 7919 + 1)
+        self.network = Network(Random(plan.seed * 7919 + 2), history)
+        self.pods_listeners: list[PodsListener] = []
+        self.tokens: dict[str, str] = {}
+        self.configured: dict[str, None] = dict.fromkeys(plan.workers)
+        self.troubled: dict[str, int] = {}
+        """Workers by the number of things that are wrong with them on purpose."""
+        self._begun = begun
+        self.truth = Truth(self.clock, list(plan.workers))
+        self.hub = self._server(HUB)
+        self.workers = {name: self._server(name) for name in plan.workers}
+        self.job_controllers = {name: self._job_controller(name) for name in plan.workers}
+        self.players = {name: self._player(name) for name in plan.workers if name in plan.played}
+        self.controllers = {
+            name: Program(
+                self.network, name, name, make_config(), self.now_of(name), multikueue=False
+            )
+            for name in plan.workers
+            if name not in plan.played
+        }
+        self.managers = [self._manager(f"manager-{letter}") for letter in "ab"[: plan.managers]]
+        self._tasks: set[asyncio.Task[None]] = set()
+        history.listen(self._on_change)
+
+    # ------------------------------------------------------------ time
+
+    def clock(self) -> float:
+        """Seconds since the run began."""
+        return asyncio.get_running_loop().time() - self._begun
+
+    def now_of(self, name: str) -> Callable[[], datetime]:
+        """Return the clock of a cluster, or of a manager: it may be wrong."""
+        start = T0 + timedelta(seconds=self.plan.skews.get(name, 0.0))
+        return lambda: start + timedelta(seconds=self.clock())
+
+    # ------------------------------------------------------------ assembly
+
+    def _server(self, name: str) -> ApiServer:
+        server = ApiServer(
+            name,
+            now=self.now_of(name),
+            history=self.history,
+            call_later=asyncio.get_running_loop().call_later,
+            page_size=self.plan.page_size,
+        )
+        self.network.servers[name] = server
+        return server
+
+    def _job_controller(self, name: str) -> JobController:
+        def on_pods(cluster: str, job: Json, begin: bool) -> None:
+            words = "begin" if begin else "end"
+            self.history.note(
+                "pods", lambda: f"{cluster}: pods of {job['metadata']['name']} {words}"
+            )
+            for listener in self.pods_listeners:
+                listener(cluster, job, begin)
+
+        return JobController(
+            self.workers[name],
+            now=self.now_of(name),
+            history=self.history,
+            chance=Random(f"{self.plan.seed} jobs {name}"),
+            on_pods=on_pods,
+        )
+
+    def _player(self, name: str) -> PlayedKueue:
+        return PlayedKueue(
+            self.workers[name],
+            now=self.now_of(name),
+            history=self.history,
+            chance=Random(f"{self.plan.seed} kueue {name}"),
+        )
+
+    def _manager(self, group: str) -> Program:
+        return Program(
+            self.network,
+            group,
+            HUB,
+            manager_config(self.plan),
+            self.now_of(group),
+            multikueue=True,
+            election=self.plan.managers > 1,
+            on_fleet=lambda fleet: self.truth.follow(group, fleet),
+        )
+
+    def build(self) -> None:
+        """Create what an admin creates, and start everything."""
+        for name, server in (("hub", self.hub), *self.workers.items()):
+            for namespace in ("kube-system", SYSTEM, NAMESPACE):
+                server.add("namespaces", _cluster_object("v1", "Namespace", namespace))
+            gpus = self.plan.hub_gpus if name == HUB else self.plan.workers[name]
+            self.make_queues(name, gpus)
+        for priority, value in PRIORITIES.items():
+            body = _cluster_object(names.V1BETA2, "WorkloadPriorityClass", priority)
+            self.hub.add("workloadpriorityclasses", {**body, "value": value})
+        for name in self.plan.workers:
+            self.put_secret(name, f"token-{name}-1")
+            self.add_cluster(name)
+        self.set_clusters()
+        check = _cluster_object(names.V1BETA2, "AdmissionCheck", CHECK)
+        reference = {"apiGroup": names.GROUP, "kind": "MultiKueueConfig", "name": "fleet"}
+        spec = {"controllerName": names.MULTIKUEUE_CONTROLLER, "parameters": reference}
+        self.hub.add("admissionchecks", {**check, "spec": spec})
+        for program in (*self.controllers.values(), *self.managers):
+            program.start()
+
+    def make_queues(self, name: str, gpus: int) -> None:
+        """Create flavor and queues of a cluster, as far as they are missing."""
+        server = self.network.servers[name]
+        queue = make_gpu_queue(gpus, checks=(CHECK,) if name == HUB else ())
+        queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+        for plural, obj in (
+            ("resourceflavors", make_gpu_flavor("gpu")),
+            ("clusterqueues", queue),
+            ("localqueues", make_local_queue()),
+        ):
+            metadata = obj["metadata"]
+            key = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+            if server.find(plural, key) is None:
+                server.add(plural, obj)
+
+    async def close(self) -> None:
+        """End everything."""
+        for task in list(self._tasks):
+            task.cancel()
+        for program in (*self.managers, *self.controllers.values()):
+            await program.stop(kill=True)
+
+    # ------------------------------------------------------------ configuration
+
+    def put_secret(self, name: str, token: str, *, valid: bool = True) -> None:
+        """Write the kubeconfig of a worker, with a token that it takes, or not."""
+        server = self.workers[name]
+        if valid:
+            server.tokens.add(token)
+            self.tokens[name] = token
+        text = base64.b64encode(orjson.dumps(_kubeconfig(name, token))).decode()
+        data = {"kubeconfig": text}
+        if self.hub.edit("secrets", f"{SYSTEM}/{name}", {"data": data}) is None:
+            body = _cluster_object("v1", "Secret", name)
+            body["metadata"]["namespace"] = SYSTEM
+            self.hub.add("secrets", {**body, "data": data})
+
+    def add_cluster(self, name: str) -> None:
+        """Create a MultiKueueCluster."""
+        if self.hub.find("multikueueclusters", name) is None:
+            body = _cluster_object(names.V1BETA2, "MultiKueueCluster", name)
+            spec = {"clusterSource": {"kubeConfig": {"location": name}}}
+            self.hub.add("multikueueclusters", {**body, "spec": spec})
+
+    def set_clusters(self) -> None:
+        """Have the MultiKueueConfig list the clusters that are configured."""
+        clusters = [name for name in self.plan.workers if name in self.configured]
+        spec = {"clusters": clusters}
+        if self.hub.edit("multikueueconfigs", "fleet", {"spec": spec}) is None:
+            body = _cluster_object(names.V1BETA2, "MultiKueueConfig", "fleet")
+            self.hub.add("multikueueconfigs", {**body, "spec": spec})
+
+    def submit(self, job: JobPlan) -> None:
+        """Create a job as its user does."""
+        body = make_gpu_job(job.name, gpus=job.gpus)
+        body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
+        body["metadata"]["annotations"] = {SECONDS: str(job.seconds)}
+        if job.fails:
+            body["metadata"]["annotations"][FAILS] = "true"
+        self.history.note("submit", job.name)
+        self.hub.add("jobs", body)
+
+    # ------------------------------------------------------------ looking
+
+    def workload_of(self, job: str) -> Json | None:
+        """Return the Workload of a job on the manager's cluster."""
+        for workload in self.hub.list_all("workloads"):
+            for owner in workload["metadata"].get("ownerReferences") or ():
+                if owner["name"] == job:
+                    return workload
+        return None
+
+    @property
+    def leader(self) -> Program | None:
+        """The manager that leads."""
+        return next((manager for manager in self.managers if manager.is_leading), None)
+
+    def is_calm(self, worker: str) -> bool:
+        """Whether nothing keeps the managers from a worker now."""
+        return (
+            not self.troubled.get(worker)
+            and self.leader is not None
+            and all(
+                self.network.weather(manager.group, cluster).is_calm
+                for manager in self.managers
+                for cluster in (worker, HUB)
+            )
+        )
+
+    def look_around(self) -> None:
+        """Bring the truth up to date."""
+        for worker in self.workers:
+            self.truth.set_calm(worker, calm=self.is_calm(worker))
+
+    def trouble(self, worker: str, by: int) -> None:
+        """Count what is wrong with a worker, beside the weather."""
+        self.troubled[worker] = self.troubled.get(worker, 0) + by
+        self.look_around()
+
+    # ------------------------------------------------------------ managers that end
+
+    async def end_manager(self, index: int, *, kill: bool, back: float) -> None:
+        """End a manager; somebody starts it again some seconds later."""
+        manager = self.managers[index]
+        if not manager.is_running:
+            return
+        self.truth.forget(manager.group)
+        await manager.stop(kill=kill)
+        self.look_around()
+        self.spawn(self._start_later(manager, back))
+
+    def kill_at_write(self, index: int, number: int, *, after: bool, back: float) -> None:
+        """Kill a manager at one of its next writes: just before or just after its effect."""
+        manager = self.managers[index]
+        process = manager.process
+        if process is None:
+            return
+        last = process.writes + number
+
+        def on_write(process: Process, count: int, done: bool) -> None:
+            if count >= last and done is after and process.alive:
+                process.alive = False
+                self.history.note("killed", lambda: f"{process.name} at write {count}")
+                self.spawn(self.end_manager(index, kill=True, back=back))
+
+        process.on_write = on_write
+
+    async def tend(self) -> None:
+        """Restart managers that ended by themselves, as a Deployment does; look around."""
+        while True:
+            await asyncio.sleep(1.0)
+            for manager in self.managers:
+                if manager.has_ended:
+                    if not is_leadership_lost(manager.failure):
+                        raise AssertionError(f"{manager.group} failed") from manager.failure
+                    self.history.note("lost lease", manager.group)
+                    self.truth.forget(manager.group)
+                    await manager.stop(kill=True)
+                    self.spawn(self._start_later(manager, RESTART_SECONDS))
+            for program in self.controllers.values():
+                if program.has_ended:
+                    raise AssertionError(f"{program.group} failed") from program.failure
+            self.look_around()
+
+    def spawn(self, coroutine: Any) -> None:
+        """Do something beside everything else."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _start_later(self, manager: Program, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if not manager.is_running:
+            self.history.note("start", manager.group)
+            manager.start()
+
+    def _on_change(self, change: Change) -> None:
+        """Note what somebody else did to what runs."""
+        if change.cluster == HUB or change.verb not in {"remove", "delete"}:
+            return
+        if change.actor.startswith("manager-") and not change.actor.endswith(LATE):
+            return
+        self.truth.strike(change.cluster, workload_key(change.plural, change.old or {}))
+
+
+def workload_key(plural: str, obj: Json) -> str:
+    """Return the key of the Workload that a remote object belongs to."""
+    metadata = obj.get("metadata") or {}
+    namespace = metadata.get("namespace", "")
+    if plural == "workloads":
+        return f"{namespace}/{metadata['name']}"
+    name = (metadata.get("annotations") or {}).get(names.PREBUILT_WORKLOAD_NAME, "")
+    return f"{namespace}/{name}"
+
+
+def is_leadership_lost(error: BaseException | None) -> bool:
+    """Whether a process ended for want of its Lease alone."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_leadership_lost(part) for part in error.exceptions)
+    return isinstance(error, LeadershipLostError)
+
+
+def manager_config(plan: Plan) -> Configuration:
+    """Return the configuration of the managers."""
+    return make_config(
+        worker_lost_timeout=timedelta(seconds=plan.lost_timeout),
+        gc_interval=timedelta(seconds=plan.gc_interval),
+        dispatcher_name=DISPATCHERS[plan.dispatcher],
+    )
+
+
+def _cluster_object(api_version: str, kind: str, name: str) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}}
+
+
+def _kubeconfig(name: str, token: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://{name}.sim"}}],
+        "users": [{"name": "u", "user": {"token": token}}],
+    }
