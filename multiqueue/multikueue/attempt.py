@@ -13,10 +13,12 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError, KubeError
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.sender import Outcome
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.credentials import SafeKubeconfig
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.session_run import SessionHooks, WorkerLostError, run_session
+from multiqueue.multikueue.worker_health import WorkerHealth
 from multiqueue.observability.metrics import Metrics
 
 REQUEST_SECONDS = 10.0
@@ -108,6 +110,7 @@ class SessionMaker:
         adapters: Job kinds to look for.
         origin: Label value of what is ours.
         metrics: Count what is sent there.
+        health: Hears what becomes of requests, once the worker is connected.
         open_transport: Makes what requests are sent with.
 
     Attributes:
@@ -121,6 +124,7 @@ class SessionMaker:
         adapters: tuple[MultiKueueAdapter, ...],
         origin: str,
         metrics: Metrics,
+        health: WorkerHealth,
         open_transport: OpenTransport = Transport,
     ) -> None:
         self.limiter = RateLimiter()
@@ -128,6 +132,7 @@ class SessionMaker:
         self._adapters = adapters
         self._origin = origin
         self._metrics = metrics
+        self._health = health
         self._open_transport = open_transport
         metrics.watch_limiter(self.limiter, name)
 
@@ -143,7 +148,7 @@ class SessionMaker:
             # Checked already; here once more by those who would run or read something.
             credentials = await Credentials.from_kubeconfig_dict(attempt.source.config)
             await run_session(
-                self._build_client(credentials),
+                self._build_client(credentials, attempt),
                 self._adapters,
                 name=self._name,
                 origin=self._origin,
@@ -159,13 +164,21 @@ class SessionMaker:
             log.exception("connection to worker failed", worker=self._name)
             return Ended(why=f"{type(error).__name__}: {error}")
 
-    def _build_client(self, credentials: Credentials) -> KubeClient:
+    def _build_client(self, credentials: Credentials, attempt: Attempt) -> KubeClient:
+        count = self._metrics.request_observer(self._name)
+
+        def observe(outcome: Outcome) -> None:
+            count(outcome)
+            # Whether it can be connected is told otherwise.
+            if attempt.session is not None:
+                self._health.observe(outcome)
+
         return KubeClient(
             credentials,
             limiter=self.limiter,
             user_agent="multiqueue-manager",
             default_timeout=REQUEST_SECONDS,
             field_manager=FIELD_MANAGER,
-            on_outcome=self._metrics.request_observer(self._name),
+            on_outcome=observe,
             open_transport=self._open_transport,
         )

@@ -15,7 +15,11 @@ runs there is given up."""
 
 
 def describe_connected(
-    source: SafeKubeconfig, missing: Sequence[GroupVersionKind], trouble: str
+    source: SafeKubeconfig,
+    *,
+    missing: Sequence[GroupVersionKind] = (),
+    trouble: str = "",
+    refusal: str = "",
 ) -> ConnectionStatus:
     """Say that a worker is connected, and what about it should be known all the same.
 
@@ -23,12 +27,15 @@ def describe_connected(
         source: What it is connected with.
         missing: Job kinds that it does not serve.
         trouble: Why a newer kubeconfig is not used; empty where there is none.
+        refusal: Why it is not sent more, in words that go after its name; empty where it is.
     """
     message = "Connected"
     if missing:
         message += f"; not served: {', '.join(map(str, missing))}"
     if source.expires_at is not None:
         message += f"; the token expires at {source.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if refusal:
+        message += f"; it {refusal}"
     if trouble:
         message += f"; still with the kubeconfig before, for the new one does not work: {trouble}"
     return ConnectionStatus(active=True, reason=ClusterReason.ACTIVE, message=message)

@@ -96,11 +96,12 @@ class ClusterReconciler:
     async def reconcile(self, name: str) -> Result:
         """Bring one connection and its condition to where they should be."""
         cluster = self._context.informers.multikueue_clusters.store.get(name)
-        metrics = self._context.metrics.worker_connected
+        metrics = self._context.metrics
         if cluster is None or cluster.metadata.deletion_timestamp:
             timeout = self._context.config.multi_kueue.worker_lost_timeout
             if self._fleet.retire(name, give_up_after=timeout):
-                metrics.forget(cluster=name)
+                metrics.worker_connected.forget(cluster=name)
+                metrics.worker_health.forget(cluster=name)
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
@@ -109,7 +110,7 @@ class ClusterReconciler:
         source = self._refuse_second_name(name, source)
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
         connection.configure(source)
-        metrics.child(name).set(connection.session is not None)
+        metrics.worker_connected.child(name).set(connection.session is not None)
         status = connection.status
         if isinstance(source, Refusal):
             status = source.status

@@ -27,6 +27,7 @@ from multiqueue.multikueue.cluster_status import describe_connected
 from multiqueue.multikueue.credentials import ConnectionStatus, Refusal, SafeKubeconfig
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.session_run import SessionHooks
+from multiqueue.multikueue.worker_health import WorkerHealth
 
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 320.0
@@ -76,12 +77,14 @@ class WorkerConnection:
         name: Name of the MultiKueueCluster.
         adapters: Job kinds to look for on the worker.
         maker: Makes sessions to this worker.
+        health: How it does.
         clock: Tells the time.
         listener: Told of changes.
         lost_at: Since when it is lost, as far as an earlier manager knew; now by default.
 
     Attributes:
         session: While connected.
+        health: How it does.
         lost_at: Since when it is not connected; None while it is.
         seen: Whether it was ever connected in this process.
         retired: Its MultiKueueCluster is gone.
@@ -94,6 +97,7 @@ class WorkerConnection:
         *,
         adapters: tuple[MultiKueueAdapter, ...],
         maker: SessionMaker,
+        health: WorkerHealth,
         clock: Clock,
         listener: ConnectionListener,
         lost_at: datetime | None = None,
@@ -105,6 +109,7 @@ class WorkerConnection:
         self.seen = False
         self.retired = False
         self.moving = False
+        self.health = health
         self._adapters = adapters
         self._maker = maker
         self._clock = clock
@@ -127,8 +132,12 @@ class WorkerConnection:
         if isinstance(self._source, Refusal):
             return self._source.status
         if self.state is ConnectionState.CONNECTED and self._held is not None:
-            missing = [a.gvk for a in self._adapters if not self._serves(a)]
-            return describe_connected(self._held.source, missing, self._trouble_of_new())
+            return describe_connected(
+                self._held.source,
+                missing=[a.gvk for a in self._adapters if not self._serves(a)],
+                trouble=self._trouble_of_new(),
+                refusal=self.health.refusal,
+            )
         if self._unusable is not None:
             return self._unusable.status
         if not self._failure:
@@ -138,7 +147,12 @@ class WorkerConnection:
 
     @property
     def refusal(self) -> str:
-        """Why nothing new may be sent there, in words that go after its name."""
+        """Why nothing new is sent there, or little, in words that go after its name."""
+        return self.move_refusal or self.health.refusal
+
+    @property
+    def move_refusal(self) -> str:
+        """Why nothing new may be sent to a cluster that another one is to take the place of."""
         if not self.moving:
             return ""
         return "is about to be replaced: its kubeconfig leads to another cluster"
@@ -337,6 +351,7 @@ class WorkerConnection:
 
     def _lose(self, attempt: Attempt, ended: Ended) -> None:
         """Note that the session in use is over."""
+        self.health.note_loss()
         if attempt.source == self._source:
             # A connection that was good is tried again at once (M-44).
             self._plan_retry(0 if attempt.seconds >= GOOD_SECONDS else self._attempts + 1)

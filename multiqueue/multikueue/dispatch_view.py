@@ -143,9 +143,14 @@ class DispatchViews:
             copy=_copy_state(copy),
             offered_at=_offered_at(copy, memory.offered_since(name)),
             avoid=_why_avoid(found, seen),
+            health=self._score(name),
             running=running,
             waiting=waiting,
         )
+
+    def _score(self, name: str) -> float:
+        health = self._fleet.find_health(name)
+        return health.score if health is not None else 1.0
 
 
 def describe_kind(kind: GroupVersionKind) -> str:

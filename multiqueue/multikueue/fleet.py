@@ -17,6 +17,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.clock import Clock
+from multiqueue.kube.informer import EXPECTED, Informer
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.attempt import SessionMaker
@@ -25,13 +26,14 @@ from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.fleet_limits import FleetLimits
 from multiqueue.multikueue.servers import ServerTable
 from multiqueue.multikueue.session import WorkerSession
+from multiqueue.multikueue.worker_health import WorkerHealth
 from multiqueue.multikueue.worker_state import WorkerState
 from multiqueue.observability.metrics import Metrics
 
 Json = dict[str, Any]
-Reach = tuple[frozenset[tuple[str, bool]], str] | None
-"""The job kinds that a worker serves and whether its jobs are known, and why nothing new may be
-sent to it; None: it is out of reach."""
+Reach = tuple[frozenset[tuple[str, bool]], str, int] | None
+"""The job kinds that a worker serves and whether its jobs are known, why nothing new may be sent to
+it, and how much while it is on probation; None: it is out of reach."""
 
 IDENTIFY_SECONDS = 3.0
 """How long a worker waits for older ones to say which server they are, before it is taken for
@@ -150,12 +152,23 @@ class Fleet:
         served = frozenset(
             (str(kind), session.knows_jobs(kind)) for kind in kinds if session.serves(kind)
         )
-        return served, self.find_refusal(name)
+        connection = self._connections[name]
+        return served, connection.refusal, connection.health.now.allowance
 
-    def find_refusal(self, name: str) -> str:
-        """Return why nothing new may be sent to a worker, in words that go after its name."""
+    def find_refusal(self, name: str, key: str, *, has_copy: bool) -> str:
+        """Return why a Workload may not be sent to a worker now, or not wait there any longer.
+
+        In words that go after the worker's name; empty where nothing speaks against it.
+        """
         connection = self._connections.get(name)
-        return connection.refusal if connection is not None else ""
+        if connection is None:
+            return ""
+        return connection.move_refusal or connection.health.refuse(key, has_copy=has_copy)
+
+    def find_health(self, name: str) -> WorkerHealth | None:
+        """Return how a worker does."""
+        connection = self._connections.get(name)
+        return connection.health if connection is not None else None
 
     def first_chance_until(self, name: str) -> datetime | None:
         """Until when a worker is waited for that was not seen since the start; None once it was."""
@@ -178,6 +191,8 @@ class Fleet:
         """Return the connection of that name, made if there is none."""
         connection = self._connections.get(name)
         if connection is None:
+            health = WorkerHealth(name, partial(self._tell_connection, name))
+            self._metrics.watch_health(name, health)
             connection = WorkerConnection(
                 name,
                 adapters=self.adapters,
@@ -186,8 +201,10 @@ class Fleet:
                     adapters=self.adapters,
                     origin=self.origin,
                     metrics=self._metrics,
+                    health=health,
                     open_transport=self._open_transport,
                 ),
+                health=health,
                 clock=self._clock,
                 listener=self,
                 lost_at=lost_at,
@@ -220,6 +237,7 @@ class Fleet:
 
     def _stop(self, name: str) -> None:
         connection = self._connections.pop(name)
+        connection.health.close()
         task = self._running.pop(name, None)
         if task is not None:
             task.cancel()
@@ -282,6 +300,7 @@ class Fleet:
         What a session shows before it is the one in use is looked at when it is.
         """
         session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
+        session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
         for adapter in self.adapters:
             informer = session.informers.jobs[adapter.gvk]
             informer.add_handler(partial(self._on_job, connection, session, adapter))
@@ -323,6 +342,16 @@ class Fleet:
         assert workload is not None
         if connection.session is session:
             self._tell_remote(workload.metadata.key)
+
+    def _on_watch(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        informer: Informer[api.Workload],
+    ) -> None:
+        error = informer.last_error
+        if error is not None and not isinstance(error, EXPECTED) and connection.session is session:
+            connection.health.note_watch_failure()
 
     def _on_job(
         self,

@@ -26,6 +26,7 @@ from multiqueue.multikueue.group import (
     LocalJob,
     LocalWorkload,
     RemoteJob,
+    RemoteWorkload,
 )
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
@@ -204,7 +205,8 @@ class Observer:
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),
             )
-        refusal = memory.refusal(name, now) or self._fleet.find_refusal(name)
+        copy = build_copy(session.informers.workloads.store.get(key))
+        refusal = memory.refusal(name, now) or self._find_refusal(name, key, local, copy)
         if kind is not None and not session.serves(kind):
             refusal = f"does not serve {kind}"
         elif cluster is not None and workload is not None and not refusal:
@@ -222,6 +224,16 @@ class Observer:
             refusal=refusal,
             leave=self._fleet.leaving.get((name, key), ""),
         )
+
+    def _find_refusal(
+        self, name: str, key: str, local: LocalWorkload | None, copy: RemoteWorkload | None
+    ) -> str:
+        """Why a worker is not sent the Workload now; what is on its way there stays."""
+        if local is None or not local.is_pending or local.cluster_name is not None:
+            return ""
+        if copy is not None and copy.quota_reserved:
+            return ""
+        return self._fleet.find_refusal(name, key, has_copy=copy is not None)
 
     def _remote_job(self, session: WorkerSession, key: str) -> RemoteJob | None:
         for kind, job in session.find_jobs(key):

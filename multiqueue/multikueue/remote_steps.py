@@ -37,6 +37,8 @@ Json = dict[str, Any]
 PATIENCE_SECONDS = 1.0
 """How long one Workload waits for one worker. Answers come in milliseconds; a worker that takes
 longer gets no say in how fast the others are."""
+STALLED_PATIENCE_SECONDS = 0.1
+"""The same while somebody waited for it in vain since its last answer."""
 REFUSAL_FOR = timedelta(minutes=1)
 """How long it is believed that a cluster cannot take a Workload; then it is looked at again."""
 BUSY_SECONDS = 1.0
@@ -204,6 +206,9 @@ class RemoteSteps:
 
     def _judge(self, got: object, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Turn what a worker gave into what to do next."""
+        health = self._fleet.find_health(cluster)
+        if health is not None and not isinstance(got, Late | KubeError):
+            health.note_dispatch(seen.view.key, taken=not isinstance(got, Foreign))
         about = {"worker": cluster, "workload": seen.view.key}
         match got:
             case Foreign(why=why):
@@ -235,8 +240,13 @@ class RemoteSteps:
             return LATE
         writer = RemoteWriter(session, origin=self._fleet.origin)
         future = session.submit(what, key, lambda: work(writer))
-        await asyncio.wait({future}, timeout=PATIENCE_SECONDS)
+        health = self._fleet.find_health(cluster)
+        stalled = health is not None and health.is_stalled
+        patience = STALLED_PATIENCE_SECONDS if stalled else PATIENCE_SECONDS
+        await asyncio.wait({future}, timeout=patience)
         if not future.done():
+            if health is not None:
+                health.note_late()
             log.info("worker is slow", worker=cluster, workload=key, doing=what)
             future.add_done_callback(lambda _: self._wake(key))
             return LATE

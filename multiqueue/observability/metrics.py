@@ -264,6 +264,12 @@ class Metrics(LocalQueueMetrics):
     worker_connected = gauge(
         "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
     )
+    worker_health = gauge(
+        "multiqueue_worker_health",
+        "How well a worker does: 1 all well, 0 it is not sent anything for now.",
+        "cluster",
+        ROLE,
+    )
     worker_cordoned = gauge(
         "multiqueue_worker_cordoned", "1 while nothing new goes to a worker.", "cluster", ROLE
     )
@@ -383,10 +389,23 @@ class Metrics(LocalQueueMetrics):
         self.reconciles_total.child(reconciler, outcome).inc()
         self.reconcile_duration_seconds.child(reconciler).observe(seconds)
 
+    def watch_health(self, cluster: str, health: WorkerScore) -> None:
+        """Read the score of a worker whenever metrics are read."""
+        self.worker_health.child(cluster).set_function(lambda: health.score)
+
     def watch_limiter(self, limiter: Limiter, cluster: str = "") -> None:
         """Read rate and requests in flight of a limiter whenever metrics are read."""
         self.api_rate_limit.child(cluster).set_function(lambda: limiter.rate)
         self.api_requests_in_flight.child(cluster).set_function(lambda: limiter.in_flight)
+
+
+class WorkerScore(Protocol):
+    """What we export of a worker's health; `multiqueue.multikueue` has the type."""
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1."""
+        ...
 
 
 class Limiter(Protocol):

@@ -203,6 +203,7 @@ class ClusterView:
         offered_at: Since when the Workload is offered there; known after a restart of the manager
             too. None: it is not.
         avoid: Not empty: others come first where there is a choice, and why.
+        health: How well it does: from 0, best left alone, to 1, all well.
         running: Workloads of this manager that hold quota there.
         waiting: Workloads of this manager that wait there.
     """
@@ -218,6 +219,7 @@ class ClusterView:
     copy: CopyState = CopyState.ABSENT
     offered_at: datetime | None = None
     avoid: str = ""
+    health: float = 1.0
     running: int = 0
     waiting: int = 0
 

@@ -15,6 +15,7 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.credentials import SafeKubeconfig
+from multiqueue.multikueue.worker_health import WorkerHealth
 from multiqueue.observability.metrics import Metrics
 
 AUTHORITY = create_authority(datetime(2026, 1, 1, tzinfo=UTC))
@@ -57,10 +58,12 @@ class Repeating:
 
 async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_is_brought():
     listener = Repeating()
+    health = WorkerHealth("w", lambda: None)
     connection = WorkerConnection(
         "w",
         adapters=(),
-        maker=SessionMaker("w", adapters=(), origin="o", metrics=Metrics()),
+        maker=SessionMaker("w", adapters=(), origin="o", metrics=Metrics(), health=health),
+        health=health,
         clock=SystemClock(),
         listener=listener,
     )

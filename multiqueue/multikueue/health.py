@@ -1,0 +1,200 @@
+"""How well a worker does, from what became of our requests to it, and whether it is sent more.
+
+A circuit breaker: while it is open nothing new is sent there; then a few Workloads are, and more
+as they arrive (half-open), until it is closed again. What runs there is followed all the while.
+Pure: values in, values out; ``now`` is in seconds of a clock that never jumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+ALPHA = 0.1
+"""How much one answer moves the average: seven failures in a row open the circuit."""
+HALF_LIFE_SECONDS = 60.0
+"""How fast what was bad is forgotten while nothing is heard."""
+OPEN_BELOW = 0.5
+"""Average at which the circuit opens: every other request fails."""
+FAST_SECONDS = 1.0
+"""Answers within this are good: admission webhooks alone may take so long."""
+SLOW_SECONDS = 5.0
+"""Answers after this are as bad as none."""
+STALLED_AFTER = 3
+"""Requests that wait longer than a Workload does, without any answer in between, after which a
+worker counts as hanging."""
+LOST_WEIGHT = 3
+"""A session that breaks tells as much as so many failed requests: three in a minute open it."""
+OPEN_SECONDS = 5.0
+MAX_OPEN_SECONDS = 300.0
+"""How long the circuit stays open: doubled each time that probation fails."""
+PROBATION_SECONDS = 60.0
+"""Half-open for so long without a failure, it closes, whether or not anything was sent."""
+MAX_ALLOWANCE = 16
+"""Dispatches in one step of probation; after them it is over."""
+
+
+class Circuit(Enum):
+    """Whether a worker is sent anything new."""
+
+    CLOSED = "Closed"
+    HALF_OPEN = "HalfOpen"
+    OPEN = "Open"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What is known of a worker.
+
+    Attributes:
+        good: Average of its answers: 1 all good, 0 none.
+        rejections: Average of its refusals to take a copy or a job: 0 none, 1 all. They say more
+            about what is sent than about the worker, and do not open the circuit.
+        heard_at: When the averages were last true.
+        stalled: Requests that got no answer in time since the last answer.
+        circuit: Whether it is sent anything new.
+        since: Since when the circuit is as it is.
+        trips: How often it opened without having been closed in between.
+        allowance: Dispatches in this step of probation.
+        arrived: How many of them were taken.
+        answered: Whether it has answered anything since it opened.
+        trouble: Why it opened.
+    """
+
+    good: float = 1.0
+    rejections: float = 0.0
+    heard_at: float = 0.0
+    stalled: int = 0
+    circuit: Circuit = Circuit.CLOSED
+    since: float = 0.0
+    trips: int = 0
+    allowance: int = 0
+    arrived: int = 0
+    answered: bool = True
+    trouble: str = ""
+
+    @property
+    def score(self) -> float:
+        """From 0, best left alone, to 1, all well."""
+        if self.circuit is Circuit.OPEN:
+            return 0.0
+        return self.good * (1.0 - self.rejections / 2)
+
+    @property
+    def due_at(self) -> float | None:
+        """When the circuit changes if nothing happens before."""
+        if self.circuit is Circuit.OPEN:
+            return self.since + min(OPEN_SECONDS * 2.0 ** (self.trips - 1), MAX_OPEN_SECONDS)
+        return self.since + PROBATION_SECONDS if self.circuit is Circuit.HALF_OPEN else None
+
+
+def note_answer(health: Health, seconds: float, now: float) -> Health:
+    """Take in an answer that came after so many seconds."""
+    value = min(1.0, max(0.0, (SLOW_SECONDS - seconds) / (SLOW_SECONDS - FAST_SECONDS)))
+    return _weigh(replace(health, stalled=0, answered=True), value, now, "it answers slowly")
+
+
+def note_failure(health: Health, what: str, now: float, *, weight: int = 1) -> Health:
+    """Take in a request that failed, or something as bad."""
+    for _ in range(weight):
+        health = _weigh(health, 0.0, now, what)
+    return health
+
+
+def note_late(health: Health, now: float) -> Health:
+    """Take in a request that got no answer for as long as a Workload waits."""
+    return replace(_age(health, now), stalled=health.stalled + 1)
+
+
+def note_hang(health: Health, now: float) -> Health:
+    """Open the circuit of a worker that takes requests and answers none of them."""
+    if health.stalled < STALLED_AFTER or health.circuit is Circuit.OPEN:
+        return health
+    return _open(_age(health, now), "it takes requests and does not answer", now)
+
+
+def note_dispatch(health: Health, now: float, *, taken: bool) -> Health:
+    """Take in that a worker took a copy or a job, or refused to."""
+    health = _age(health, now)
+    target = 0.0 if taken else 1.0
+    health = replace(health, rejections=health.rejections + ALPHA * (target - health.rejections))
+    if not taken or health.circuit is not Circuit.HALF_OPEN:
+        return health
+    if health.arrived + 1 < health.allowance:
+        return replace(health, arrived=health.arrived + 1)
+    if health.allowance >= MAX_ALLOWANCE:
+        return _close(health, now)
+    return replace(health, allowance=health.allowance * 2, arrived=0)
+
+
+def pass_time(health: Health, now: float) -> Health:
+    """Begin probation, or end it, where that is due.
+
+    No Workload is tried on a worker that does not even answer whether it is there.
+    """
+    if health.due_at is None or now < health.due_at:
+        return health
+    if not health.answered:
+        return replace(health, since=now)
+    if health.circuit is Circuit.OPEN:
+        # It gets the benefit of the doubt, yet less of it than one that never failed.
+        good = max(_age(health, now).good, (1.0 + OPEN_BELOW) / 2)
+        return replace(
+            health,
+            circuit=Circuit.HALF_OPEN,
+            since=now,
+            heard_at=now,
+            good=good,
+            stalled=0,
+            allowance=1,
+            arrived=0,
+        )
+    return _close(health, now)
+
+
+def _age(health: Health, now: float) -> Health:
+    """Forget what was bad, as time passes."""
+    kept = 0.5 ** (max(0.0, now - health.heard_at) / HALF_LIFE_SECONDS)
+    return replace(
+        health,
+        good=1.0 - (1.0 - health.good) * kept,
+        rejections=health.rejections * kept,
+        heard_at=max(now, health.heard_at),
+    )
+
+
+def _weigh(health: Health, value: float, now: float, what: str) -> Health:
+    health = _age(health, now)
+    health = replace(health, good=health.good + ALPHA * (value - health.good))
+    if health.circuit is Circuit.OPEN:
+        return health
+    on_probation = health.circuit is Circuit.HALF_OPEN
+    if health.good < OPEN_BELOW or (on_probation and value == 0.0):
+        return _open(health, what, now)
+    return health
+
+
+def _open(health: Health, trouble: str, now: float) -> Health:
+    return replace(
+        health,
+        circuit=Circuit.OPEN,
+        since=now,
+        trips=health.trips + 1,
+        allowance=0,
+        arrived=0,
+        answered=False,
+        trouble=trouble,
+    )
+
+
+def _close(health: Health, now: float) -> Health:
+    return replace(
+        health,
+        circuit=Circuit.CLOSED,
+        since=now,
+        trips=0,
+        allowance=0,
+        arrived=0,
+        good=max(health.good, (1.0 + OPEN_BELOW) / 2),
+        trouble="",
+    )
