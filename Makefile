@@ -74,8 +74,8 @@ test-controlplane: $(VENV)/.installed ## The same promises on real control plane
 e2e: $(VENV)/.installed ## Every step over a manager and two workers, upstream Kueue on them, on real control planes
 	$(BIN)/python -m pytest -n 0 -v -m e2e -ra --durations=0 tests/controlplane
 
-conformance-controlplane: $(VENV)/.installed ## The recorded scenarios on real control planes (ten minutes, on a quiet machine)
-	$(BIN)/python -m pytest -n 0 -m controlplane -ra -k decides_as_recorded tests/controlplane
+conformance-controlplane: $(VENV)/.installed ## The recorded scenarios on real control planes (make controlplane first)
+	$(BIN)/python -m pytest -n 3 -m controlplane -ra -k decides_as_recorded tests/controlplane
 
 SCENARIOS ?= tests/conformance/data/scenarios/*.json
 OUT ?= recorded
