@@ -171,11 +171,8 @@ def _local_queues(
             made["metadata"]["namespace"] = namespace_of(queue)
             yield made
         else:
-            problems.append(
-                f'LocalQueue "{namespace_of(queue)}/{name_of(queue)}" could lead to any '
-                f'ClusterQueue of worker "{worker.name}"; say which one in clusterQueues[].serves '
-                "of the fleet file"
-            )
+            key = f"{namespace_of(queue)}/{name_of(queue)}"
+            problems.append(_why_open(key, worker.name, there))
 
 
 def _target_there(queue: Object, worker: Worker, there: World) -> str:
@@ -195,6 +192,18 @@ def _target_there(queue: Object, worker: Worker, there: World) -> str:
     if here in names:
         return here
     return names[0] if len(names) == 1 else ""
+
+
+def _why_open(key: str, worker: str, there: World) -> str:
+    if there.all("ClusterQueue"):
+        return (
+            f'LocalQueue "{key}" could lead to any ClusterQueue of worker "{worker}"; say which '
+            "one in clusterQueues[].serves of the fleet file"
+        )
+    return (
+        f'LocalQueue "{key}" can lead nowhere: worker "{worker}" has no ClusterQueue; declare one '
+        "in the fleet file, or make it there"
+    )
 
 
 def _target(queue: Object) -> str:

@@ -21,7 +21,6 @@ WHOLE = frozenset({"namespaceSelector", "nodeLabels"})
 BY_NAME = frozenset({"admissionChecks"})
 """Lists whose entries are told apart by name; others may add theirs."""
 QUANTITIES = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weight"})
-_MARK = f"metadata.labels[{PROJECTED_FROM}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,10 @@ def find_differences(desired: Object, actual: Object) -> tuple[Difference, ...]:
 
     The mark of who projects is left out: an object of somebody else that is as declared is fine.
     """
-    found = [*_compare(without_identity(desired), actual, ""), *_left_over(desired, actual)]
-    return tuple(each for each in found if each.path != _MARK)
+    wanted = without_identity(desired)
+    labels = {k: v for k, v in mapping(wanted, "metadata", "labels").items() if k != PROJECTED_FROM}
+    wanted["metadata"] = {"labels": labels}
+    return (*_compare(wanted, actual, ""), *_left_over(desired, actual))
 
 
 def without_identity(obj: Object) -> dict[str, Any]:

@@ -17,35 +17,31 @@ MASK = "***"
 _CLUSTER_KEYS = ("server", "certificate-authority-data", "tls-server-name", "proxy-url")
 
 
-def account_manifests(*, long_lived: bool) -> list[Json]:
-    """Return namespace, account, role and binding on the worker, in order.
-
-    Args:
-        long_lived: With the Secret whose token never ends.
-    """
-    return [
-        dict(manifest)
-        for manifest in load_worker_role()
-        if long_lived or manifest["kind"] != "Secret"
-    ]
+def account_manifests() -> list[Json]:
+    """Return namespace, account, role and binding on the worker, in order; tokens come apart."""
+    return [dict(manifest) for manifest in load_worker_role() if manifest["kind"] != "Secret"]
 
 
-def anchor_manifest(name: str, origin: str) -> Json:
-    """Return the Secret on the worker that a token is bound to: the token ends with it.
+def anchor_manifest(name: str, origin: str, *, long_lived: bool) -> Json:
+    """Return the Secret on the worker that a token is bound to, or comes in: it ends with it.
 
     Args:
         name: Of the MultiKueueCluster.
         origin: Which manager: others leave it alone.
+        long_lived: The cluster puts a token into it that has no end of its own.
     """
+    metadata: Json = {
+        "generateName": f"{ACCOUNT}-",
+        "namespace": ACCOUNT_NAMESPACE,
+        "labels": {PROJECTED_FROM: origin, REGISTERED_AS: name},
+    }
+    if long_lived:
+        metadata["annotations"] = {"kubernetes.io/service-account.name": ACCOUNT}
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {
-            "generateName": f"{ACCOUNT}-",
-            "namespace": ACCOUNT_NAMESPACE,
-            "labels": {PROJECTED_FROM: origin, REGISTERED_AS: name},
-        },
-        "type": "Opaque",
+        "metadata": metadata,
+        "type": "kubernetes.io/service-account-token" if long_lived else "Opaque",
     }
 
 

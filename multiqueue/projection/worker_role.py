@@ -15,7 +15,6 @@ import yaml
 
 ACCOUNT, ACCOUNT_NAMESPACE = "multikueue-manager", "kueue-system"
 """The ServiceAccount of a manager on a worker."""
-LONG_LIVED_SECRET = "multikueue-manager-token"  # noqa: S105 - the name of a Secret
 _FILE = Path(__file__).with_name("worker_role.yaml")
 
 

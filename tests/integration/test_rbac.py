@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -21,6 +22,10 @@ from multiqueue.api.crd import load_crds
 from multiqueue.api.names import V1BETA2
 from multiqueue.apiserver.authz.attributes import Attributes
 from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.cli.connect import Target
+from multiqueue.cli.projection.access import Ways
+from multiqueue.cli.projection.observe import read_manager
+from multiqueue.cli.projection.verify import Scope, verify_workers
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import (
@@ -62,6 +67,7 @@ from tests.least_privilege import (
     rbac_objects,
     recorded_calls,
 )
+from tests.multikueue_world import multikueue_world
 from tests.queue_objects import make_cluster_queue
 
 
@@ -76,10 +82,12 @@ class Grant(NamedTuple):
 
 
 STANDARD = {
-    Grant(verb, "", "configmaps", "extension-apiserver-authentication", "kube-system")
-    for verb in ("list", "watch")
+    Grant("list", "", "configmaps", "extension-apiserver-authentication", "kube-system"),
+    Grant("watch", "", "configmaps", "extension-apiserver-authentication", "kube-system"),
+    Grant("create", "authorization.k8s.io", "selfsubjectaccessreviews", "", ""),
 }
-"""Of roles that Kubernetes brings along: extension-apiserver-authentication-reader."""
+"""Of roles that Kubernetes brings along: extension-apiserver-authentication-reader, and
+system:basic-user."""
 OWNERS = "asked for by OwnerReferencesPermissionEnforcement, which not every API server runs"
 UNUSED: dict[str, dict[tuple[str, str], str]] = {
     MANAGER.name: {
@@ -147,6 +155,21 @@ async def run_managers_in_a_cluster() -> None:
                 async with running(second):
                     await second.until_at_work()
                     await until_one(client, SECRETS, VISIBILITY_SECRET, has_certificate)
+
+
+async def verify_a_worker() -> None:
+    """As the command does it: with what the manager has stored."""
+    async with multikueue_world("worker1") as world:
+        hub = world.hub.client
+        view = await read_manager(hub, namespace="kueue-system", fleet_file=None)
+        scope = Scope(
+            ways=Ways({}, {}),
+            manager=Target(kubeconfig=None, context=None),
+            namespace="kueue-system",
+            expires_within=timedelta(days=1),
+        )
+        (report,) = await verify_workers(hub, view, ["worker1"], scope)
+        assert (report.drift, report.unknown) == ([], [])
 
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
@@ -224,6 +247,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     remote_jobs.test_a_changed_priority_class_reaches_the_copy,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
     write_to_a_worker_twice,
+    verify_a_worker,
 )
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SUBCOMMANDS = {
     "cordon": "Send nothing new to a worker",
     "uncordon": "Use a worker again; ends a drain too",
+    "bootstrap": "Make a cluster a worker: account, rights, kubeconfig",
+    "verify": "Report where workers differ from what the manager needs there",
     "sync": "Bring queues, flavors, namespaces and priority classes to workers",
 }
 """Each in a module of its own, ``clusters_NAME``."""

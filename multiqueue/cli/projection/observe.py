@@ -10,7 +10,6 @@ from pathlib import Path
 import orjson
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import V1BETA2
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_cluster import Reading, read_cluster, read_config
@@ -19,7 +18,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import Resource
-from multiqueue.lint.world import World, name_of
+from multiqueue.lint.world import Surroundings, World, name_of
 from multiqueue.projection.fleet import (
     CONFIG_MAP,
     CONFIG_MAP_KEY,
@@ -79,11 +78,18 @@ class ManagerView:
         fleet: The fleet file; None where there is none.
     """
 
+    reading: Reading
     world: World
     names: World
     origin: str
     config: Configuration
     fleet: FleetConfiguration | None
+
+    def beside(self, workers: Mapping[str, World]) -> World:
+        """Return the manager's objects for rules that compare them with workers."""
+        complete = frozenset(self.reading.complete)
+        around = Surroundings(complete=complete, config=self.config, workers=workers)
+        return World(self.reading.entries, around)
 
     def clusters(self, names: Sequence[str]) -> list[str]:
         """Return the workers that are meant: those named, or all.
@@ -126,6 +132,7 @@ async def read_manager(
         raise CliError(f"the manager's ConfigMap: {error}") from error
     names = await read_cluster(client, NAMED)
     return ManagerView(
+        reading=reading,
         world=reading.to_world(),
         names=names.to_world(),
         origin=origin,
@@ -220,8 +227,3 @@ async def _plurals(client: KubeClient, version: str) -> frozenset[str]:
     except NotFound:
         return frozenset()
     return frozenset(row["name"] for row in orjson.loads(answer.body).get("resources") or ())
-
-
-def serves_v1beta2(served: Mapping[str, bool]) -> bool:
-    """Whether Kueue's kinds are served at all in the version that a manager speaks."""
-    return any(there for kind, there in served.items() if kind.endswith(V1BETA2))

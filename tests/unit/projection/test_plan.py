@@ -70,6 +70,11 @@ def test_what_is_as_declared_needs_nothing_whoever_made_it() -> None:
     assert (steps(made), held(made), made.in_step) == ([], [], 5)
 
 
+def test_what_has_no_labels_at_all_is_as_declared_too() -> None:
+    made = plan(cluster_queue(), local_queue(), priority("high", 100), content=None)
+    assert (steps(made), held(made)) == (["create Namespace n"], [])
+
+
 def test_defaults_of_the_server_and_fields_of_others_are_no_difference() -> None:
     (queue,) = [o for o in as_declared() if o["kind"] == "ClusterQueue"]
     resource = {"name": "cpu", "nominalQuota": "8000m"}

@@ -1,0 +1,260 @@
+"""``multiqueue clusters bootstrap``: a cluster becomes a worker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    run_async,
+    system_namespace_option,
+)
+from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.output import echo, output_option, print_data
+
+if TYPE_CHECKING:
+    from multiqueue.cli.projection.bootstrap import Done, Registration
+    from multiqueue.cli.projection.prerequisites import Prerequisites
+    from multiqueue.kube.client import KubeClient
+
+
+@click.command("bootstrap")
+@click.argument("name", metavar="NAME")
+@click.option("--worker-context", metavar="CONTEXT", help="Context of the worker's administrator.")
+@click.option(
+    "--worker-kubeconfig",
+    metavar="FILE",
+    help="Kubeconfig of the worker's administrator; the manager's by default.",
+)
+@click.option(
+    "--server",
+    metavar="URL",
+    help="Where the manager reaches the worker, if not at the address in that kubeconfig.",
+)
+@click.option(
+    "--certificate-authority",
+    "authority",
+    metavar="FILE",
+    help="CA of that server, if not the one in that kubeconfig.",
+)
+@click.option(
+    "--token-duration",
+    default="8760h",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the token lives; the worker may give less.",
+)
+@click.option("--long-lived", is_flag=True, help="A token without end, until its Secret goes.")
+@click.option("--rotate", is_flag=True, help="A new token for a worker that is registered.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
+@click.option("--force", is_flag=True, help="Take over fields that others set.")
+@click.option(
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait until the manager uses the worker; 0: do not wait.",
+)
+@system_namespace_option
+@cluster_options
+@output_option
+def command(  # noqa: PLR0913 - one argument an option
+    *,
+    name: str,
+    worker_context: str | None,
+    worker_kubeconfig: str | None,
+    server: str | None,
+    authority: str | None,
+    token_duration: str,
+    long_lived: bool,
+    rotate: bool,
+    dry_run: bool,
+    force: bool,
+    seconds: float,
+    system_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    output: str,
+) -> int:
+    """Make a cluster worker NAME: an account there with just the rights it takes, known here.
+
+    --kubeconfig and --context lead to the manager's cluster, --worker-kubeconfig and
+    --worker-context to the worker, as its administrator. May be done again at any time: what is
+    there stays, a token that works is kept. Never shows a token.
+    """
+    from multiqueue.api.validation.names import check_subdomain
+    from multiqueue.cli.projection.worker_address import read_address
+
+    for problem in check_subdomain(name):
+        raise UsageProblem(f'NAME "{name}": {problem}')
+    if worker_context is None and worker_kubeconfig is None:
+        raise UsageProblem(
+            "which cluster shall be the worker? Name its administrator's credentials with "
+            "--worker-context or --worker-kubeconfig"
+        )
+    target = Target(kubeconfig=kubeconfig, context=context)
+    worker = Target(kubeconfig=worker_kubeconfig or kubeconfig, context=worker_context)
+    options: dict[str, Any] = {
+        "name": name,
+        "namespace": system_namespace,
+        "cluster": read_address(worker, server=server, authority=authority),
+        "lifetime": None if long_lived else _parse_lifetime(token_duration),
+        "force": force,
+    }
+    return run_async(
+        _run(target, worker, options, rotate=rotate, dry_run=dry_run, seconds=seconds, out=output)
+    )
+
+
+def _parse_lifetime(text: str) -> timedelta:
+    from multiqueue.api.config import parse_duration
+
+    try:
+        lifetime = parse_duration(text)
+    except ValueError as error:
+        raise UsageProblem(f"--token-duration: {error}") from error
+    if lifetime < timedelta(minutes=10):
+        raise UsageProblem(f"--token-duration {text}: Kubernetes gives no token of less than 10m")
+    return lifetime
+
+
+async def _run(
+    target: Target,
+    worker_target: Target,
+    options: dict[str, Any],
+    *,
+    rotate: bool,
+    dry_run: bool,
+    seconds: float,
+    out: str,
+) -> int:
+    from multiqueue.cli.projection import bootstrap
+    from multiqueue.cli.projection.access import identify
+    from multiqueue.cli.projection.prerequisites import check_worker
+
+    name, namespace = options["name"], options["namespace"]
+    async with connect(target) as (manager, _), connect(worker_target) as (worker, _):
+        found = await check_worker(name, worker, manager, namespace)
+        if found.missing:
+            raise CliError(f'"{name}" cannot be a worker: ' + "; ".join(found.missing))
+        known = await bootstrap.find_secret(manager, name)
+        if rotate and known is None:
+            raise CliError(f'there is no MultiKueueCluster "{name}" to rotate the token of')
+        wish = bootstrap.Registration(
+            **options,
+            secret=known or f"{name}-kubeconfig",
+            is_known=known is not None,
+            origin=await identify(manager),
+        )
+        if dry_run:
+            _print_plan(wish, found, out)
+            return ExitCode.OK
+        done = bootstrap.Done()
+        await _carry_out(worker, manager, wish, found, done, rotate=rotate)
+        if seconds:
+            await bootstrap.wait_until_active(manager, name, done, seconds=seconds)
+        configs = await bootstrap.listed_in(manager, name)
+    _print(wish, found, done, configs, out, waited=seconds)
+    return ExitCode.OK if done.active or not seconds else ExitCode.FAILED
+
+
+async def _carry_out(
+    worker: KubeClient,
+    manager: KubeClient,
+    wish: Registration,
+    found: Prerequisites,
+    done: Done,
+    *,
+    rotate: bool,
+) -> None:
+    from multiqueue.cli.projection import bootstrap
+
+    await bootstrap.prepare(worker, wish, done)
+    so_far = await bootstrap.look_at_stored(manager, wish.name, wish.namespace, found.identity)
+    if so_far.works and not rotate:
+        done.expires_at = so_far.expires_at
+        done.lines.append(f"manager: the token in secret/{wish.secret} works and is kept")
+        return
+    await bootstrap.register(
+        worker, manager, wish, done, identity=found.identity, former=so_far.anchor
+    )
+
+
+def _print_plan(wish: Registration, found: Prerequisites, out: str) -> None:
+    """What would be applied, tokens covered."""
+    import yaml
+
+    from multiqueue.cli.projection.bootstrap import manifests
+    from multiqueue.projection.registration import masked
+
+    there, here = manifests(wish)
+    here = [masked(manifest) for manifest in here]
+    if out != "human":
+        data = {"worker": there, "manager": here, "facts": found.facts, "doubts": found.doubts}
+        print_data(data, out)
+        return
+    _print_findings(wish.name, found)
+    echo(f"# on {wish.name}, and a Secret that the token ends with (dry run)")
+    echo(yaml.safe_dump_all(there, sort_keys=False).rstrip())
+    echo("---\n# on the manager (dry run)")
+    echo(yaml.safe_dump_all(here, sort_keys=False).rstrip())
+
+
+def _print_findings(name: str, found: Prerequisites) -> None:
+    echo(f"{name}: {', '.join(found.facts)}", err=True)
+    for doubt in found.doubts:
+        echo(f"{click.style('warning', fg='yellow')}: {name}: {doubt}", err=True)
+
+
+def _print(
+    wish: Registration,
+    found: Prerequisites,
+    done: Done,
+    configs: list[str],
+    out: str,
+    *,
+    waited: float,
+) -> None:
+    if out != "human":
+        expires = done.expires_at.isoformat() if done.expires_at else None
+        data = {
+            "worker": wish.name,
+            "active": done.active,
+            "message": done.message or None,
+            "secret": f"{wish.namespace}/{wish.secret}",
+            "tokenExpiresAt": expires,
+            "configs": configs,
+            "steps": done.lines,
+            "facts": found.facts,
+            "doubts": found.doubts,
+        }
+        print_data(data, out)
+        return
+    _print_findings(wish.name, found)
+    for line in done.lines:
+        echo(line)
+    if done.expires_at is not None:
+        echo(
+            f"{wish.name}: the token ends {done.expires_at:%Y-%m-%dT%H:%M:%SZ}; renew it before "
+            f'with "multiqueue clusters bootstrap {wish.name} --rotate"'
+        )
+    else:
+        echo(
+            f"{wish.name}: the token has no end of its own; delete its Secret there to withdraw it"
+        )
+    if waited:
+        state = "Active" if done.active else "not Active"
+        why = "" if done.active else f": {done.message or 'the manager does not say why'}"
+        echo(f"{wish.name}: {click.style(state, fg='green' if done.active else 'red')}{why}")
+    if not configs:
+        echo(
+            f"{wish.name}: no MultiKueueConfig lists it yet; add it to the spec.clusters of one, "
+            f'then bring queues there with "multiqueue clusters sync {wish.name}"'
+        )

@@ -1,0 +1,268 @@
+"""Making a cluster a worker: an account there, its kubeconfig here, and waiting until it is used.
+
+Every step may be done again: what is there stays, a token that works is kept. Nothing that is shown
+holds a token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.names import PROJECTION_FIELD_MANAGER
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import MultiKueueCluster
+from multiqueue.api.validation.access import mapping, text
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.projection.access import WorkerError, identify, stored, with_worker
+from multiqueue.cli.projection.tokens import anchor_of, issue_token, withdraw, withdraw_former
+from multiqueue.cli.projection.waiting import wait_for
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient, PatchType
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import ApiError, Conflict, NotFound
+from multiqueue.kube.kubeconfig import pick_context
+from multiqueue.projection.registration import (
+    account_manifests,
+    build_kubeconfig,
+    cluster_manifest,
+    kubeconfig_secret,
+)
+from multiqueue.runtime.apply import Applier
+
+Json = dict[str, Any]
+RIGHTS_SECONDS = 10.0
+"""How long an API server may take until it grants what a new role says."""
+PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What to make of which cluster.
+
+    Attributes:
+        name: Of the MultiKueueCluster.
+        namespace: Of the manager, where the Secret goes.
+        secret: Its name.
+        is_known: A MultiKueueCluster names that Secret already, so its content is ours to change.
+        cluster: Entry of a kubeconfig: how the manager reaches the worker.
+        origin: uid of the manager's kube-system.
+        lifetime: Of the token; None: as long as its Secret on the worker.
+        force: Take over what others made.
+    """
+
+    name: str
+    namespace: str
+    secret: str
+    is_known: bool
+    cluster: Json
+    origin: str
+    lifetime: timedelta | None
+    force: bool = False
+
+
+@dataclass(slots=True)
+class Done:
+    """What was done, line by line, and how it ended."""
+
+    lines: list[str] = field(default_factory=list)
+    expires_at: datetime | None = None
+    active: bool | None = None
+    message: str = ""
+
+
+async def find_secret(client: KubeClient, name: str) -> str | None:
+    """Return the Secret that a MultiKueueCluster names; None where there is no such cluster.
+
+    Raises:
+        CliError: its kubeconfig is not in a Secret.
+    """
+    try:
+        cluster: Json = await client.get(resources.MULTIKUEUE_CLUSTERS, name)
+    except NotFound:
+        return None
+    source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
+    if not source or source.get("locationType", "Secret") != "Secret":
+        raise CliError(
+            f'MultiKueueCluster "{name}" does not take its kubeconfig from a Secret; only such '
+            "can be bootstrapped"
+        )
+    return text(source.get("location"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the manager has so far.
+
+    Attributes:
+        works: It leads to this very worker, and is let in.
+        anchor: Secret on the worker that the token ends with; empty where there is none.
+    """
+
+    works: bool = False
+    expires_at: datetime | None = None
+    anchor: str = ""
+
+
+async def look_at_stored(client: KubeClient, name: str, namespace: str, identity: str) -> Stored:
+    """Try what the manager has stored for a worker."""
+    try:
+        cluster = await client.get(resources.MULTIKUEUE_CLUSTERS, name)
+        found = await stored(client, cluster, namespace)
+    except (NotFound, WorkerError):
+        return Stored()
+    token = text(pick_context(found.config).user.get("token"))
+    credentials = await Credentials.from_kubeconfig_dict(found.config)
+    try:
+        works = await with_worker(credentials, identify) == identity
+    except WorkerError:
+        works = False
+    return Stored(works, found.expires_at, anchor_of(token))
+
+
+def manifests(wish: Registration) -> tuple[list[Json], list[Json]]:
+    """Return what is applied on the worker and on the manager, the token left out."""
+    secret = kubeconfig_secret(
+        wish.secret, wish.namespace, build_kubeconfig(wish.cluster, token="")
+    )
+    return account_manifests(), [secret, cluster_manifest(wish.name, wish.secret)]
+
+
+async def prepare(worker: KubeClient, wish: Registration, done: Done) -> None:
+    """Make the account and give it the rights of the role, no others."""
+    for manifest in account_manifests():
+        await _apply(worker, manifest, done, where=wish.name, force=wish.force)
+
+
+async def register(
+    worker: KubeClient,
+    manager: KubeClient,
+    wish: Registration,
+    done: Done,
+    *,
+    identity: str,
+    former: str,
+) -> None:
+    """Issue a token, see that it works, and give it to the manager.
+
+    Args:
+        worker: As its administrator.
+        manager: As somebody who may write its Secrets.
+        wish: What to make.
+        done: Gets what was done.
+        identity: uid of the worker's kube-system.
+        former: Secret of the token that the manager had so far, which stays.
+    """
+    token = await issue_token(
+        worker, wish.name, wish.origin, lifetime=wish.lifetime, on_note=done.lines.append
+    )
+    kubeconfig = build_kubeconfig(wish.cluster, token.value)
+    try:
+        await _try(kubeconfig, identity, done)
+        secret = kubeconfig_secret(wish.secret, wish.namespace, kubeconfig)
+        force = wish.force or wish.is_known
+        await _apply(manager, secret, done, where="manager", force=force)
+    except (CliError, ApiError):  # not where it may have been written
+        await withdraw(worker, token.anchor)
+        raise
+    done.expires_at = token.expires_at
+    cluster = cluster_manifest(wish.name, wish.secret)
+    await _apply(manager, cluster, done, where="manager", force=wish.force)
+    gone = await withdraw_former(worker, wish.name, wish.origin, newest=token.anchor, former=former)
+    done.lines.extend(f"{wish.name}: token of secret/{anchor} withdrawn" for anchor in gone)
+    if former:
+        done.lines.append(
+            f"{wish.name}: the former token is good until the next rotation; delete "
+            f"secret/{former} in kueue-system there to withdraw it now"
+        )
+
+
+async def _try(kubeconfig: Json, identity: str, done: Done) -> None:
+    """Use the new kubeconfig once, as the manager will.
+
+    Raises:
+        CliError: it leads elsewhere.
+    """
+    credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + RIGHTS_SECONDS
+    while True:
+        try:
+            found = await with_worker(credentials, identify)
+        except WorkerError as error:
+            done.lines.append(f"warning: not reachable from here with the new kubeconfig: {error}")
+            return
+        if found == identity:
+            return
+        if found or loop.time() > deadline:
+            raise CliError(
+                f"{credentials.server} is another cluster than the one that was prepared"
+                if found
+                else "the new account may not read namespace kube-system; does RBAC decide there?"
+            )
+        await asyncio.sleep(PAUSE_SECONDS)  # roles reach the authorizer a moment later
+
+
+async def _apply(
+    client: KubeClient, manifest: Json, done: Done, *, where: str, force: bool
+) -> None:
+    resource = await Applier(client).find_resource(manifest["apiVersion"], manifest["kind"])
+    metadata = manifest["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace")
+    before = ""
+    with contextlib.suppress(NotFound):
+        before = _version(await client.get(resource, name, namespace=namespace))
+    title = f"{where}: {manifest['kind'].lower()}/{name}"
+    try:
+        written: Json = await client.patch(
+            resource,
+            name,
+            manifest,
+            namespace=namespace,
+            patch_type=PatchType.APPLY,
+            field_manager=PROJECTION_FIELD_MANAGER,
+            force=force,
+        )
+    except Conflict as error:
+        raise CliError(f"{title}: {error.server_message}; --force takes the fields over") from error
+    same = before == _version(written)
+    done.lines.append(f"{title} {'unchanged' if same else 'configured' if before else 'created'}")
+
+
+def _version(obj: Json) -> str:
+    return text(mapping(obj, "metadata").get("resourceVersion"))
+
+
+async def wait_until_active(client: KubeClient, name: str, done: Done, *, seconds: float) -> None:
+    """Wait for what the manager says of a MultiKueueCluster; `done` gets its words."""
+
+    def accept(obj: Json) -> bool:
+        return _judge(obj, done)
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await wait_for(client, resources.MULTIKUEUE_CLUSTERS, name, accept)
+
+
+def _judge(obj: Json, done: Done) -> bool:
+    cluster = decode(MultiKueueCluster, obj)
+    active = find_condition(cluster.status.conditions, ACTIVE)
+    if active is None:
+        done.message = "no manager has looked at it; does one run here?"
+        return False
+    done.active, done.message = active.status == "True", active.message
+    return done.active
+
+
+async def listed_in(client: KubeClient, name: str) -> list[str]:
+    """Return the MultiKueueConfigs that list a worker."""
+    configs = (await client.list(resources.MULTIKUEUE_CONFIGS)).items
+    return sorted(
+        config["metadata"]["name"]
+        for config in configs
+        if name in (mapping(config, "spec").get("clusters") or ())
+    )

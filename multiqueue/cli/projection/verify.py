@@ -1,0 +1,123 @@
+"""Drift reports: each worker is looked at with what the manager has stored, side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from multiqueue.cli.connect import Target
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.lint_cluster import read_cluster
+from multiqueue.cli.projection.access import (
+    Ways,
+    WorkerError,
+    administrator,
+    identify,
+    stored,
+    with_worker,
+)
+from multiqueue.cli.projection.observe import (
+    NAMED,
+    WORKER_KINDS,
+    ManagerView,
+    ask_rights,
+    read_allowed,
+    read_served,
+    right_on,
+)
+from multiqueue.cli.projection.sync import plan_worker
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import KubeError
+from multiqueue.lint.world import World
+from multiqueue.projection.checks import (
+    find_expiry,
+    find_missing_rights,
+    find_oddities,
+    find_same_servers,
+    find_taken_names,
+    find_unserved,
+)
+from multiqueue.projection.report import Report, add_plan
+from multiqueue.projection.worker_role import list_rights
+
+LOOKED_AT = (*WORKER_KINDS, resources.NODES)
+MANAGER = "the manager's own cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """How workers are looked at.
+
+    Attributes:
+        ways: Administrators' credentials, which may see more than the manager's.
+        expires_within: Credentials that end sooner are drift.
+    """
+
+    ways: Ways
+    manager: Target
+    namespace: str
+    expires_within: timedelta
+
+
+async def verify_workers(
+    client: KubeClient, view: ManagerView, names: Sequence[str], scope: Scope
+) -> list[Report]:
+    """Report on workers; what goes wrong with one is in its report."""
+    identities: dict[str, str] = {MANAGER: view.origin}
+    reports = await asyncio.gather(
+        *(_verify(client, view, name, scope, identities) for name in names)
+    )
+    by_name = {report.worker: report for report in reports}
+    for name, drift in find_same_servers(identities):
+        if name in by_name:
+            by_name[name].drift.append(drift)
+    return list(reports)
+
+
+async def _verify(
+    client: KubeClient, view: ManagerView, name: str, scope: Scope, identities: dict[str, str]
+) -> Report:
+    report = Report(worker=name)
+    cluster = view.world.get("MultiKueueCluster", name) or {}
+    try:
+        found = await stored(client, cluster, scope.namespace)
+        report.expires_at = found.expires_at
+        report.drift.extend(find_expiry(found.expires_at, datetime.now(UTC), scope.expires_within))
+        credentials = await Credentials.from_kubeconfig_dict(found.config)
+        identities[name] = await with_worker(credentials, identify)
+        seen = await with_worker(credentials, lambda worker: _look(worker, view, report))
+        if scope.ways.leads_to(name):
+            credentials = await administrator(scope.ways, name, scope.manager)
+            seen = await with_worker(credentials, _read)
+    except (WorkerError, CliError, KubeError) as error:
+        report.unknown.append(str(error))
+        return report
+    add_plan(report, plan_worker(view, name, seen, None))
+    report.warnings.extend(find_oddities(name, view.beside({name: seen}), seen))
+    return report
+
+
+async def _look(worker: KubeClient, view: ManagerView, report: Report) -> World:
+    """What only the manager's own credentials can tell; returns what they can see."""
+    served = await read_served(worker)
+    report.drift.extend(find_unserved(served, [kind for kind, there in served.items() if there]))
+    rights = await ask_rights(worker, list_rights())
+    report.drift.extend(find_missing_rights(rights))
+    if all(rights.get(right_on(kind, "list")) for kind in NAMED):
+        there = (await read_cluster(worker, NAMED)).to_world()
+        origin = view.config.multi_kueue.origin
+        taken = find_taken_names(_named(view.names), _named(there), origin)
+        report.drift.extend(taken)
+    return await _read(worker)
+
+
+def _named(world: World) -> list[dict[str, object]]:
+    return [dict(obj) for kind in NAMED for obj in world.all(kind.kind)]
+
+
+async def _read(worker: KubeClient) -> World:
+    return (await read_allowed(worker, LOOKED_AT)).to_world()
