@@ -116,6 +116,18 @@ class QueueReason(StrEnum):
     CLUSTER_QUEUE_IS_INACTIVE = "ClusterQueueIsInactive"
 
 
+QUOTA_AUTOMATION = "MultiKueueManagerQuotaAutomation"
+"""Type of the condition of ClusterQueues whose quotas may follow the workers (M-203)."""
+
+
+class AutomationReason(StrEnum):
+    """Reasons of that condition."""
+
+    QUOTA_AUTOMATED = "QuotaAutomated"
+    NOT_REQUESTED = "NotRequested"
+    UNSUPPORTED_CONFIGURATION = "UnsupportedConfiguration"
+
+
 class ClusterReason(StrEnum):
     """Reasons of Active of MultiKueueClusters and MultiKueue AdmissionChecks (M-60, M-222)."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from multiqueue.api.config import Gate
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.kube.transport import OpenTransport, Transport
@@ -17,6 +18,7 @@ from multiqueue.multikueue.drains import DrainReconciler
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.gc import GarbageCollector
 from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
+from multiqueue.multikueue.quota_automation_controller import QuotaAutomation
 from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 
@@ -65,6 +67,7 @@ def build_multikueue(
         open_thread=open_thread,
     )
     workloads = WorkloadReconciler(context, fleet, choice, options)
+    automates = context.config.gates.enabled(Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION)
     return [
         fleet,
         ClusterReconciler(context, fleet, path_prefix=path_prefix),
@@ -72,4 +75,5 @@ def build_multikueue(
         workloads,
         DrainReconciler(context, fleet, options, enqueue=workloads.enqueue),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
+        *([QuotaAutomation(context, fleet)] if automates else []),
     ]

@@ -38,7 +38,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.FAST_QUOTA_RELEASE_IN_POD_INTEGRATION: _POD,
         Gate.CONCURRENT_ADMISSION: "a Workload is tried in one variant at a time",
         Gate.METRIC_FOR_WORKLOAD_CREATION_LATENCY: "the metric is not there yet",
-        Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: "the quotas of a manager are written by hand",
         Gate.DEFER_RAY_SERVICE_FINALIZATION_FOR_REDIS_CLEANUP: _RAY,
         Gate.SCHEDULER_LIBRARY_INTEGRATION: "it names a Go library; nodes are judged by rules of "
         "our own",

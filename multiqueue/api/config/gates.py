@@ -213,7 +213,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.TAS_RESPECT_NODE_AFFINITY_PREFERRED: _alpha(
             Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True
         ),
-        Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: _alpha(),
+        Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION: _alpha(adjustable=True),
         Gate.WORKLOAD_IDENTIFIER_ANNOTATIONS: _alike(),
         Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING: _beta(adjustable=True),
         Gate.METRICS_FOR_COHORTS: _beta(adjustable=True),

@@ -1,0 +1,110 @@
+"""T-288 to T-302: what has the quotas of a manager looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.multikueue.quota_automation_controller import QuotaAutomation
+
+KINDS = (
+    "cluster_queues",
+    "local_queues",
+    "admission_checks",
+    "multikueue_configs",
+    "multikueue_clusters",
+)
+QUEUE = {"metadata": {"name": "cq"}, "spec": {"admissionChecksStrategy": {"admissionChecks": []}}}
+PLAIN = {"metadata": {"name": "plain"}}
+
+
+def make(kind: type[Any], name: str, *, generation: int = 1, **spec: Any) -> Any:
+    metadata = {"name": name, "namespace": "ns", "generation": generation}
+    return decode(kind, {"metadata": metadata, "spec": spec})
+
+
+class Listening:
+    """A controller whose informers a test speaks for; ``woken`` are the queues to look at."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Callable[[Any, Any], None]] = {}
+        self.woken: set[str] = set()
+        queues = [decode(api.ClusterQueue, obj) for obj in (QUEUE, PLAIN)]
+        store = SimpleNamespace(list=lambda: queues)
+        informers = {
+            kind: SimpleNamespace(
+                add_handler=lambda handler, kind=kind: self.handlers.update({kind: handler}),
+                store=store,
+            )
+            for kind in KINDS
+        }
+        limits = SimpleNamespace(add_listener=lambda listener: setattr(self, "limits", listener))
+        context: Any = SimpleNamespace(
+            informers=SimpleNamespace(**informers),
+            config=SimpleNamespace(multi_kueue=SimpleNamespace(worker_lost_timeout=None)),
+            metrics=SimpleNamespace(observe_reconcile=None),
+        )
+        fleet: Any = SimpleNamespace(limits=limits)
+        self.limits: Callable[[], None] = list
+        controller = QuotaAutomation(context, fleet)
+        controller._enqueue = self.woken.add  # type: ignore[method-assign]
+
+    def tell(self, kind: str, old: Any, new: Any) -> set[str]:
+        self.handlers[kind](old, new)
+        return self.woken
+
+
+CHECK = make(api.AdmissionCheck, "check", controllerName="x")
+CONFIG = make(api.MultiKueueConfig, "fleet", clusters=["a"])
+CLUSTER = make(api.MultiKueueCluster, "a")
+LOCAL = make(api.LocalQueue, "lq", clusterQueue="mine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "obj", "changed"),
+    [
+        ("admission_checks", CHECK, make(api.AdmissionCheck, "check", controllerName="y")),
+        ("multikueue_configs", CONFIG, make(api.MultiKueueConfig, "fleet", clusters=["a", "b"])),
+        (
+            "multikueue_clusters",
+            CLUSTER,
+            make(api.MultiKueueCluster, "a", clusterSource={"kubeConfig": {"location": "s"}}),
+        ),
+    ],
+    ids=["check", "configuration", "cluster"],
+)
+def test_what_all_queues_depend_on(kind: str, obj: Any, changed: Any):
+    for old, new in ((None, obj), (obj, changed), (obj, None)):
+        assert Listening().tell(kind, old, new) == {"cq"}
+    assert Listening().tell(kind, obj, obj) == set()
+
+
+def test_a_local_queue_is_about_its_own_queue():
+    moved = make(api.LocalQueue, "lq", clusterQueue="other")
+    for old, new in ((None, LOCAL), (LOCAL, None)):
+        assert Listening().tell("local_queues", old, new) == {"mine"}
+    assert Listening().tell("local_queues", LOCAL, moved) == {"mine", "other"}
+    touched = make(api.LocalQueue, "lq", generation=2, clusterQueue="mine")
+    assert Listening().tell("local_queues", LOCAL, touched) == set()
+
+
+def test_a_cluster_queue_is_looked_at_when_its_spec_changes():
+    queue, plain = (
+        decode(api.ClusterQueue, QUEUE),
+        decode(api.ClusterQueue, {"metadata": {"name": "cq"}}),
+    )
+    assert Listening().tell("cluster_queues", None, queue) == {"cq"}
+    assert Listening().tell("cluster_queues", queue, plain) == {"cq"}
+    assert Listening().tell("cluster_queues", queue, queue) == set()
+    assert Listening().tell("cluster_queues", queue, None) == set()
+
+
+def test_limits_of_a_worker_are_about_all_queues():
+    listening = Listening()
+    listening.limits()
+    assert listening.woken == {"cq"}
