@@ -18,6 +18,8 @@ from typing import Any
 
 import msgspec
 from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.external import External
+from multiqueue_dispatchers.incremental import Incremental
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names, workload_state
@@ -36,6 +38,7 @@ from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
 from multiqueue.multikueue.credentials import PATH_PREFIX
+from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
@@ -58,6 +61,8 @@ GPU = "nvidia.com/gpu"
 BUILT_IN: Mapping[str, Dispatcher] = {
     "all-at-once": AllAtOnce(),
     names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
+    "external": External(),
+    "incremental": Incremental(),
     "score": Score(),
 }
 
@@ -261,6 +266,7 @@ class World:
         dispatchers: Mapping[str, Dispatcher] | None = None,
         clock: Clock | None = None,
         kubeconfigs: Path = PATH_PREFIX,
+        open_thread: OpenThread = PluginThread,
     ) -> AsyncIterator[ManagerContext]:
         """Run a manager while the block runs."""
         config = config or make_config()
@@ -285,6 +291,7 @@ class World:
                     context,
                     Dispatchers({**BUILT_IN, **(dispatchers or {})}),
                     path_prefix=kubeconfigs,
+                    open_thread=open_thread,
                 ),
             ]
             async with tasks() as start:

@@ -128,11 +128,11 @@ async def test_a_cluster_added_to_the_configuration_is_offered_what_waits():
 
 
 async def test_an_unknown_dispatcher_stops_nothing_and_is_named_on_the_check():
-    config = make_config(dispatcher_name="example.com/nobody")
+    config = make_config(dispatcher_name="nobody")
     async with multikueue_world("w1") as world, world.manager(config):
         await submit(world)
         await world.until(
-            lambda: 'dispatcher "example.com/nobody" is not installed' in world.check()[1],
+            lambda: 'dispatcher "nobody" is not installed' in world.check()[1],
             "the reason",
         )
         assert "all-at-once" in world.check()[1]
