@@ -11,7 +11,16 @@ from multiqueue.runtime.manager import Manager
 from tests.integration.test_runtime_manager import get, make_config, running
 
 CONFIG = Path(__file__).parents[1] / "config"
-BASES = ("crd", "manager", "rbac", "webhook", "visibility", "default", "worker-role")
+BASES = (
+    "crd",
+    "manager",
+    "rbac",
+    "webhook",
+    "visibility",
+    "default",
+    "worker-role",
+    "worker-projection-role",
+)
 ADDITIONS = ("prometheus", "prometheus-tls", "certmanager")
 """In an order in which each may be applied alone; the namespace is the manager's."""
 SAMPLES = (

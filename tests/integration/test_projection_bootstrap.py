@@ -26,8 +26,10 @@ from multiqueue.kube.resources import (
     WORKLOADS,
     Resource,
 )
+from multiqueue.runtime.apply import apply_all
 from tests.integration.projection_fleet import SYSTEM, Fleet, running_fleet
 from tests.integration.test_runtime_manager import make_config
+from tests.least_privilege import documents
 from tests.unit.lint.objects import job
 
 
@@ -193,6 +195,18 @@ async def test_without_a_manager_it_says_what_is_missing(
     async with running_fleet(tmp_path, capsys, names=["a"]) as fleet:
         told = await bootstrap(fleet, "--timeout", "0.2", code=1)
         assert "a: not Active: no manager has looked at it; does one run here?" in told
+
+
+async def test_with_the_wider_role_the_manager_does_it_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running_fleet(tmp_path, capsys, names=["a"]) as fleet:
+        await bootstrap(fleet, "--timeout", "0")
+        await apply_all(fleet.workers["a"], documents("worker-projection-role/role.yaml"))
+        sync = ("clusters", "sync", "-f", fleet.file, "--prune")
+        assert "localqueue/n/q created" in await fleet.shell.run(*sync)
+        await fleet.manager.delete(WORKLOAD_PRIORITY_CLASSES, "high")
+        assert "workloadpriorityclass/high deleted" in await fleet.shell.run(*sync)
 
 
 async def test_what_verify_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
