@@ -32,7 +32,7 @@ MANAGER_FILES = (
     "rbac/bindings.yaml",
     "visibility/bindings.yaml",
 )
-REMOTE_FILES = ("worker-role/role.yaml",)
+REMOTE_FILES = ("worker-role/role.yaml", "worker-role-pods/role.yaml")
 Call = tuple[User, Attributes]
 
 _calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)

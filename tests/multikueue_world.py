@@ -28,7 +28,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
-from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
@@ -160,6 +160,7 @@ class World:
         self.hub = hub
         self.workers = workers
         self.gates = gates
+        self.parts: list[Runnable] = []
         self.changes = Changes(
             hub.informers.multikueue_clusters,
             hub.informers.admission_checks,
@@ -294,6 +295,7 @@ class World:
                     open_thread=open_thread,
                 ),
             ]
+            self.parts = parts
             async with tasks() as start:
                 start(context.recorder.run())
                 for informer in all_informers(informers):

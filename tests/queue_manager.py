@@ -31,6 +31,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
 from multiqueue.observability.metrics import Metrics
 from multiqueue.runtime.apply import create_missing
+from multiqueue.simcluster.pod_logs import read_log
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.waiting import Changes
 
@@ -139,6 +140,7 @@ async def queue_cluster(
         clock=clock or SystemClock(),
         tokens=TOKENS,
         audit=audit_sink(),
+        pod_log=read_log,
     )
     async with ApiServer(options) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())

@@ -79,7 +79,7 @@ class RemoteAnswers:
         self._find = find
         self._integrations = integrations
         self._origin = origin
-        self._streams = Streams()
+        self.streams = Streams()
 
     async def answer(self, http: web.Request, action: Action, user: User) -> web.StreamResponse:
         """Answer one request of a user who may do the action itself.
@@ -101,7 +101,7 @@ class RemoteAnswers:
             raise refusals.not_on_a_worker(workload.metadata.key)
         if http.query.get("cluster", cluster) != cluster:
             raise refusals.moved(workload.metadata.key, cluster)
-        with self._streams.count(user.name):
+        with self.streams.count(user.name):
             try:
                 return await self._ask(http, action.subresource, workload, cluster)
             except KubeError as error:

@@ -36,7 +36,7 @@ class VisibilityServer:
         remote: RemoteAnswers | None = None,
     ) -> None:
         self._answers = answers
-        self._remote = remote
+        self.remote = remote
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._host = host
@@ -105,9 +105,9 @@ class VisibilityServer:
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
                 return await self._answers.answer(http, action)
-            if self._remote is not None and action.group == GROUP and action.resource:
+            if self.remote is not None and action.group == GROUP and action.resource:
                 # Streams have limits of their own.
-                return await self._remote.answer(http, action, await self._admit(http, action))
+                return await self.remote.answer(http, action, await self._admit(http, action))
             if self._in_flight >= MAX_IN_FLIGHT:
                 raise too_many_requests()
             self._in_flight += 1

@@ -29,6 +29,11 @@ class Streams:
     def __init__(self) -> None:
         self._by_user: Counter[str] = Counter()
 
+    @property
+    def under_way(self) -> int:
+        """How many are being answered now."""
+        return self._by_user.total()
+
     @contextmanager
     def count(self, user: str) -> Iterator[None]:
         """Count an answer while the block runs.
@@ -36,7 +41,7 @@ class Streams:
         Raises:
             Refusal: 429, there are too many.
         """
-        if self._by_user.total() >= MAX_STREAMS or self._by_user[user] >= MAX_STREAMS_OF_A_USER:
+        if self.under_way >= MAX_STREAMS or self._by_user[user] >= MAX_STREAMS_OF_A_USER:
             raise too_many_requests()
         self._by_user[user] += 1
         try:

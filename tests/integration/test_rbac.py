@@ -50,6 +50,7 @@ from tests.integration import test_multikueue_jobs as remote_jobs
 from tests.integration import test_multikueue_writes as writes
 from tests.integration import test_provisioning as provisioning
 from tests.integration import test_provisioning_faults as provisioning_faults
+from tests.integration import test_remote_access as remote_access
 from tests.integration.test_runtime_manager import make_config, running
 from tests.integration.waiting import until_one
 from tests.least_privilege import (
@@ -246,6 +247,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,
     remote_jobs.test_a_changed_priority_class_reaches_the_copy,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
+    remote_access.test_what_a_job_has_on_its_worker_is_served,
     write_to_a_worker_twice,
     verify_a_worker,
 )

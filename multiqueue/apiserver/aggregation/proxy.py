@@ -71,7 +71,10 @@ async def forward(
             return response
     except (aiohttp.ClientError, OSError, TimeoutError, Unreachable) as error:
         if response is not None and response.prepared:
-            raise  # too late for another answer: cut the connection, as the backend did
+            # Too late for another answer: cut the connection, as the backend did.
+            if http.transport is not None:
+                http.transport.abort()
+            return response
         log.info("backend not reached", api_service=backend.name, error=str(error))
         return refusal(f"error trying to reach service: {describe_failure(error)}")
 
