@@ -48,6 +48,14 @@ def test_equal_clusters_are_told_apart_by_name():
     assert choose(make_cluster("b"), make_cluster("a")) == ("a",)
 
 
+def test_a_cluster_that_others_come_before_is_taken_where_they_have_no_room():
+    avoided = make_cluster("a", gpus=1, avoid="has taint spot:PreferNoSchedule")
+    assert choose(avoided, make_cluster("b")) == ("b",)
+    assert choose(avoided, make_cluster("b", used=8)) == ("a",)
+    verdicts = Score().nominate(make_view(clusters=[avoided])).verdicts
+    assert verdicts[0].reason == "fits: 1 of 1 free nvidia.com/gpu, has taint spot:PreferNoSchedule"
+
+
 def test_hardware_that_was_asked_for_comes_before_what_says_nothing():
     workload = make_workload(gpus=1, node_selector={"accelerator": "h100"})
     plain = make_cluster("a", gpus=1)

@@ -340,3 +340,14 @@ def test_elastic_is_decided_before_the_start() -> None:
     elastic = {f"{K}/elastic-job": "true"}
     assert changed(job(suspend=False), annotations=elastic) == [f"{ANNOTATIONS}[{K}/elastic-job]"]
     assert changed(job(suspend=True), annotations=elastic, suspend=True) == []
+
+
+def test_wishes_about_clusters_that_cannot_be_read_are_refused() -> None:
+    """One that was there before blocks no other change."""
+    key = "multiqueue.dev/cluster-selector"
+    bad, good = job(annotations={key: "gpu in h100"}), job(annotations={key: "gpu in (h100)"})
+    (error,) = validate_job_create(bad, Gates())
+    assert error.path == f"metadata.annotations[{key}]"
+    assert validate_job_create(good, Gates()) == []
+    assert validate_job_update(bad, bad, Gates()) == []
+    assert [e.path for e in validate_job_update(bad, good, Gates())] == [error.path]
