@@ -30,7 +30,7 @@ from multiqueue.multikueue.filters.candidate import WISHES, Candidate, list_wish
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.owners import find_job
 from multiqueue.multikueue.workload_view import build_asked_view, build_workload_view
-from multiqueue.plugins import Fit, Limit, Outlook, QueueView, WorkloadView, find_refusal
+from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
 from multiqueue.plugins.capacity import find_impossibility
 
 Json = dict[str, Any]
@@ -153,16 +153,6 @@ class FleetCapacity:
         self._prospects[metadata.key] = (state, prospects)
         return prospects
 
-    def find_queue(self, cluster: str, view: WorkloadView) -> QueueView | None:
-        """Return the limits of the queue that a Workload would go to; None where nobody knows."""
-        found = self._find_queue(cluster, view)
-        return found if isinstance(found, QueueView) else None
-
-    def _find_queue(self, cluster: str, view: WorkloadView) -> QueueView | str | None:
-        """Return the limits, why there is no such queue, or None where nobody knows."""
-        limits = self._fleet.limits.find(cluster)
-        return limits.find(view.namespace, view.queue) if limits is not None else None
-
     def stand(
         self, view: WorkloadView, clusters: tuple[str, ...], excluded: Exclusions
     ) -> Standing:
@@ -204,7 +194,8 @@ class FleetCapacity:
             return "has no MultiKueueCluster"
         if unwanted:
             return unwanted
-        queue = self._find_queue(name, view)
+        limits = self._fleet.limits.find(name)
+        queue = limits.find(view.namespace, view.queue) if limits is not None else None
         if queue is None or isinstance(queue, str):
             return queue
         return find_impossibility(view, queue)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -19,6 +20,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.names import split_key
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
@@ -30,6 +32,7 @@ from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import OpenGate, Removal
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
+from multiqueue.multikueue.steering import steer
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -112,7 +115,12 @@ class RemoteSteps:
                 "copy",
                 name,
                 seen.view.key,
-                lambda writer: writer.create_workload(body, adapter, job_name),
+                partial(
+                    _create_copy,
+                    body=self._steer(body, workload, name),
+                    adapter=adapter,
+                    job_name=job_name,
+                ),
             )
             for name in names
         )
@@ -121,6 +129,13 @@ class RemoteSteps:
                 self._count_dispatch(workload, name)
         outcomes = [self._judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
         return min(outcomes, key=lambda outcome: (not outcome.again, outcome.goes_on))
+
+    def _steer(self, body: Json, workload: api.Workload, cluster: str) -> Json:
+        """Have a copy ask for the hardware that was reserved, as far as the cluster names it."""
+        limits = self._fleet.limits.find(cluster)
+        queue = limits.find_for(workload) if limits is not None else None
+        find_flavor = self._context.informers.resource_flavors.store.get
+        return steer(body, workload, find_flavor, queue) if queue is not None else body
 
     async def create_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Create the remote job."""
@@ -261,6 +276,12 @@ class RemoteSteps:
         admission = workload.status.admission
         queue = admission.cluster_queue if admission is not None else ""
         self._context.metrics.multikueue_workloads_dispatched_total.child(queue, cluster).inc()
+
+
+async def _create_copy(
+    writer: RemoteWriter, *, body: Json, adapter: MultiKueueAdapter, job_name: str
+) -> api.Workload | Foreign | Busy:
+    return await writer.create_workload(body, adapter, job_name)
 
 
 async def _side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

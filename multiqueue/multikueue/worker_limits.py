@@ -50,6 +50,11 @@ class WorkerLimits:
             self._views[name] = self._build(self._members[name])
         return self._views[name]
 
+    def find_for(self, workload: api.Workload) -> QueueView | None:
+        """Return the queue that a Workload would go to; None where it is not known, or none."""
+        found = self.find(workload.metadata.namespace, workload.spec.queue_name)
+        return found if isinstance(found, QueueView) else None
+
     def find_target(self, namespace: str, local_queue: str) -> str | None:
         """Return the name of the ClusterQueue that a LocalQueue leads to; None: no such queue."""
         found = self._informers.local_queues.store.get(key_of(namespace, local_queue))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import split_key
+from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model.build import BuildOptions, build_workload, effective_priority
@@ -51,7 +51,7 @@ def build_workload_view(
                 placement=pod_set.placement,
                 preferred=_preferred(spec.template),
                 reserved={
-                    resource: _reserved(name, find_flavor(name))
+                    resource: _reserved(name, find_flavor)
                     for resource, name in assigned.get(pod_set.name, {}).items()
                 },
             )
@@ -82,7 +82,7 @@ def build_asked_view(
                 requests=pod_set.requests,
                 placement=pod_set.placement,
                 reserved={
-                    resource: _reserved(name, find_flavor(name))
+                    resource: _reserved(name, find_flavor)
                     for resource, name in flavors.get(pod_set.name, {}).items()
                 },
             )
@@ -105,8 +105,20 @@ def usage_of(workload: api.Workload) -> dict[FlavorResource, int]:
     return usage
 
 
-def _reserved(name: str, flavor: api.ResourceFlavor | None) -> ReservedFlavor:
-    return ReservedFlavor(name=name, node_labels=flavor.spec.node_labels if flavor else {})
+def list_accepted(name: str, find_flavor: FindFlavor) -> list[Mapping[str, str]]:
+    """Return the node labels of a manager's flavor, then those of its declared equivalents."""
+    flavor = find_flavor(name)
+    if flavor is None:
+        return []
+    listed = flavor.metadata.annotations.get(EQUIVALENT_FLAVORS, "").split(",")
+    others = (find_flavor(other) for other in dict.fromkeys(n.strip() for n in listed) if other)
+    found = [flavor, *(other for other in others if other is not None)]
+    return [each.spec.node_labels for each in found]
+
+
+def _reserved(name: str, find_flavor: FindFlavor) -> ReservedFlavor:
+    labels, *equivalents = list_accepted(name, find_flavor) or [{}]
+    return ReservedFlavor(name=name, node_labels=labels, equivalents=tuple(equivalents))
 
 
 def _preferred(template: Mapping[str, Any]) -> tuple[WeightedTerm, ...]:

@@ -21,7 +21,7 @@ class Grade(IntEnum):
     MISMATCH = 0
     """It is something else than what was asked for."""
     SILENT = 1
-    """Nothing was asked for, or the flavor does not say what it is."""
+    """Nothing was asked for, the flavor does not say what it is, or it is declared to do too."""
     MATCH = 2
     """It says that it is what was asked for."""
 
@@ -113,11 +113,19 @@ def _grade_reserved(
             continue
         common = sorted(reserved.node_labels.keys() & declared)
         if any(flavor.node_labels.get(key) != reserved.node_labels[key] for key in common):
+            if any(_has_labels(flavor, labels, declared) for labels in reserved.equivalents):
+                continue
             return Grade.MISMATCH
         # Names on both sides are unrelated; where labels say nothing, an equal name is a hint.
         if common or flavor.name == reserved.name:
             grade = Grade.MATCH
     return grade
+
+
+def _has_labels(flavor: FlavorView, labels: Mapping[str, str], declared: frozenset[str]) -> bool:
+    """Whether a flavor says of itself what labels say, as far as its group speaks of that."""
+    common = labels.keys() & declared
+    return bool(common) and all(flavor.node_labels.get(key) == labels[key] for key in common)
 
 
 def _term_holds(

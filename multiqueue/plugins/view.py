@@ -20,10 +20,17 @@ from multiqueue.model.placement import ANYWHERE, NodeSelectorTerm, Placement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedFlavor:
-    """The flavor that the manager's quota was taken from, for one resource of a pod set."""
+    """The flavor that the manager's quota was taken from, for one resource of a pod set.
+
+    Attributes:
+        name: Of the manager's ResourceFlavor.
+        node_labels: Of its nodes.
+        equivalents: Labels of other hardware that is declared to do as well, the preferred first.
+    """
 
     name: str
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    equivalents: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

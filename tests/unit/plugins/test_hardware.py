@@ -167,3 +167,11 @@ def test_wishes_are_told_in_words():
 
 def test_grades_are_ordered():
     assert Grade.MISMATCH < Grade.SILENT < Grade.MATCH
+
+
+def test_what_is_declared_to_do_as_well_is_no_mismatch():
+    reserved = ReservedFlavor(
+        name="x", node_labels={"gpu": "h100"}, equivalents=({"zone": "eu"}, {"gpu": "a100"})
+    )
+    got = grades(PodSetView(requests={GPU: 1}, reserved={GPU: reserved}))
+    assert got == {"a100": "SILENT", "h100": "MATCH", "plain": "MISMATCH"}

@@ -1,0 +1,124 @@
+"""What the manager reserved is what runs: flavors of the manager on workers with several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.api import names
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    JOBS,
+    RESOURCE_FLAVORS,
+)
+from tests.multikueue_world import (
+    CHECK,
+    GPU,
+    World,
+    make_gpu_flavor,
+    make_gpu_job,
+    multikueue_world,
+)
+from tests.queue_manager import QueueCluster
+
+
+def make_queue(checks: tuple[str, ...] = (), **gpus: int) -> dict[str, Any]:
+    """A queue with these flavors, in this order."""
+    flavors = [
+        {"name": name, "resources": [{"name": GPU, "nominalQuota": str(count)}]}
+        for name, count in gpus.items()
+    ]
+    spec: dict[str, Any] = {
+        "namespaceSelector": {},
+        "resourceGroups": [{"coveredResources": [GPU], "flavors": flavors}],
+    }
+    if checks:
+        spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": c} for c in checks]}
+    return {"spec": spec}
+
+
+async def give(cluster: QueueCluster, *, checks: tuple[str, ...] = (), **gpus: int) -> None:
+    """Give a cluster flavors labelled by their names, and a queue with them."""
+    for name in gpus:
+        await cluster.create(RESOURCE_FLAVORS, make_gpu_flavor(name, accelerator=name))
+    await cluster.patch(CLUSTER_QUEUES, "cq", make_queue(checks, **gpus))
+
+
+def ran_on(world: World, worker: str, job: str = "train") -> str:
+    """The flavor that the worker took."""
+    copy = world.copy(worker, job)
+    assert copy is not None
+    assert copy.status.admission is not None
+    return copy.status.admission.pod_set_assignments[0].flavors[GPU]
+
+
+async def test_a_worker_with_several_flavors_takes_the_reserved_one():
+    """G-15."""
+    async with multikueue_world("w1", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8)
+        await give(world.workers["w1"], a100=8, h100=8)
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            await world.until_ready()
+            assert ran_on(world, "w1") == "h100"
+            job = await world.until(lambda: _running(world, "w1"), "job runs", on="w1")
+            assert job["spec"]["template"]["spec"]["nodeSelector"] == {"accelerator": "h100"}
+            local = await world.hub.client.get(JOBS, "train", namespace="team-a")
+            assert local["spec"]["template"]["spec"].get("nodeSelector") in (
+                None,
+                {"accelerator": "h100"},
+            )
+
+
+def _running(world: World, worker: str) -> dict[str, Any] | None:
+    job = world.workers[worker].job("train")
+    return job if job is not None and not job["spec"].get("suspend") else None
+
+
+async def test_clusters_with_other_hardware_get_no_copy_whoever_dispatches():
+    async with multikueue_world("a", "h", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8)
+        await give(world.workers["a"], a100=8)
+        await give(world.workers["h"], h100=8)
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            assert await world.until_ready() == "h"
+            assert world.copy("a") is None
+
+
+async def test_the_manager_takes_the_flavor_that_some_worker_has():
+    """Quota of both is there, hardware of one only."""
+    async with multikueue_world("a", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8, a100=8)
+        await give(world.workers["a"], a100=8)
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            await world.until_ready()
+            workload = world.workload()
+            assert workload.status.admission.pod_set_assignments[0].flavors == {GPU: "a100"}
+
+
+async def test_declared_equivalents_do_as_well():
+    async with multikueue_world("a", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8)
+        await world.hub.create(RESOURCE_FLAVORS, make_gpu_flavor("h200", accelerator="h200"))
+        await give(world.workers["a"], a100=8, h200=8)
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            await world.until(
+                lambda: (
+                    (w := world.workload())
+                    and any(
+                        "has no flavor for accelerator=h100" in c.message
+                        for c in w.status.conditions
+                    )
+                ),
+                "the reason",
+            )
+            equivalents = {"metadata": {"annotations": {names.EQUIVALENT_FLAVORS: "h200"}}}
+            await world.hub.patch(RESOURCE_FLAVORS, "h100", equivalents)
+            await world.until_ready()
+            assert ran_on(world, "a") == "h200"
