@@ -191,6 +191,7 @@ class ClusterState:
         refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
             to somebody else, ... Empty when nothing speaks against it.
         leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
+        jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
     """
 
@@ -205,6 +206,7 @@ class ClusterState:
     may_run_unseen: bool = False
     refusal: str = ""
     leave: str = ""
+    jobs: int = 0
     condemned: str = ""
 
     @property

@@ -223,6 +223,7 @@ class Observer:
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=refusal,
             leave=self._fleet.leaving.get((name, key), ""),
+            jobs=session.job_count,
         )
 
     def _find_refusal(

@@ -93,11 +93,14 @@ class WorkerSession:
         return found
 
     @property
+    def job_count(self) -> int:
+        """How many jobs of ours are there."""
+        return sum(len(informer.store) for informer in self.informers.jobs.values())
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing of ours is there."""
-        return not len(self.informers.workloads.store) and not any(
-            len(informer.store) for informer in self.informers.jobs.values()
-        )
+        return not len(self.informers.workloads.store) and not self.job_count
 
     def submit(
         self, what: str, key: str, work: Callable[[], Awaitable[T]]

@@ -18,6 +18,9 @@ from multiqueue.multikueue.rules.follow import set_ready
 def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Take the first that admitted it; the losers go before its job exists (M-90, M-92).
 
+    Kubernetes counts in seconds, so in a burst several were first: the one with the fewest jobs of
+    ours takes it, or one worker would get them all.
+
     Only nominated clusters count, or any where a Workload that is Ready lost its latch. A cluster
     that has the job already comes first: that was chosen before a crash. While another cluster may
     hold a job of ours, none is created: at most one runs it (I-1).
@@ -28,7 +31,7 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     candidates = [cluster for cluster in view.clusters if _is_candidate(cluster, local)]
     if not candidates:
         return None
-    winner = min(candidates, key=lambda c: (c.job is None, c.admitted_at, c.name))
+    winner = min(candidates, key=lambda c: (c.job is None, c.admitted_at, c.jobs, c.name))
     others = [cluster for cluster in view.clusters if cluster.name != winner.name]
     losers = tuple(
         Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')

@@ -109,9 +109,11 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
         for cluster in view.reachable
         if cluster.name not in names and not cluster.is_empty
     )
+    # Who is asked first often wins: in a burst that should not always be the same one.
+    by_load = sorted(view.clusters, key=lambda cluster: (cluster.jobs, cluster.name))
     creations = tuple(
         CreateWorkload(cluster=cluster.name)
-        for cluster in view.clusters
+        for cluster in by_load
         if cluster.name in names and cluster.is_empty and _is_usable(cluster)
     )
     steps = (*first, *creations, *update_priorities(view))
