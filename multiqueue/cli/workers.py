@@ -13,6 +13,7 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
+from multiqueue.cli.views.drains import IN_USE, Use, view_use
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.views.workloads import view_workload
 from multiqueue.kube.client import KubeClient
@@ -52,6 +53,7 @@ class WorkerStatus:
     """One worker.
 
     Attributes:
+        use: Whether it is in use, cordoned or drained.
         problem: Why its own figures are missing; empty when they are there.
         stopped: ClusterQueues there that admit nothing, each in a sentence.
     """
@@ -59,6 +61,7 @@ class WorkerStatus:
     name: str
     connected: bool
     reason: str
+    use: Use = IN_USE
     flavors: list[FlavorGpus] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     waiting: int = 0
@@ -71,6 +74,7 @@ class WorkerStatus:
             "name": self.name,
             "connected": self.connected,
             "reason": self.reason or None,
+            "use": self.use.to_dict(),
             "gpus": [
                 {"flavor": f.flavor, "total": f.total, "used": f.used, "free": f.free}
                 for f in self.flavors
@@ -142,7 +146,9 @@ async def _read_worker(
     reason = "no manager has looked at it"
     if active is not None:
         reason = "" if connected else _reason(active.reason, active.message)
-    status = WorkerStatus(name=cluster.metadata.name, connected=connected, reason=reason)
+    status = WorkerStatus(
+        name=cluster.metadata.name, connected=connected, reason=reason, use=view_use(cluster)
+    )
     try:
         async with asyncio.timeout(WORKER_SECONDS):
             credentials = await worker_credentials(client, cluster, namespace)

@@ -33,7 +33,7 @@ def build_conditions(name: str, orders: Orders, drained: Condition | None) -> li
     """
     if not orders.cordoned:
         return []
-    message = f'Nothing new goes to "{name}": it {orders.refusal}'
+    message = describe_cordon(name, orders)
     if orders.problem:
         unclear = f"Nothing is moved: {orders.problem}"
         return [
@@ -42,6 +42,12 @@ def build_conditions(name: str, orders: Orders, drained: Condition | None) -> li
         ]
     reason = DrainReason.CORDONED if drained is None else DrainReason.DRAINING
     return [_true(CORDONED, reason, message), *([drained] if drained is not None else [])]
+
+
+def describe_cordon(name: str, orders: Orders) -> str:
+    """Return the message of Cordoned: it names the order that both conditions answer to."""
+    order = f'; the order is "{orders.text}"' if orders.text else ""
+    return f'Nothing new goes to "{name}": it {orders.refusal}{order}'
 
 
 def describe_drain(chances: Mapping[str, Chance], report: Report) -> Condition:
@@ -98,9 +104,11 @@ def with_conditions(
 
 
 def _says_as_much(old: Condition, new: Condition) -> bool:
-    return (old.status, old.reason) == (new.status, new.reason) and not is_news(
-        old.message, new.message
-    )
+    if (old.status, old.reason) != (new.status, new.reason):
+        return False
+    if new.type == CORDONED:
+        return old.message == new.message
+    return not is_news(old.message, new.message)
 
 
 def _true(type_: str, reason: str, message: str) -> Condition:

@@ -60,12 +60,14 @@ class Orders:
         cordoned: Nothing new may go there; a drain is a cordon too.
         reason: Why, in the words of whoever asked; empty where they said nothing.
         drain: How it is to be drained; None: what runs goes on.
+        text: The order of the drain, as it was given.
         problem: What of the annotations cannot be understood; nothing is moved then.
     """
 
     cordoned: bool = False
     reason: str = ""
     drain: DrainOrder | None = None
+    text: str = ""
     problem: str = ""
 
     @property
@@ -90,9 +92,11 @@ def read_orders(annotations: Mapping[str, str], default: Pace = DEFAULT_PACE) ->
     if drain == OFF:
         return Orders(cordoned=cordon != OFF, reason=reason)
     try:
-        return Orders(cordoned=True, reason=reason, drain=parse_drain(drain, default))
+        order = parse_drain(drain, default)
     except ValueError as error:
-        return Orders(cordoned=True, reason=reason, problem=f'annotation "{DRAIN}": {error}')
+        problem = f'annotation "{DRAIN}": {error}'
+        return Orders(cordoned=True, reason=reason, text=drain, problem=problem)
+    return Orders(cordoned=True, reason=reason, drain=order, text=drain)
 
 
 def parse_drain(text: str, default: Pace = DEFAULT_PACE) -> DrainOrder:

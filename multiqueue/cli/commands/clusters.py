@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SUBCOMMANDS = {
     "cordon": "Send nothing new to a worker",
     "uncordon": "Use a worker again; ends a drain too",
+    "drain": "Move what runs on a worker elsewhere, a few at a time",
     "bootstrap": "Make a cluster a worker: account, rights, kubeconfig",
     "verify": "Report where workers differ from what the manager needs there",
     "sync": "Bring queues, flavors, namespaces and priority classes to workers",
@@ -78,7 +79,7 @@ async def _show(target: Target, system_namespace: str, output: str) -> None:
         echo("No MultiKueueClusters; jobs run on this cluster only.")
         return
     print_table(
-        ["WORKER", "CONNECTED", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON"],
+        ["WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON"],
         [_row(worker) for worker in workers],
     )
 
@@ -88,10 +89,11 @@ def _row(worker: WorkerStatus) -> list[str | int]:
     return [
         worker.name,
         "Connected" if worker.connected else "Disconnected",
+        worker.use.words,
         ", ".join(f"{f.total} {f.flavor}" for f in flavors),
         ", ".join(str(f.used) for f in flavors),
         ", ".join(str(f.free) for f in flavors),
         len(worker.running),
         worker.waiting,
-        worker.reason or worker.problem or "; ".join(worker.stopped),
+        worker.reason or worker.problem or worker.use.message or "; ".join(worker.stopped),
     ]

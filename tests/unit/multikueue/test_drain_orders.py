@@ -36,7 +36,7 @@ def test_a_cordon_is_true_or_says_why(value: str | None, want: str) -> None:
 
 def test_a_drain_is_a_cordon() -> None:
     orders = read_orders({DRAIN: "true"})
-    assert orders == Orders(cordoned=True, drain=DrainOrder())
+    assert orders == Orders(cordoned=True, drain=DrainOrder(), text="true")
     assert orders.refusal == "is being drained"
     assert read_orders({DRAIN: "false"}) == Orders()
 
