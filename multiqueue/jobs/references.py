@@ -20,6 +20,21 @@ def reference_of(resource: Resource, metadata: ObjectMeta) -> dict[str, str]:
     return {key: value for key, value in reference.items() if value}
 
 
+def owner_references(workload: Workload) -> list[dict[str, str]]:
+    """Return the references to the job of a Workload: its controller, where it has one."""
+    return [
+        {
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "namespace": workload.metadata.namespace,
+            "name": owner.name,
+            "uid": owner.uid,
+        }
+        for owner in workload.metadata.owner_references
+        if owner.controller
+    ]
+
+
 def workload_reference(workload: Workload) -> dict[str, str]:
     """Return the reference to a Workload."""
     return reference_of(WORKLOADS, workload.metadata)

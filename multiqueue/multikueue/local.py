@@ -12,6 +12,8 @@ import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.names import RAN_ON
+from multiqueue.api.ran_on import RanOn, format_ran_on
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import find_check, set_check_state
 from multiqueue.api.workload_state import (
@@ -27,8 +29,9 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.jobs.references import workload_reference
+from multiqueue.jobs.references import owner_references, workload_reference
 from multiqueue.multikueue.clone import epoch_of
+from multiqueue.multikueue.phase import find_phase
 from multiqueue.multikueue.plan import FinishLocal, Nominate, SetCheck
 
 EVENT_REASON = "MultiKueue"
@@ -80,8 +83,22 @@ class LocalWriter:
             return status
 
         written = await self._context.writer.update_status(workload.metadata.key, change)
-        self.tell(written, step.message, warning=step.warning)
+        left = find_phase(workload).left if step.cluster is not None else ""
+        moved = f', moved from "{left}"' if left and left != step.cluster else ""
+        self.tell(written, f"{step.message}{moved}", warning=step.warning)
         return written
+
+    async def charge(self, workload: api.Workload, flavors: RanOn) -> None:
+        """Have quota of these flavors be in use instead of those that were reserved.
+
+        Raises:
+            Conflict: it changed meanwhile.
+            NotFound: it is gone.
+        """
+        text = format_ran_on(epoch_of(workload), flavors)
+        if workload.metadata.annotations.get(RAN_ON) != text:
+            patch = {"metadata": {"annotations": {RAN_ON: text}}}
+            await self._context.writer.patch_spec(workload, patch)
 
     async def nominate(self, workload: api.Workload, check: str, step: Nominate) -> None:
         """Record where the Workload is offered, and say so on the check.
@@ -154,9 +171,10 @@ class LocalWriter:
             )
 
     def tell(self, workload: api.Workload, message: str, *, warning: bool) -> None:
-        """Record an event about a Workload."""
+        """Record an event about a Workload, and about its job, which is where people look."""
         kind = "Warning" if warning else "Normal"
-        self._context.recorder.event(workload_reference(workload), kind, EVENT_REASON, message)
+        for regarding in (workload_reference(workload), *owner_references(workload)):
+            self._context.recorder.event(regarding, kind, EVENT_REASON, message)
 
 
 def _expect_same(newest: api.Workload, workload: api.Workload) -> None:

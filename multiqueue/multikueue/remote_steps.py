@@ -33,6 +33,7 @@ from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import OpenGate, Removal
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.multikueue.steering import steer
+from multiqueue.multikueue.worker_figures import Rejection
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -229,6 +230,10 @@ class RemoteSteps:
             case Foreign(why=why):
                 until = self._context.clock.now() + REFUSAL_FOR
                 if memory.refuse(cluster, why, until) and seen.workload is not None:
+                    admission = seen.workload.status.admission
+                    queue = admission.cluster_queue if admission is not None else ""
+                    rejections = self._context.metrics.worker_rejections_total
+                    rejections.child(queue, cluster, Rejection.REFUSED).inc()
                     regarding, message = workload_reference(seen.workload), f"{cluster} {why}"
                     self._context.recorder.event(regarding, "Warning", EVENT_REASON, message)
                 log.warning("worker cannot take workload", reason=why, **about)

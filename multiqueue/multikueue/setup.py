@@ -20,6 +20,7 @@ from multiqueue.multikueue.gc import GarbageCollector
 from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.quota_automation_controller import QuotaAutomation
 from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.worker_figures import WorkerFigures
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 
 log = structlog.get_logger("multiqueue.multikueue")
@@ -75,5 +76,6 @@ def build_multikueue(
         workloads,
         DrainReconciler(context, fleet, options, enqueue=workloads.enqueue),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
+        WorkerFigures(context),
         *([QuotaAutomation(context, fleet)] if automates else []),
     ]

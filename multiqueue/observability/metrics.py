@@ -261,6 +261,50 @@ class Metrics(LocalQueueMetrics):
         "cluster",
         ROLE,
     )
+    substituted_flavors_total = counter(
+        "multiqueue_substituted_flavors_total",
+        "Resources of pod sets that a worker ran on another flavor than the manager reserved.",
+        CQ,
+        "cluster",
+        "reserved",
+        "ran",
+        ROLE,
+    )
+    worker_admission_seconds = histogram(
+        "multiqueue_worker_admission_seconds",
+        "Seconds from quota here to the admission by the worker that runs it.",
+        CQ,
+        "cluster",
+        ROLE,
+        buckets=exponential(12),
+    )
+    worker_rejections_total = counter(
+        "multiqueue_worker_rejections_total",
+        "Workloads that a worker did not take (Refused), or took and did not keep.",
+        CQ,
+        "cluster",
+        "reason",
+        ROLE,
+    )
+    worker_wasted_copies_total = counter(
+        "multiqueue_worker_wasted_copies_total",
+        "Offers of Workloads to a worker that were withdrawn before it ran them.",
+        CQ,
+        "cluster",
+        ROLE,
+    )
+    worker_offered_workloads = gauge(
+        "multiqueue_worker_offered_workloads",
+        "Workloads that a worker is offered and no worker has taken yet.",
+        "cluster",
+        ROLE,
+    )
+    worker_running_workloads = gauge(
+        "multiqueue_worker_running_workloads",
+        "Workloads that a worker has taken and that have not ended.",
+        "cluster",
+        ROLE,
+    )
     worker_connected = gauge(
         "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
     )
