@@ -13,7 +13,7 @@ from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import PodSet, Workload
-from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.kube.clock import format_micro_time
 from multiqueue.kube.resources import WORKLOADS
 
 DIGEST_LENGTH = 16
@@ -45,7 +45,7 @@ def clone_workload(local: Workload, *, origin: str, now: datetime, gated: bool =
                 **metadata.annotations,
                 names.DISPATCH_EPOCH: epoch_of(local),
                 names.DISPATCH_DIGEST: digest_of(local),
-                names.OFFERED_AT: format_time(now),
+                names.OFFERED_AT: format_micro_time(now),
             },
         },
         "spec": _spec(local, gated=gated),

@@ -77,7 +77,7 @@ def test_copy_and_job_carry_the_mark_of_the_reservation():
 
 def test_the_copy_says_when_it_was_offered():
     got = clone_workload(make_workload(), origin="here", now=NOW)
-    assert got["metadata"]["annotations"][names.OFFERED_AT] == "2026-01-01T00:00:03Z"
+    assert got["metadata"]["annotations"][names.OFFERED_AT] == "2026-01-01T00:00:03.000000Z"
 
 
 def test_a_gated_copy_has_our_gate_and_none_of_the_manager_s():
