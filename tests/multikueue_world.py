@@ -43,6 +43,7 @@ from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
+from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.queue_manager import (
     CONFIG,
@@ -269,10 +270,10 @@ class World:
         kubeconfigs: Path = PATH_PREFIX,
         open_thread: OpenThread = PluginThread,
     ) -> AsyncIterator[ManagerContext]:
-        """Run a manager while the block runs."""
+        """Run a manager while the block runs; what it writes on workers is audited."""
         config = config or make_config()
         clock = clock or SystemClock()
-        hub = self.hub
+        hub, audit = self.hub, Audit()
         async with KubeClient(hub.credentials, on_outcome=hub._on_outcome) as client:
             registry = build_registry(config)
             informers = build_informers(client, config, registry)
@@ -293,6 +294,7 @@ class World:
                     Dispatchers({**BUILT_IN, **(dispatchers or {})}),
                     path_prefix=kubeconfigs,
                     open_thread=open_thread,
+                    open_transport=audit.open,
                 ),
             ]
             self.parts = parts
@@ -303,6 +305,7 @@ class World:
                 for part in parts:
                     start(part.run())
                 yield context
+        assert not audit.refused
 
     # ------------------------------------------------------------ looking
 

@@ -16,6 +16,7 @@ from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.sender import Outcome
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.credentials import SafeKubeconfig
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.session_run import SessionHooks, WorkerLostError, run_session
 from multiqueue.multikueue.worker_health import WorkerHealth
@@ -108,7 +109,7 @@ class SessionMaker:
     Args:
         name: Of the worker.
         adapters: Job kinds to look for.
-        origin: Label value of what is ours.
+        owner: By what our objects are known.
         metrics: Count what is sent there.
         health: Hears what becomes of requests, once the worker is connected.
         open_transport: Makes what requests are sent with.
@@ -122,7 +123,7 @@ class SessionMaker:
         name: str,
         *,
         adapters: tuple[MultiKueueAdapter, ...],
-        origin: str,
+        owner: Owner,
         metrics: Metrics,
         health: WorkerHealth,
         open_transport: OpenTransport = Transport,
@@ -130,7 +131,7 @@ class SessionMaker:
         self.limiter = RateLimiter()
         self._name = name
         self._adapters = adapters
-        self._origin = origin
+        self._owner = owner
         self._metrics = metrics
         self._health = health
         self._open_transport = open_transport
@@ -151,7 +152,7 @@ class SessionMaker:
                 self._build_client(credentials, attempt),
                 self._adapters,
                 name=self._name,
-                origin=self._origin,
+                owner=self._owner,
                 metrics=self._metrics,
                 sync_seconds=min(SYNC_SECONDS * 2**attempts, MAX_SYNC_SECONDS),
                 hooks=hooks,

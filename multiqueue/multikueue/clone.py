@@ -15,25 +15,26 @@ from multiqueue.api.serde import encode
 from multiqueue.api.v1beta2 import PodSet, Workload
 from multiqueue.kube.clock import format_micro_time
 from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.owner import Owner
 
 DIGEST_LENGTH = 16
 Json = dict[str, Any]
 
 
-def clone_workload(local: Workload, *, origin: str, now: datetime, gated: bool = False) -> Json:
+def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool = False) -> Json:
     """Return the Workload to create on a worker (M-105).
 
     Name, namespace, labels, annotations and spec; never owners, finalizers or status.
 
     Args:
         local: The Workload on the manager.
-        origin: Marks what is ours.
+        owner: Who we are.
         now: The time, which the copy is stamped with.
         gated: Whether it may preempt only after our gate was opened (M-180).
     """
     metadata = local.metadata
     labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
-    labels[names.MULTIKUEUE_ORIGIN] = origin
+    labels[names.MULTIKUEUE_ORIGIN] = owner.origin
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -43,7 +44,7 @@ def clone_workload(local: Workload, *, origin: str, now: datetime, gated: bool =
             "labels": labels,
             "annotations": {
                 **metadata.annotations,
-                names.DISPATCH_EPOCH: epoch_of(local),
+                **_stamp(local, owner),
                 names.DISPATCH_DIGEST: digest_of(local),
                 names.OFFERED_AT: format_micro_time(now),
             },
@@ -52,11 +53,16 @@ def clone_workload(local: Workload, *, origin: str, now: datetime, gated: bool =
     }
 
 
-def stamp_job(job: Json, local: Workload) -> Json:
-    """Mark a remote job with the reservation that it is made for."""
+def stamp_job(job: Json, local: Workload, *, owner: Owner) -> Json:
+    """Mark a remote job with its manager, and with the reservation that it is made for."""
     metadata = job["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), names.DISPATCH_EPOCH: epoch_of(local)}
+    annotations = {**(metadata.get("annotations") or {}), **_stamp(local, owner)}
     return {**job, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _stamp(local: Workload, owner: Owner) -> dict[str, str]:
+    stamp = {names.DISPATCH_EPOCH: epoch_of(local)}
+    return {**stamp, names.MANAGER: owner.manager} if owner.manager else stamp
 
 
 def epoch_of(local: Workload) -> str:

@@ -32,8 +32,8 @@ def describe_connected(
     message = "Connected"
     if missing:
         message += f"; not served: {', '.join(map(str, missing))}"
-    if source.expires_at is not None:
-        message += f"; the token expires at {source.expires_at:%Y-%m-%dT%H:%M:%SZ}"
+    if source.expiries:
+        message += f"; {source.expiries[0].describe()}"
     if refusal:
         message += f"; it {refusal}"
     if trouble:

@@ -18,11 +18,21 @@ from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.references import reference_of
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.multikueue.cluster_notes import (
+    Note,
+    apply_notes,
+    find_next_warning,
+    list_news,
+    note_expiry,
+    note_twins,
+)
 from multiqueue.multikueue.cluster_status import first_lost_at
+from multiqueue.multikueue.connection import WorkerConnection
 from multiqueue.multikueue.credentials import (
     PATH_PREFIX,
     ConnectionStatus,
@@ -39,6 +49,8 @@ CONCURRENCY = 8
 FILE_SECONDS = 5.0
 """How often a kubeconfig file is read again: files of mounted Secrets are replaced by renaming
 directories, which few file systems tell of."""
+MAX_WAIT_SECONDS = 3600.0
+"""However far away the next warning is: clocks are set, and timers should not be that long."""
 RETIRED_SECONDS = 5.0
 """How often a worker without MultiKueueCluster is looked at, until nothing of ours is there."""
 
@@ -82,9 +94,12 @@ class ClusterReconciler:
         informers: tuple[Informer[Any], ...] = (
             self._context.informers.multikueue_clusters,
             self._context.informers.secrets,
+            self._context.informers.namespaces,
         )
         for informer in informers:
             await informer.settled.wait()
+        own = self._context.informers.namespaces.store.get("kube-system")
+        self._fleet.sign(own["metadata"].get("uid", "") if own is not None else "")
         # All are known before any is judged: a second name must not be connected even for a moment.
         clusters = self._context.informers.multikueue_clusters.store.list()
         async with asyncio.TaskGroup() as loads:
@@ -102,6 +117,7 @@ class ClusterReconciler:
             if self._fleet.retire(name, give_up_after=timeout):
                 metrics.worker_connected.forget(cluster=name)
                 metrics.worker_health.forget(cluster=name)
+                metrics.worker_credentials_expire_seconds.forget(cluster=name)
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
@@ -111,14 +127,46 @@ class ClusterReconciler:
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
         connection.configure(source)
         metrics.worker_connected.child(name).set(connection.session is not None)
-        status = connection.status
-        if isinstance(source, Refusal):
-            status = source.status
-        if status is not None:
-            await self._write(cluster, status)
+        status = source.status if isinstance(source, Refusal) else connection.status
+        in_use = connection.source or source
+        notes = self._list_notes(connection, in_use)
+        await self._write(cluster, status, notes)
+        self._tell(cluster, notes)
+        return self._plan(cluster, in_use)
+
+    def _list_notes(
+        self, connection: WorkerConnection, source: SafeKubeconfig | Refusal
+    ) -> list[Note]:
+        """Say what else there is to know, and export when the credentials end."""
+        notes = []
+        expire_seconds = self._context.metrics.worker_credentials_expire_seconds
+        if isinstance(source, SafeKubeconfig):
+            notes.append(note_expiry(source, self._context.clock.now()))
+        if isinstance(source, SafeKubeconfig) and source.expiries:
+            left = partial(source.expiries[0].seconds_left, self._context.clock.now)
+            expire_seconds.child(connection.name).set_function(left)
+        else:
+            expire_seconds.forget(cluster=connection.name)
+        if connection.session is not None:
+            notes.append(note_twins(connection.session.twins, self._fleet.owner))
+        return notes
+
+    def _tell(self, cluster: api.MultiKueueCluster, notes: Iterable[Note]) -> None:
+        regarding = reference_of(MULTIKUEUE_CLUSTERS, cluster.metadata)
+        for note in list_news(cluster.status.conditions, notes):
+            self._context.recorder.event(regarding, "Warning", note.type_, note.message)
+
+    def _plan(self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | Refusal) -> Result:
+        """Say when to look again though nothing changes."""
+        waits = []
         kubeconfig = cluster.spec.cluster_source.kube_config
-        is_file = kubeconfig is not None and kubeconfig.location_type == PATH
-        return Result(requeue_after=FILE_SECONDS) if is_file else DONE
+        if kubeconfig is not None and kubeconfig.location_type == PATH:
+            waits.append(FILE_SECONDS)
+        now = self._context.clock.now()
+        warn_at = find_next_warning(source, now) if isinstance(source, SafeKubeconfig) else None
+        if warn_at is not None:
+            waits.append(min((warn_at - now).total_seconds(), MAX_WAIT_SECONDS))
+        return Result(requeue_after=min(waits)) if waits else DONE
 
     def _note_server(
         self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | Refusal
@@ -179,16 +227,22 @@ class ClusterReconciler:
             return data
         return check_kubeconfig(data, self._context.clock.now())
 
-    async def _write(self, cluster: api.MultiKueueCluster, status: ConnectionStatus) -> None:
-        conditions = set_condition(
-            cluster.status.conditions,
-            type_=ACTIVE,
-            status=status.active,
-            reason=status.reason,
-            message=status.message,
-            now=self._context.clock.now(),
-            observed_generation=cluster.metadata.generation,
-        )
+    async def _write(
+        self, cluster: api.MultiKueueCluster, status: ConnectionStatus | None, notes: Iterable[Note]
+    ) -> None:
+        conditions, now = cluster.status.conditions, self._context.clock.now()
+        generation = cluster.metadata.generation
+        if status is not None:
+            conditions = set_condition(
+                conditions,
+                type_=ACTIVE,
+                status=status.active,
+                reason=status.reason,
+                message=status.message,
+                now=now,
+                observed_generation=generation,
+            )
+        conditions = apply_notes(conditions, notes, now=now, observed_generation=generation)
         if conditions == cluster.status.conditions:
             return
         patch = {

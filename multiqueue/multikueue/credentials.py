@@ -5,8 +5,8 @@ manager's rights. So it may hold nothing that makes the manager read a file, run
 a server unseen; every entry is looked at, not only the current context. `check_kubeconfig` is pure;
 messages name entries, never values.
 
-Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, and a bearer
-token that says that it has expired is named before the worker refuses it.
+Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, and a token
+or certificate that has expired is named before the worker refuses it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import orjson
-
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.multikueue.expiry import Expiry, find_expiries
 from multiqueue.multikueue.inline_data import find_bad_data
 
 SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key, not a secret
@@ -77,13 +76,18 @@ class SafeKubeconfig:
 
     Attributes:
         config: Its content.
-        expires_at: When its token ends, where it says so.
+        expiries: When what it is made of ends, the first to end first.
         server: Which API server its current context leads to; equal for equal ones.
     """
 
     config: Mapping[str, Any]
-    expires_at: datetime | None = None
+    expiries: tuple[Expiry, ...] = ()
     server: str = ""
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it is not good any more, as far as it says so."""
+        return self.expiries[0].ends_at if self.expiries else None
 
 
 def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> bytes | Refusal:
@@ -151,30 +155,15 @@ def check_kubeconfig(data: bytes, now: datetime) -> SafeKubeconfig | Refusal:
         return _bad(str(error))
     for problem in _find_bad_data(config, picked):
         return _bad(problem)
-    expires_at = token_expiry(picked.user.get("token"))
-    if expires_at is not None and expires_at <= now:
-        return _bad(
-            f'kubeconfig: the token of context "{picked.name}" expired at '
-            f"{expires_at:%Y-%m-%dT%H:%M:%SZ}; renew it"
-        )
+    expiries = find_expiries(picked.cluster, picked.user)
+    for expiry in expiries:
+        if expiry.ends_at <= now:
+            return _bad(
+                f'kubeconfig: the {expiry.what} of context "{picked.name}" expired at '
+                f"{expiry.ends_at:%Y-%m-%dT%H:%M:%SZ}; renew it"
+            )
     server = identify_server(picked.cluster)
-    return SafeKubeconfig(config=config, expires_at=expires_at, server=server)
-
-
-def token_expiry(token: object) -> datetime | None:
-    """Return when a JSON web token ends; None for other tokens, and for those that never do."""
-    parts = token.split(".") if isinstance(token, str) else []
-    if len(parts) != 3:
-        return None
-    payload = parts[1] + "=" * (-len(parts[1]) % 4)
-    try:
-        claims = orjson.loads(base64.urlsafe_b64decode(payload))
-        seconds = claims.get("exp")
-        if isinstance(seconds, int | float) and not isinstance(seconds, bool):
-            return datetime.fromtimestamp(seconds, UTC)
-    except (ValueError, AttributeError, OverflowError, OSError):
-        pass
-    return None
+    return SafeKubeconfig(config=config, expiries=expiries, server=server)
 
 
 def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:

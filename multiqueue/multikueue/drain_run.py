@@ -187,7 +187,7 @@ class Drainer:
     def _is_there(self, name: str, key: str) -> bool:
         """Whether something of it is there, or may be."""
         session = self._fleet.find_session(name)
-        if session is None or key in session.informers.workloads.store:
+        if session is None or session.find_copy(key) is not None:
             return True
         return next(session.find_jobs(key), None) is not None
 

@@ -159,7 +159,7 @@ class Executor:
         copy = None
         session = self._fleet.find_session(step.cluster) if step.cluster is not None else None
         if session is not None:
-            copy = session.informers.workloads.store.get(seen.view.key)
+            copy = session.find_copy(seen.view.key)
         await self._local.set_check(workload, check.name, step, copy)
         log.info(
             "check changed",

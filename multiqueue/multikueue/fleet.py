@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.cluster_status import FIRST_CHANCE
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.fleet_limits import FleetLimits
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.servers import ServerTable
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.worker_health import WorkerHealth
@@ -83,7 +84,7 @@ class Fleet:
         open_transport: OpenTransport = Transport,
     ) -> None:
         self.adapters = adapters
-        self.origin = origin
+        self.owner = Owner(origin=origin)
         self.servers = ServerTable()
         self.limits = FleetLimits(self.find_session)
         self.leaving: dict[tuple[str, str], str] = {}
@@ -182,10 +183,14 @@ class Fleet:
             session = connection.session
             if session is None:
                 continue
-            if key in session.informers.workloads.store or next(session.find_jobs(key), None):
+            if session.find_copy(key) is not None or next(session.find_jobs(key), None):
                 yield name
 
     # ------------------------------------------------------------ changes
+
+    def sign(self, manager: str) -> None:
+        """Say who we are, before the first worker is connected; see `Owner`."""
+        self.owner = replace(self.owner, manager=manager)
 
     def ensure(self, name: str, *, lost_at: datetime | None) -> WorkerConnection:
         """Return the connection of that name, made if there is none."""
@@ -199,7 +204,7 @@ class Fleet:
                 maker=SessionMaker(
                     name,
                     adapters=self.adapters,
-                    origin=self.origin,
+                    owner=self.owner,
                     metrics=self._metrics,
                     health=health,
                     open_transport=self._open_transport,
@@ -340,8 +345,11 @@ class Fleet:
     ) -> None:
         workload = new or old
         assert workload is not None
-        if connection.session is session:
-            self._tell_remote(workload.metadata.key)
+        if connection.session is not session:
+            return
+        self._tell_remote(workload.metadata.key)
+        if (new is None or old is None) and session.owner.find_twin(workload):
+            self._tell_connection(connection.name)
 
     def _on_watch(
         self,

@@ -76,12 +76,12 @@ class GarbageCollector:
             session = connection.session
             if session is None:
                 continue
-            for key in session.informers.workloads.store.keys():  # noqa: SIM118 - a copy
+            for key in session.copy_keys:
                 local = store.get(key)
                 if local is None or local.metadata.deletion_timestamp:
                     self._enqueue(key)
             for adapter in self._fleet.adapters:
-                for job in session.informers.jobs[adapter.gvk].store.list():
+                for job in session.list_jobs(adapter):
                     await self._look_at_job(session, adapter, job)
 
     async def _look_at_job(
@@ -97,7 +97,7 @@ class GarbageCollector:
         try:
             await self._context.client.get(adapter.resource, job_name, namespace=namespace)
         except NotFound:
-            writer = RemoteWriter(session, origin=self._fleet.origin)
+            writer = RemoteWriter(session)
             session.submit(
                 "collect", key_of(namespace, job_name), lambda: writer.delete_job(adapter, job)
             )

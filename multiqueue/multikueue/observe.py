@@ -205,13 +205,12 @@ class Observer:
                 may_run_unseen=local is not None
                 and memory.may_run_unseen(name, local, self._fleet.seen),
             )
-        copy = build_copy(session.informers.workloads.store.get(key))
+        copy = build_copy(session.find_copy(key))
         refusal = memory.refusal(name, now) or self._find_refusal(name, key, local, copy)
         if kind is not None and not session.serves(kind):
             refusal = f"does not serve {kind}"
         elif cluster is not None and workload is not None and not refusal:
             refusal = why_not(Candidate(cluster=cluster, workload=workload, job=job))
-        copy = build_copy(session.informers.workloads.store.get(key))
         if not refusal and (copy is None or not copy.quota_reserved):
             # A worker that gave it quota knows better.
             refusal = (never or {}).get(name, "")

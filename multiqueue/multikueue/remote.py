@@ -15,7 +15,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
-from multiqueue.api.names import MULTIKUEUE_ORIGIN, RESOURCE_IN_USE, split_key
+from multiqueue.api.names import RESOURCE_IN_USE, split_key
 from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.workload_state import target_deactivation
@@ -49,10 +49,10 @@ class Busy:
 class RemoteWriter:
     """Writes on one connected worker."""
 
-    def __init__(self, session: WorkerSession, *, origin: str) -> None:
+    def __init__(self, session: WorkerSession) -> None:
         self._session = session
         self._client = session.client
-        self._origin = origin
+        self._owner = session.owner
 
     # ------------------------------------------------------------ Workloads
 
@@ -82,14 +82,15 @@ class RemoteWriter:
             found = await self._read_workload(namespace, name)
         except NotFound:
             return Busy("the copy was just deleted")
-        if not self._owns(found):
-            return Foreign(f'has a Workload "{namespace}/{name}" that belongs to somebody else')
+        if not self._owner.owns(found):
+            whose = self._owner.describe(self._owner.find_twin(found))
+            return Foreign(f'has a Workload "{namespace}/{name}" that {whose}')
         self._session.informers.workloads.observe(found)
         return found
 
     async def update_priority(self, key: str, spec: api.WorkloadSpec) -> None:
         """Bring the priority of a copy up to date (M-89)."""
-        copy = self._session.informers.workloads.store.get(key)
+        copy = self._session.find_copy(key)
         if copy is None:
             return
         namespace, name = split_key(key)
@@ -127,11 +128,11 @@ class RemoteWriter:
     ) -> None:
         """Change the status of our copy, decided on its newest state."""
         namespace, name = split_key(key)
-        copy = self._session.informers.workloads.store.get(key)
+        copy = self._session.find_copy(key)
         for attempt in range(CONFLICT_ATTEMPTS):
             if copy is None or attempt:
                 copy = await self._read_workload(namespace, name)
-            if not self._owns(copy):
+            if not self._owner.owns(copy):
                 return
             status = change(copy)
             if status == copy.status:
@@ -163,7 +164,7 @@ class RemoteWriter:
             found = await self._read_workload(namespace, name)
         except NotFound:
             return None
-        if not self._owns(found):
+        if not self._owner.owns(found):
             return None
         self._session.informers.workloads.observe(found)
         return found
@@ -189,7 +190,7 @@ class RemoteWriter:
     async def find_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
         """Read our job past the informer, which then knows it too; None when it is gone."""
         found = await self._read_job(adapter, namespace, name)
-        if found is None or not self._is_ours(found):
+        if found is None or not self._owner.owns_job(found):
             return None
         return self._known_job(adapter, found)
 
@@ -205,18 +206,14 @@ class RemoteWriter:
         """Say why a job there is not the one of this Workload; None when it is."""
         metadata = job["metadata"]
         key = f"{metadata.get('namespace', '')}/{metadata['name']}"
-        if not self._is_ours(job):
-            return Foreign(
-                f'has a {adapter.resource.kind} "{key}" that belongs to somebody else; '
-                "delete it there, or submit under another name"
-            )
+        if not self._owner.owns_job(job):
+            twin = self._owner.find_job_twin(job)
+            advice = "" if twin else "; delete it there, or submit under another name"
+            whose = self._owner.describe(twin)
+            return Foreign(f'has a {adapter.resource.kind} "{key}" that {whose}{advice}')
         if adapter.workload_name(job) != workload_name:
             return Busy(f'{adapter.resource.kind} "{key}" of an earlier workload is being deleted')
         return None
-
-    def _is_ours(self, job: Json) -> bool:
-        labels = job["metadata"].get("labels") or {}
-        return bool(labels.get(MULTIKUEUE_ORIGIN) == self._origin)
 
     def _known_job(self, adapter: MultiKueueAdapter, job: Json) -> Json:
         self._session.informers.jobs[adapter.gvk].observe(job)
@@ -228,7 +225,7 @@ class RemoteWriter:
         """Delete our job and our copy, in this order (M-135); what is gone is fine."""
         for kind, job in list(self._session.find_jobs(key)):
             await self.delete_job(adapters[kind], job)
-        copy = self._session.informers.workloads.store.get(key)
+        copy = self._session.find_copy(key)
         if copy is not None:
             await self.delete_workload(copy)
 
@@ -238,7 +235,7 @@ class RemoteWriter:
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         # The informer shows only what carries our label; somebody may have taken it off meanwhile.
         found = await self._read_job(adapter, namespace, name)
-        if found is None or not self._is_ours(found):
+        if found is None or not self._owner.owns_job(found):
             return
         if found["metadata"].get("uid") != metadata.get("uid"):
             return
@@ -267,7 +264,7 @@ class RemoteWriter:
 
     async def _delete_seen_workload(self, copy: api.Workload) -> None:
         """Delete the state that was seen; where there is a newer one, only if that is ours too."""
-        if not self._owns(copy):
+        if not self._owner.owns(copy):
             return
         name, namespace = copy.metadata.name, copy.metadata.namespace
         delete = partial(
@@ -281,17 +278,14 @@ class RemoteWriter:
         try:
             await delete(resource_version=copy.metadata.resource_version)
         except Conflict:
-            if self._owns(await self._read_workload(namespace, name)):
+            if self._owner.owns(await self._read_workload(namespace, name)):
                 await delete()
-
-    def _owns(self, workload: api.Workload) -> bool:
-        return workload.metadata.labels.get(MULTIKUEUE_ORIGIN) == self._origin
 
     async def _release_workload(self, copy: api.Workload) -> None:
         name, namespace = copy.metadata.name, copy.metadata.namespace
         for _ in range(CONFLICT_ATTEMPTS):
             found = await self._read_workload(namespace, name)
-            if found.metadata.uid != copy.metadata.uid or not self._owns(found):
+            if found.metadata.uid != copy.metadata.uid or not self._owner.owns(found):
                 return
             left = [entry for entry in found.metadata.finalizers if entry != RESOURCE_IN_USE]
             version = found.metadata.resource_version

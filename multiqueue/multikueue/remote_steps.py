@@ -105,7 +105,7 @@ class RemoteSteps:
             return WAITING
         body = clone_workload(
             workload,
-            origin=self._fleet.origin,
+            owner=self._fleet.owner,
             now=self._context.clock.now(),
             gated=self._context.config.gates.enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
         )
@@ -145,7 +145,9 @@ class RemoteSteps:
             return WAITING
         name = workload.metadata.name
         body = stamp_job(
-            adapter.remote_job(job, workload_name=name, origin=self._fleet.origin), workload
+            adapter.remote_job(job, workload_name=name, origin=self._fleet.owner.origin),
+            workload,
+            owner=self._fleet.owner,
         )
         # Before the request, which may succeed without our learning of it.
         memory.suspects.add(cluster)
@@ -258,7 +260,7 @@ class RemoteSteps:
         session = self._fleet.find_session(cluster)
         if session is None:
             return LATE
-        writer = RemoteWriter(session, origin=self._fleet.origin)
+        writer = RemoteWriter(session)
         future = session.submit(what, key, lambda: work(writer))
         health = self._fleet.find_health(cluster)
         stalled = health is not None and health.is_stalled

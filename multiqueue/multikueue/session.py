@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
+from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.store import identify
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote_watch import (
     BY_WORKLOAD,
     WorkerInformers,
@@ -39,6 +41,7 @@ class WorkerSession:
     Attributes:
         client: Of the worker.
         informers: What is known of it.
+        owner: By what our objects are known from those of others.
         state: Its queues.
     """
 
@@ -48,9 +51,11 @@ class WorkerSession:
         informers: WorkerInformers,
         adapters: tuple[MultiKueueAdapter, ...],
         tasks: asyncio.TaskGroup,
+        owner: Owner,
     ) -> None:
         self.client = client
         self.informers = informers
+        self.owner = owner
         self.state: WorkerState | None = None
         self._adapters = adapters
         self._tasks = tasks
@@ -68,11 +73,35 @@ class WorkerSession:
         informer = self.informers.jobs.get(kind)
         return informer is not None and informer.available and informer.synced.is_set()
 
+    def find_copy(self, key: str) -> api.Workload | None:
+        """Return our copy of a Workload."""
+        found = self.informers.workloads.store.get(key)
+        return found if found is not None and self.owner.owns(found) else None
+
     def find_jobs(self, key: str) -> Iterator[tuple[GroupVersionKind, Json]]:
         """Yield our jobs there that belong to a Workload."""
         for kind, informer in self.informers.jobs.items():
             for job in informer.store.by_index(BY_WORKLOAD, key):
-                yield kind, job
+                if self.owner.owns_job(job):
+                    yield kind, job
+
+    def list_jobs(self, adapter: MultiKueueAdapter) -> list[Json]:
+        """Return all our jobs of a kind."""
+        return [j for j in self.informers.jobs[adapter.gvk].store.list() if self.owner.owns_job(j)]
+
+    @property
+    def copy_keys(self) -> list[str]:
+        """Keys of all our copies."""
+        store = self.informers.workloads.store
+        return [copy.metadata.key for copy in store.list() if self.owner.owns(copy)]
+
+    @property
+    def twins(self) -> set[str]:
+        """Stamps of other managers with our origin that have something there."""
+        found = {self.owner.find_twin(copy) for copy in self.informers.workloads.store.list()}
+        for informer in self.informers.jobs.values():
+            found.update(map(self.owner.find_job_twin, informer.store.list()))
+        return found - {""}
 
     def note_change(self, key: str) -> None:
         """Remember that the job of a Workload changed there."""
@@ -86,21 +115,21 @@ class WorkerSession:
     @property
     def keys(self) -> set[str]:
         """Keys of all Workloads that something of ours there belongs to."""
-        found = set(self.informers.workloads.store.keys())
+        found = set(self.copy_keys)
         for adapter in self._adapters:
-            for job in self.informers.jobs[adapter.gvk].store.list():
+            for job in self.list_jobs(adapter):
                 found.update(list_workload_keys(adapter, job))
         return found
 
     @property
     def job_count(self) -> int:
         """How many jobs of ours are there."""
-        return sum(len(informer.store) for informer in self.informers.jobs.values())
+        return sum(len(self.list_jobs(adapter)) for adapter in self._adapters)
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing of ours is there."""
-        return not len(self.informers.workloads.store) and not self.job_count
+        return not self.copy_keys and not self.job_count
 
     def submit(
         self, what: str, key: str, work: Callable[[], Awaitable[T]]

@@ -22,6 +22,7 @@ from multiqueue.kube.errors import (
     TransportError,
 )
 from multiqueue.kube.informer import Informer, InformerState
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote_watch import (
     WorkerInformers,
     build_worker_informers,
@@ -65,7 +66,7 @@ async def run_session(
     adapters: tuple[MultiKueueAdapter, ...],
     *,
     name: str,
-    origin: str,
+    owner: Owner,
     metrics: Metrics,
     sync_seconds: float,
     hooks: SessionHooks,
@@ -76,7 +77,7 @@ async def run_session(
         client: Of the worker; it is closed in the end.
         adapters: The job kinds to look for.
         name: Name of the worker.
-        origin: Label value of what is ours.
+        owner: By what our objects are known.
         metrics: Count what is sent there.
         sync_seconds: How long the first list may take.
         hooks: Who takes part.
@@ -88,10 +89,10 @@ async def run_session(
     async with client:
         await _check_served(client)
         await hooks.identify(await _read_identity(client))
-        informers = build_worker_informers(client, adapters, origin, metrics, name)
+        informers = build_worker_informers(client, adapters, owner.origin, metrics, name)
         try:
             async with asyncio.TaskGroup() as tasks:
-                session = WorkerSession(client, informers, adapters, tasks)
+                session = WorkerSession(client, informers, adapters, tasks, owner)
                 hooks.attach(session)
                 for informer in informers.all:
                     tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")

@@ -308,6 +308,13 @@ class Metrics(LocalQueueMetrics):
     worker_connected = gauge(
         "multiqueue_worker_connected", "1 while a worker is connected.", "cluster", ROLE
     )
+    worker_credentials_expire_seconds = gauge(
+        "multiqueue_worker_credentials_expire_seconds",
+        "Seconds until what a manager shows a worker is not good any more; none where it says no "
+        "end.",
+        "cluster",
+        ROLE,
+    )
     worker_health = gauge(
         "multiqueue_worker_health",
         "How well a worker does: 1 all well, 0 it is not sent anything for now.",

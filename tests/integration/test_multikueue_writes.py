@@ -21,6 +21,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import JOBS, WORKLOADS
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.multikueue.remote_watch import build_worker_informers
 from multiqueue.multikueue.session import WorkerSession
@@ -43,7 +44,7 @@ class Worker:
     def __init__(self, cluster: QueueCluster, session: WorkerSession) -> None:
         self.cluster = cluster
         self.session = session
-        self.writer = RemoteWriter(session, origin="here")
+        self.writer = RemoteWriter(session)
         self.changes = Changes(session.informers.workloads, session.informers.jobs[ADAPTER.gvk])
 
     async def until(self, condition: Any) -> None:
@@ -75,7 +76,9 @@ async def a_worker() -> AsyncIterator[Worker]:
         stack.callback(lambda: [task.cancel() for task in started])
         await informers.workloads.synced.wait()
         await informers.jobs[ADAPTER.gvk].synced.wait()
-        yield Worker(cluster, WorkerSession(client, informers, (ADAPTER,), tasks))
+        yield Worker(
+            cluster, WorkerSession(client, informers, (ADAPTER,), tasks, Owner(origin="here"))
+        )
 
 
 @pytest.fixture

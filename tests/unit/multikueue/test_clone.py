@@ -8,7 +8,9 @@ from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.multikueue.clone import clone_workload, digest_of, epoch_of, stamp_job
+from multiqueue.multikueue.owner import Owner
 
+OWNER = Owner(origin="here", manager="hub")
 NOW = datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)
 
 
@@ -49,7 +51,7 @@ def make_workload(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00
 
 
 def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
-    got = clone_workload(make_workload(), origin="here", now=NOW)
+    got = clone_workload(make_workload(), owner=OWNER, now=NOW)
     metadata = got["metadata"]
     assert set(metadata) == {"name", "namespace", "labels", "annotations"}
     assert metadata["labels"] == {"team": "a", names.MULTIKUEUE_ORIGIN: "here"}
@@ -58,7 +60,7 @@ def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
 
 
 def test_the_copy_of_the_spec_is_complete_but_for_our_own_gates():
-    got = clone_workload(make_workload(), origin="here", now=NOW)["spec"]
+    got = clone_workload(make_workload(), owner=OWNER, now=NOW)["spec"]
     template = {"metadata": {}, "spec": {"containers": [{"name": "c", "unknownField": 1}]}}
     assert got == {
         "queueName": "lq",
@@ -69,20 +71,24 @@ def test_the_copy_of_the_spec_is_complete_but_for_our_own_gates():
 
 def test_copy_and_job_carry_the_mark_of_the_reservation():
     workload = make_workload()
-    annotations = clone_workload(workload, origin="here", now=NOW)["metadata"]["annotations"]
-    job = stamp_job({"metadata": {"name": "j"}, "spec": {}}, workload)
+    annotations = clone_workload(workload, owner=OWNER, now=NOW)["metadata"]["annotations"]
+    job = stamp_job({"metadata": {"name": "j"}, "spec": {}}, workload, owner=OWNER)
     assert annotations[names.DISPATCH_EPOCH] == "2026-01-01T00:00:00Z"
-    assert job["metadata"]["annotations"] == {names.DISPATCH_EPOCH: "2026-01-01T00:00:00Z"}
+    assert job["metadata"]["annotations"] == {
+        names.DISPATCH_EPOCH: "2026-01-01T00:00:00Z",
+        names.MANAGER: "hub",
+    }
+    assert annotations[names.MANAGER] == "hub"
 
 
 def test_the_copy_says_when_it_was_offered():
-    got = clone_workload(make_workload(), origin="here", now=NOW)
+    got = clone_workload(make_workload(), owner=OWNER, now=NOW)
     assert got["metadata"]["annotations"][names.OFFERED_AT] == "2026-01-01T00:00:03.000000Z"
 
 
 def test_a_gated_copy_has_our_gate_and_none_of_the_manager_s():
     """T-75, T-173."""
-    got = clone_workload(make_workload(), origin="here", now=NOW, gated=True)
+    got = clone_workload(make_workload(), owner=OWNER, now=NOW, gated=True)
     assert got["spec"]["preemptionGates"] == [{"name": names.MULTIKUEUE_GATE}]
     assert digest_of(make_workload(preemptionGates=[])) == digest_of(make_workload())
 

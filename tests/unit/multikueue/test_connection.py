@@ -15,6 +15,7 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
 from multiqueue.multikueue.credentials import SafeKubeconfig
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.worker_health import WorkerHealth
 from multiqueue.observability.metrics import Metrics
 
@@ -62,7 +63,9 @@ async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_i
     connection = WorkerConnection(
         "w",
         adapters=(),
-        maker=SessionMaker("w", adapters=(), origin="o", metrics=Metrics(), health=health),
+        maker=SessionMaker(
+            "w", adapters=(), owner=Owner(origin="o"), metrics=Metrics(), health=health
+        ),
         health=health,
         clock=SystemClock(),
         listener=listener,

@@ -19,8 +19,8 @@ from multiqueue.multikueue.credentials import (
     check_path,
     read_file,
     read_secret,
-    token_expiry,
 )
+from multiqueue.multikueue.expiry import find_expiries
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_authority(NOW)
@@ -62,7 +62,9 @@ def test_inline_data_is_safe():
             "client-key-data": encode_data(AUTHORITY.key),
         },
     )
-    assert check(config) == SafeKubeconfig(config=config, server="https://10.0.0.1:6443")
+    got = check(config)
+    assert isinstance(got, SafeKubeconfig)
+    assert (got.config, got.server) == (config, "https://10.0.0.1:6443")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_a_token_that_says_it_has_expired_is_named():
 def test_a_token_that_will_expire_is_remembered():
     later = datetime(2026, 6, 1, tzinfo=UTC)
     got = check(make_config(user={"token": make_token(exp=later.timestamp())}))
-    assert got.expires_at == later
+    assert [(e.what, e.ends_at) for e in got.expiries] == [("token", later)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +166,7 @@ def test_a_token_that_will_expire_is_remembered():
     [None, 7, "opaque", "a.b.c", make_token(), make_token(exp="soon"), make_token(exp=1e30)],
 )
 def test_a_token_that_says_nothing_never_expires(token):
-    assert token_expiry(token) is None
+    assert find_expiries({}, {"token": token}) == ()
 
 
 def secret(**data: str) -> dict:

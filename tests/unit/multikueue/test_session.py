@@ -6,7 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
+from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.session import WorkerSession
+
+OWNER = Owner(origin="here")
 
 
 @contextlib.asynccontextmanager
@@ -14,7 +17,9 @@ async def ending_session() -> AsyncIterator[WorkerSession]:
     """A session whose tasks are cancelled when the block ends, as when its worker is lost."""
     with contextlib.suppress(asyncio.CancelledError):
         async with asyncio.TaskGroup() as tasks:
-            session = WorkerSession(client=None, informers=None, adapters=(), tasks=tasks)
+            session = WorkerSession(
+                client=None, informers=None, adapters=(), tasks=tasks, owner=OWNER
+            )
             yield session
             session.close()
             raise asyncio.CancelledError

@@ -1,0 +1,105 @@
+"""When the credentials in a kubeconfig end, and when somebody should be told. Pure.
+
+What cannot be read ends at no time that we know of: a token need not be a JSON web token, and what
+is broken is refused elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+CLIENT, AUTHORITY = "client certificate", "CA certificate"
+WARN_BEFORE = timedelta(days=7)
+"""Time enough to renew what is renewed by hand."""
+WARN_SHARE = 0.1
+"""What lives shorter than ten weeks is told of when this part of its life is left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """The end of a credential.
+
+    Attributes:
+        what: In words.
+        begins_at: Since when it is good; None: it does not say.
+        ends_at: When it ends.
+    """
+
+    what: str
+    begins_at: datetime | None = None
+    ends_at: datetime
+
+    @property
+    def warn_at(self) -> datetime:
+        """From when on it should be renewed."""
+        before = WARN_BEFORE
+        if self.begins_at is not None:
+            before = min(before, (self.ends_at - self.begins_at) * WARN_SHARE)
+        return self.ends_at - before
+
+    def seconds_left(self, now: Callable[[], datetime]) -> float:
+        """How long it is still good."""
+        return (self.ends_at - now()).total_seconds()
+
+    def describe(self) -> str:
+        """Say when it ends."""
+        return f"the {self.what} expires at {self.ends_at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def find_expiries(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> tuple[Expiry, ...]:
+    """Return when the parts of a kubeconfig's context end, the first to end first."""
+    found = [
+        *_token(user.get("token")),
+        *_certificate(CLIENT, user.get("client-certificate-data")),
+        *_certificate(AUTHORITY, cluster.get("certificate-authority-data")),
+    ]
+    return tuple(sorted(found, key=lambda expiry: (expiry.ends_at, expiry.what)))
+
+
+def _token(token: object) -> Iterator[Expiry]:
+    parts = token.split(".") if isinstance(token, str) else []
+    if len(parts) != 3:
+        return
+    try:
+        claims = orjson.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+    except ValueError:
+        return
+    if not isinstance(claims, dict):
+        return
+    ends_at = _time(claims.get("exp"))
+    if ends_at is not None:
+        begins_at = _time(claims.get("iat")) or _time(claims.get("nbf"))
+        yield Expiry(what="token", begins_at=begins_at, ends_at=ends_at)
+
+
+def _time(seconds: object) -> datetime | None:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _certificate(what: str, data: object) -> Iterator[Expiry]:
+    """Yield the end of a client's certificate, or of the last CA of a bundle."""
+    if not isinstance(data, str) or not data:
+        return
+    from cryptography import x509
+
+    try:
+        pem = base64.b64decode("".join(data.split()), validate=True)
+        found = x509.load_pem_x509_certificates(pem)
+    except (binascii.Error, ValueError):
+        return
+    # A chain begins with the certificate itself; in a bundle old CAs stand beside new ones.
+    counting = found[:1] if what == CLIENT else found
+    last = max(counting, key=lambda certificate: certificate.not_valid_after_utc)
+    yield Expiry(what=what, begins_at=last.not_valid_before_utc, ends_at=last.not_valid_after_utc)
