@@ -18,7 +18,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.names import RESOURCE_IN_USE, split_key
 from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
-from multiqueue.api.workload_state import target_deactivation
+from multiqueue.api.workload_state import is_admitted, target_deactivation
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.workload_wire import build_status_patch
@@ -104,18 +104,30 @@ class RemoteWriter:
         )
         self._session.informers.workloads.observe(changed)
 
-    async def deactivate(self, key: str, now: datetime) -> None:
-        """Have the worker stop the job: DeactivationTarget on the copy (M-92)."""
-        await self._change_status(
-            key,
-            lambda copy: target_deactivation(
+    async def deactivate(self, key: str, now: datetime) -> Busy | None:
+        """Have the worker stop the job: DeactivationTarget on the copy (M-92).
+
+        Not where it is to be kept from running again, and does so meanwhile.
+        """
+        seen = self._session.informers.workloads.store.get(key)
+        was_stopped = seen is not None and not is_admitted(seen.status)
+        runs_again = False
+
+        def change(copy: api.Workload) -> api.WorkloadStatus:
+            nonlocal runs_again
+            runs_again = was_stopped and is_admitted(copy.status)
+            if runs_again:
+                return copy.status
+            return target_deactivation(
                 copy.status,
                 Reason.EVICTED_ON_MANAGER_CLUSTER,
                 "the workload was evicted on its manager cluster",
                 now=now,
                 generation=copy.metadata.generation,
-            ),
-        )
+            )
+
+        await self._change_status(key, change)
+        return Busy("it was admitted there again") if runs_again else None
 
     async def open_gate(self, key: str, gate: str, now: datetime) -> None:
         """Let a copy preempt (M-181); one that has the gate open already stays as it is."""

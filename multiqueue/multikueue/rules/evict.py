@@ -52,7 +52,10 @@ def _may_run(cluster: ClusterState) -> bool:
 
 
 def _stop(cluster: ClusterState) -> Step | None:
+    """Have a copy stop for good, though it was evicted there already: it queues again there."""
     copy = cluster.copy
+    if copy is not None and not copy.deactivating:
+        return DeactivateCopy(cluster=cluster.name)
     if copy is None or copy.evicted_at is not None:
         return MirrorStatus(cluster=cluster.name)
-    return None if copy.deactivating else DeactivateCopy(cluster=cluster.name)
+    return None

@@ -16,6 +16,7 @@ from multiqueue.multikueue.plan import (
     NOTHING,
     ConfirmCopyGone,
     ConfirmJobGone,
+    DeactivateCopy,
     GroupPlan,
     Removal,
     SetCheck,
@@ -109,15 +110,21 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
 
 
 def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
-    """The copy is there, but may not run."""
+    """The copy is there, but may not run; it queues again there.
+
+    It is kept from being admitted there again first: here nothing of it runs, as far as the last
+    status tells, so the quota would go while the job ran on.
+    """
     copy, name = cluster.copy, cluster.name
     if not local.is_ready or copy is None:
         return GroupPlan(why=f'cluster "{name}" has not admitted it yet')
     if copy.evicted_at is not None:
         words = f": {copy.evicted_why}" if copy.evicted_why else ""
-        return GroupPlan(steps=(_retry(f'The workload was evicted on cluster "{name}"{words}'),))
-    message = f'The workload is no longer admitted on cluster "{name}"'
-    return GroupPlan(steps=(_retry_lost(message, local),))
+        retry = _retry(f'The workload was evicted on cluster "{name}"{words}')
+    else:
+        retry = _retry_lost(f'The workload is no longer admitted on cluster "{name}"', local)
+    stop = () if copy.deactivating else (DeactivateCopy(cluster=name),)
+    return GroupPlan(steps=(*stop, retry))
 
 
 def _retry_out_of_sync(cluster: ClusterState, local: LocalWorkload) -> SetCheck:

@@ -155,8 +155,14 @@ class TestEvict:
         assert (plan.rule, plan.steps, plan.removals) == ("evict", (), ())
         assert plan.wait == TIMEOUT - minutes(1)
 
-    def test_once_evicted_there_its_status_comes_back(self):
+    def test_one_that_was_evicted_there_itself_is_kept_from_running_again(self):
         cluster = make_cluster("a", workload=make_copy(evicted_at=T0), job=make_job())
+        plan = make_plan(evicted(job=ACTIVE), cluster)
+        assert plan.steps == (DeactivateCopy(cluster="a"),)
+
+    def test_once_evicted_there_its_status_comes_back(self):
+        copy = make_copy(evicted_at=T0, deactivating=True)
+        cluster = make_cluster("a", workload=copy, job=make_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
         assert plan.steps == (MirrorStatus(cluster="a"),)
 

@@ -13,6 +13,7 @@ from multiqueue.multikueue.plan import (
     ConfirmCopyGone,
     ConfirmJobGone,
     CreateWorkload,
+    DeactivateCopy,
     Explain,
     Nominate,
     Removal,
@@ -141,6 +142,19 @@ class TestFollow:
         step = retried(plan)
         assert step.message == 'The workload was evicted on cluster "a": Preempted by x'
         assert not step.warning
+
+    @pytest.mark.parametrize("evicted_at", [T0, None], ids=["evicted", "not admitted any more"])
+    def test_a_stopped_copy_is_kept_from_running_again_before_it_is_given_up(self, evicted_at):
+        """It queues again over there, while here nothing runs and the quota is about to go."""
+        cluster = make_cluster("a", workload=make_copy(evicted_at=evicted_at), job=make_job())
+        plan = make_plan(make_ready(), cluster)
+        assert plan.steps[0] == DeactivateCopy(cluster="a")
+        assert retried(plan)
+
+    def test_one_that_is_deactivated_is_not_deactivated_again(self):
+        copy = make_copy(evicted_at=T0, deactivating=True)
+        plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_job()))
+        assert plan.steps == (retried(plan),)
 
     def test_a_copy_that_lost_its_admission_otherwise_too(self):
         plan = make_plan(make_ready(), make_cluster("a", workload=make_copy(), job=make_job()))
