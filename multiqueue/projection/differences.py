@@ -32,15 +32,23 @@ class Difference:
     found: Any
 
 
-def find_differences(desired: Object, actual: Object) -> tuple[Difference, ...]:
+def find_differences(
+    desired: Object, actual: Object, *, is_whole: bool = True
+) -> tuple[Difference, ...]:
     """Return where an object is not as declared, in the order of the declaration.
 
     The mark of who projects is left out: an object of somebody else that is as declared is fine.
+
+    Args:
+        desired: What is declared.
+        actual: What is there.
+        is_whole: All of it is declared; otherwise fields of ours may be declared elsewhere.
     """
     wanted = without_identity(desired)
     labels = {k: v for k, v in mapping(wanted, "metadata", "labels").items() if k != PROJECTED_FROM}
     wanted["metadata"] = {"labels": labels}
-    return (*_compare(wanted, actual, ""), *_left_over(desired, actual))
+    compared = tuple(_compare(wanted, actual, ""))
+    return (*compared, *_left_over(desired, actual)) if is_whole else compared
 
 
 def without_identity(obj: Object) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def make_plan(desired: Desired, there: World, options: Options) -> Plan:
         after={key_of(obj): obj for kind in PROJECTED_KINDS for obj in there.all(kind)},
     )
     for obj in desired.objects:
-        _plan_one(obj, there, options, draft)
+        _plan_one(obj, there, options, draft, is_whole=obj["kind"] in desired.closed)
     wanted = {key_of(obj) for obj in desired.objects}
     left_over = tuple(
         obj
@@ -140,19 +140,25 @@ def title_of(obj: Object) -> str:
     return f'{text(obj.get("kind"))} "{name}"'
 
 
-def _plan_one(obj: Object, there: World, options: Options, draft: _Draft) -> None:
+def _plan_one(
+    obj: Object, there: World, options: Options, draft: _Draft, *, is_whole: bool
+) -> None:
     kind = text(obj.get("kind"))
     actual = there.get(kind, name_of(obj), namespace_of(obj))
     if actual is None and there.sight(kind) is not Sight.ALL:
-        message = f"{kind} objects of the worker could not be read"
+        message = "these credentials may not list them, or they are not served"
         draft.held.append(Held(obj=obj, reason=HeldReason.UNSEEN, message=message))
         return
-    differences = find_differences(obj, actual) if actual is not None else ()
+    differences: tuple[Difference, ...] = ()
+    if actual is not None:
+        differences = find_differences(obj, actual, is_whole=is_whole)
     if actual is not None and not differences:
         draft.in_step += 1
         return
     foreign = actual is not None and owner_of(actual) != options.origin
     why = _why_held(obj, actual, differences, forbidden=foreign and not options.force)
+    if not is_whole:
+        why = HeldReason.UNCLEAR, "what the fleet file says of it is not known; pass it with -f"
     if why is not None:
         reason, message = why
         draft.held.append(

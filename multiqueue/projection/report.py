@@ -108,7 +108,7 @@ def _is_deletion(change: Step | Held) -> bool:
 
 def _add_unseen(report: Report, held: Held) -> None:
     """A namespace that cannot be seen is there where its LocalQueue is; nothing else is lost."""
-    note = f"{text(held.obj.get('kind'))}s were not looked at: {held.message}"
+    note = f"{text(held.obj.get('kind'))} objects were not looked at: {held.message}"
     notes = report.warnings if held.obj["kind"] == "Namespace" else report.unknown
     if note not in notes:
         notes.append(note)

@@ -40,6 +40,7 @@ def logs_are_not_output() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+PATIENT = make_config(leaderElection={})  # nothing ends on a busy machine
 CLUSTER_ROLES = Resource(
     group="rbac.authorization.k8s.io",
     version="v1",
@@ -85,7 +86,7 @@ async def anchors(fleet: Fleet, name: str = "a") -> list[str]:
 async def test_from_nothing_to_a_worker_in_step(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with running_fleet(tmp_path, capsys, names=["a"], manager=make_config()) as fleet:
+    async with running_fleet(tmp_path, capsys, names=["a"], manager=PATIENT) as fleet:
         told = await bootstrap(fleet)
         assert "manager: secret/a-kubeconfig created" in told
         assert "manager: multikueuecluster/a created" in told
@@ -106,7 +107,7 @@ async def test_from_nothing_to_a_worker_in_step(
         # What a manager may do there is not enough to change anything.
         sync = ("clusters", "sync", "-f", fleet.file)
         refused = await fleet.shell.run(*sync, code=1)
-        assert "these credentials may not do it (create clusterqueues.kueue.x-k8s.io" in refused
+        assert "these credentials may not do it (write clusterqueues, localqueues, " in refused
         assert "--worker-context" in refused
         await fleet.shell.run(*sync, *fleet.ways())
         assert "a: in step, credentials end " in await fleet.shell.run(*verify)

@@ -139,12 +139,13 @@ def _print(synced: Synced, wish: Wish) -> None:
 
 def _print_rest(synced: Synced) -> None:
     """What was left alone, could not be told, or still differs."""
+    if synced.error:
+        echo(f"  {click.style('failed', fg='red')}: {synced.error}")
+        return
     for held in synced.plan.held:
         echo(f"  {_name(held.obj)} {click.style('held back', fg='yellow')}: {held.message}")
     for problem in synced.plan.problems:
         echo(f"  {click.style('unclear', fg='yellow')}: {problem}")
-    if synced.error:
-        echo(f"  {click.style('failed', fg='red')}: {synced.error}")
     if synced.after is not None and not synced.plan.held and not synced.plan.problems:
         for drift in synced.after.drift:
             name = "/".join(filter(None, (drift.namespace, drift.name)))

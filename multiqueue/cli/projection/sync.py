@@ -163,11 +163,11 @@ async def _refuse_without_rights(worker: KubeClient, plan: Plan, there: Reading)
         if step.action is Action.DELETE:
             needed.discard(right_on(resource, "patch"))
     answers = await ask_rights(worker, sorted(needed))
-    missing = [str(right) for right, allowed in answers.items() if not allowed]
+    missing = sorted({right.resource for right, allowed in answers.items() if not allowed})
     if missing or (not plan.steps and there.skipped and plan.held):
-        listed = ", ".join(missing) or "; ".join(there.skipped)
+        listed = f"write {', '.join(missing)}" if missing else "; ".join(there.skipped)
         raise WorkerError(
-            f"these credentials may not do it ({listed}); name those of an administrator with "
+            f"these credentials may not do it ({listed}): name those of an administrator with "
             "--worker-context NAME=CONTEXT or --worker-kubeconfig NAME=FILE, or let the manager do "
             "it with config/worker-projection-role"
         )

@@ -148,6 +148,22 @@ def test_fields_that_we_applied_and_no_longer_declare_go() -> None:
     )
 
 
+def test_without_the_fleet_file_flavors_are_compared_and_never_written() -> None:
+    (ours,) = [o for o in as_declared() if o["kind"] == "ResourceFlavor"]
+    fields = {"f:spec": {"f:nodeLabels": {}, "f:tolerations": {}}}
+    entry = {"manager": "multiqueue-projection", "operation": "Apply", "fieldsV1": fields}
+    metadata = {**ours["metadata"], "managedFields": [entry]}
+    queues = [cluster_queue(), local_queue(), namespace(**{TEAM: "n"}), priority("high", 100)]
+    same = plan({**ours, "metadata": metadata}, *queues, content=None)
+    assert (steps(same), held(same)) == ([], [])
+    spec = {**ours["spec"], "nodeLabels": {"gpu": "h100"}}
+    for force in (False, True):
+        other = {**ours, "metadata": metadata, "spec": spec}
+        made = plan(other, *queues, content=None, force=force)
+        assert (steps(made), held(made)) == ([], ["Unclear ResourceFlavor f"])
+        assert [d.path for d in made.held[0].differences] == ["spec.nodeLabels"]
+
+
 # ------------------------------------------------------------------ pruning
 
 
