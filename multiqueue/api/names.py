@@ -93,6 +93,8 @@ CLUSTER: Final = "multiqueue.dev/cluster"
 EQUIVALENT_FLAVORS: Final = "multiqueue.dev/equivalent-flavors"
 """On a manager's ResourceFlavor: names of others, separated by commas; what reserved this one may
 run on their hardware too."""
+RAN_ON: Final = "multiqueue.dev/ran-on"
+"""On a manager's Workload: flavors that a worker runs it on instead of those of its admission."""
 MANAGER: Final = "multiqueue.dev/manager"
 """On remote objects: the uid of the kube-system namespace of the manager's cluster. Ours."""
 DISPATCH_EPOCH: Final = "multiqueue.dev/dispatch-epoch"

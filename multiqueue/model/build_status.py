@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condition, is_true
+from multiqueue.api.ran_on import RanOn, read_ran_on
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.amount import Amount, multiply
@@ -86,11 +87,12 @@ class StatusReader:
         if status.admission is None or reserved is None or not has_quota(status):
             return None
         spec = {pod_set.name: pod_set for pod_set in pod_sets}
+        ran_on = read_ran_on(self._obj.metadata.annotations, reserved.last_transition_time)
         return Reservation(
             admission=Admission(
                 cluster_queue=status.admission.cluster_queue,
                 pod_sets=tuple(
-                    self._assignment(assignment, spec.get(assignment.name))
+                    self._assignment(assignment, spec.get(assignment.name), ran_on)
                     for assignment in status.admission.pod_set_assignments
                 ),
             ),
@@ -103,7 +105,7 @@ class StatusReader:
         )
 
     def _assignment(
-        self, assignment: api.PodSetAssignment, pod_set: PodSet | None
+        self, assignment: api.PodSetAssignment, pod_set: PodSet | None, ran_on: RanOn
     ) -> PodSetAssignment:
         effective = pod_set.count if pod_set is not None else None
         count = assignment.count if assignment.count is not None else (effective or 0)
@@ -121,7 +123,7 @@ class StatusReader:
             count = effective
         return PodSetAssignment(
             name=assignment.name,
-            flavors=assignment.flavors,
+            flavors=_charged(assignment, ran_on) if ran_on else assignment.flavors,
             usage=usage,
             count=count,
             topology=self._topology(assignment),
@@ -141,6 +143,14 @@ class StatusReader:
         except ValueError as error:
             self.problems.append(f"{path}: {error}")
             return otherwise
+
+
+def _charged(assignment: api.PodSetAssignment, ran_on: RanOn) -> dict[str, str]:
+    """Return the flavors that are in use: those that a worker took instead, where it did."""
+    return {
+        resource: ran_on.get((assignment.name, resource), flavor)
+        for resource, flavor in assignment.flavors.items()
+    }
 
 
 def _parse_usage(resource: str, raw: str | float) -> Amount:

@@ -6,6 +6,7 @@ Every step may be repeated; one that cannot be done now ends the plan.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -18,6 +19,7 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Integration
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.multikueue import plan as steps
+from multiqueue.multikueue.accounting import Substitution, find_substitutions
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.group import Check
 from multiqueue.multikueue.local import LocalWriter, Outdated
@@ -160,6 +162,10 @@ class Executor:
         session = self._fleet.find_session(step.cluster) if step.cluster is not None else None
         if session is not None:
             copy = session.find_copy(seen.view.key)
+        found: tuple[Substitution, ...] = ()
+        if step.cluster is not None and copy is not None:
+            found = await self._account(step.cluster, workload, copy)
+            step = replace(step, message="; ".join((step.message, *map(str, found))))
         await self._local.set_check(workload, check.name, step, copy)
         log.info(
             "check changed",
@@ -173,6 +179,30 @@ class Executor:
             queue = admission.cluster_queue if admission is not None else ""
             metrics = self._context.metrics
             metrics.multikueue_workloads_admitted_total.child(queue, step.cluster).inc()
+            for each in found:
+                labels = (queue, step.cluster, each.reserved, each.ran)
+                metrics.substituted_flavors_total.child(*labels).inc()
+
+    async def _account(
+        self, cluster: str, workload: api.Workload, copy: api.Workload
+    ) -> tuple[Substitution, ...]:
+        """Have the quota charged of the hardware that the worker took instead of the reserved."""
+        limits = self._fleet.limits.find(cluster)
+        queue = limits.find_for(workload) if limits is not None else None
+        if queue is None or workload.status.admission is None:
+            return ()
+        informers, name = self._context.informers, workload.status.admission.cluster_queue
+        found = find_substitutions(
+            workload,
+            copy,
+            queue,
+            informers.cluster_queues.store.get(name),
+            informers.resource_flavors.store.get,
+        )
+        charged = {(each.pod_set, each.resource): each.charged for each in found if each.charged}
+        if charged:
+            await self._local.charge(workload, charged)
+        return found
 
     # ------------------------------------------------------------ the local job
 

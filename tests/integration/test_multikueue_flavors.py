@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prometheus_client import generate_latest
+
 from multiqueue.api import names
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -122,3 +124,42 @@ async def test_declared_equivalents_do_as_well():
             await world.hub.patch(RESOURCE_FLAVORS, "h100", equivalents)
             await world.until_ready()
             assert ran_on(world, "a") == "h200"
+            assert world.check()[1] == (
+                f'The workload was admitted on "a"; {GPU} of pod set "main" runs on flavor "h200" '
+                'there, which is not the reserved "h100"'
+            )
+
+
+def usage(world: World) -> dict[str, str]:
+    """Usage of the manager's queue by flavor."""
+    queue = world.hub.informers.cluster_queues.store.get("cq")
+    return {f.name: str(f.resources[0].total) for f in queue.status.flavors_usage}
+
+
+async def test_what_ran_is_what_is_charged():
+    """G-15: the worker ran it on hardware that the manager has quota of, too."""
+    async with multikueue_world("a", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8, h200=8)
+        equivalents = {"metadata": {"annotations": {names.EQUIVALENT_FLAVORS: "h200"}}}
+        await world.hub.patch(RESOURCE_FLAVORS, "h100", equivalents)
+        await give(world.workers["a"], h200=8)
+        async with world.manager() as context:
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            await world.until_ready()
+            workload = world.workload()
+            assert workload.status.admission.pod_set_assignments[0].flavors == {GPU: "h100"}
+            await world.hub.changes.until(
+                lambda: usage(world) == {"h100": "0", "h200": "4"}, "h200 is charged"
+            )
+            assert world.check()[1].endswith('charged is "h200"')
+            rendered = generate_latest(context.metrics.registry).decode()
+            assert (
+                'multiqueue_substituted_flavors_total{cluster="a",cluster_queue="cq",ran="h200",'
+                'replica_role="standalone",reserved="h100"} 1.0'
+            ) in rendered
+
+            await world.hub.client.delete(JOBS, "train", namespace="team-a")
+            await world.hub.changes.until(
+                lambda: usage(world) == {"h100": "0", "h200": "0"}, "quota is back"
+            )

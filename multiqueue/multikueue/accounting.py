@@ -1,0 +1,99 @@
+"""What a worker really ran a Workload on, in terms of the manager's flavors. Pure.
+
+Names of flavors on both sides are unrelated: node labels tell which is which. A worker whose
+flavors have none of the labels of the reserved one says nothing, and nothing is corrected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.plugins import QueueView
+
+FindFlavor = Callable[[str], api.ResourceFlavor | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Substitution:
+    """One resource of a pod set that runs on other hardware than was reserved.
+
+    Attributes:
+        pod_set: Its name.
+        resource: The resource.
+        reserved: The manager's flavor that was reserved.
+        ran: The worker's flavor that it got.
+        charged: The flavor of the manager's ClusterQueue that this is; empty: it has none.
+    """
+
+    pod_set: str
+    resource: str
+    reserved: str
+    ran: str
+    charged: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f'{self.resource} of pod set "{self.pod_set}" runs on flavor "{self.ran}" there, '
+            f'which is not the reserved "{self.reserved}"'
+            + (f'; charged is "{self.charged}"' if self.charged else "")
+        )
+
+
+def find_substitutions(
+    workload: api.Workload,
+    copy: api.Workload,
+    worker: QueueView,
+    queue: api.ClusterQueue | None,
+    find_flavor: FindFlavor,
+) -> tuple[Substitution, ...]:
+    """Compare what a worker gave a copy with what the manager reserved.
+
+    Args:
+        workload: On the manager.
+        copy: On the worker, admitted.
+        worker: The worker's queue, with its flavors.
+        queue: The manager's ClusterQueue.
+        find_flavor: Finds the manager's flavors.
+    """
+    reserved, got = workload.status.admission, copy.status.admission
+    if reserved is None or got is None:
+        return ()
+    given = {assignment.name: assignment.flavors for assignment in got.pod_set_assignments}
+    return tuple(
+        Substitution(
+            pod_set=assignment.name,
+            resource=resource,
+            reserved=name,
+            ran=ran,
+            charged=_find_match(labels, _flavors_of(queue, resource), find_flavor),
+        )
+        for assignment in reserved.pod_set_assignments
+        for resource, name in sorted(assignment.flavors.items())
+        if (ran := given.get(assignment.name, {}).get(resource)) is not None
+        and (view := worker.flavors.get(ran)) is not None
+        and _differs(labels := view.node_labels, find_flavor(name))
+    )
+
+
+def _differs(labels: Mapping[str, str], flavor: api.ResourceFlavor | None) -> bool:
+    wanted = flavor.spec.node_labels if flavor is not None else {}
+    return any(labels[key] != wanted[key] for key in labels.keys() & wanted.keys())
+
+
+def _flavors_of(queue: api.ClusterQueue | None, resource: str) -> Iterable[str]:
+    for group in queue.spec.resource_groups if queue is not None else ():
+        if resource in group.covered_resources:
+            yield from (flavor.name for flavor in group.flavors)
+
+
+def _find_match(labels: Mapping[str, str], flavors: Iterable[str], find_flavor: FindFlavor) -> str:
+    """Return the first flavor whose labels these are, as far as both speak of the same."""
+    for name in flavors:
+        flavor = find_flavor(name)
+        own = flavor.spec.node_labels if flavor is not None else {}
+        common = own.keys() & labels.keys()
+        if common and all(own[key] == labels[key] for key in common):
+            return name
+    return ""

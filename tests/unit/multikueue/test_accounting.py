@@ -1,0 +1,108 @@
+"""What a worker ran in terms of the manager's flavors, and how that is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.ran_on import format_ran_on, read_ran_on
+from multiqueue.api.serde import decode
+from multiqueue.model.build import build_workload
+from multiqueue.multikueue.accounting import Substitution, find_substitutions
+from multiqueue.plugins import FlavorView, QueueView
+
+GPU = "nvidia.com/gpu"
+SINCE = "2026-01-01T00:00:00Z"
+FLAVORS = {
+    name: decode(api.ResourceFlavor, {"metadata": {"name": name}, "spec": {"nodeLabels": labels}})
+    for name, labels in {
+        "h100": {"gpu": "h100"},
+        "a100": {"gpu": "a100"},
+        "plain": {},
+    }.items()
+}
+
+
+def make_workload(flavor: str, **annotations: str) -> api.Workload:
+    assignment = {"name": "main", "flavors": {GPU: flavor}, "resourceUsage": {GPU: "4"}, "count": 1}
+    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": SINCE}
+    admission = {"clusterQueue": "cq", "podSetAssignments": [assignment]}
+    return decode(
+        api.Workload,
+        {
+            "metadata": {"name": "w", "namespace": "ns", "annotations": annotations},
+            "status": {"admission": admission, "conditions": [reserved]},
+        },
+    )
+
+
+def make_queue(*flavors: str) -> api.ClusterQueue:
+    quotas = [{"name": name, "resources": [{"name": GPU, "nominalQuota": 8}]} for name in flavors]
+    group = {"coveredResources": [GPU], "flavors": quotas}
+    return decode(
+        api.ClusterQueue, {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}}
+    )
+
+
+def compare(reserved: str, ran: Mapping[str, str], *flavors: str) -> list[tuple[str, str]]:
+    """What ran, and what is charged, where a worker's flavor ``its`` has these labels."""
+    worker = QueueView(name="cq", flavors={"its": FlavorView(name="its", node_labels=ran)})
+    found = find_substitutions(
+        make_workload(reserved), make_workload("its"), worker, make_queue(*flavors), FLAVORS.get
+    )
+    return [(each.ran, each.charged) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("reserved", "ran", "want"),
+    [
+        ("h100", {"gpu": "h100"}, []),
+        ("h100", {"gpu": "a100"}, [("its", "a100")]),
+        ("h100", {"gpu": "b200"}, [("its", "")]),
+        ("h100", {"zone": "a"}, []),
+        ("h100", {}, []),
+        ("plain", {"gpu": "a100"}, []),
+    ],
+    ids=[
+        "the same",
+        "another that the queue has",
+        "another that it has not",
+        "labels about something else",
+        "no labels there",
+        "no labels here",
+    ],
+)
+def test_labels_tell_what_ran(reserved: str, ran: Mapping[str, str], want: list[tuple[str, str]]):
+    assert compare(reserved, ran, "h100", "a100", "plain") == want
+
+
+def test_it_is_told_in_words():
+    words = str(Substitution(pod_set="main", resource=GPU, reserved="h100", ran="x", charged="a"))
+    assert words == (
+        f'{GPU} of pod set "main" runs on flavor "x" there, which is not the reserved "h100"; '
+        'charged is "a"'
+    )
+
+
+def test_the_annotation_is_about_one_reservation():
+    flavors = {("main", GPU): "a100", ("driver", "cpu"): "spot"}
+    annotations = {names.RAN_ON: format_ran_on(SINCE, flavors)}
+    assert read_ran_on(annotations, SINCE) == flavors
+    assert read_ran_on(annotations, "2026-01-01T00:00:01Z") == {}
+    assert read_ran_on({}, SINCE) == {}
+
+
+@pytest.mark.parametrize("text", ["", SINCE, f"{SINCE} nonsense", f"{SINCE} a:b", f"{SINCE} =x"])
+def test_what_makes_no_sense_is_left_out(text: str):
+    assert read_ran_on({names.RAN_ON: text}, SINCE) == {}
+
+
+def test_what_ran_is_what_is_in_use():
+    annotation = format_ran_on(SINCE, {("main", GPU): "a100"})
+    workload = make_workload("h100", **{names.RAN_ON: annotation})
+    reservation = build_workload(workload).reservation
+    assert reservation is not None
+    assert reservation.admission.usage() == {("a100", GPU): 4}
