@@ -20,18 +20,17 @@ import structlog
 
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.kube.backoff import exponential
 from multiqueue.kube.clock import Clock
 from multiqueue.multikueue.attempt import Attempt, Ended, SessionMaker
 from multiqueue.multikueue.cluster_status import describe_connected
 from multiqueue.multikueue.credentials import ConnectionStatus, Refusal, SafeKubeconfig
+from multiqueue.multikueue.retry_pause import retry_pause
 from multiqueue.multikueue.session import WorkerSession
 from multiqueue.multikueue.session_run import SessionHooks
 from multiqueue.multikueue.worker_health import WorkerHealth
 
-RETRY_BASE_SECONDS = 5.0
-RETRY_CAP_SECONDS = 320.0
-"""Backoff between attempts to connect (M-44)."""
+GRACE = timedelta(minutes=15)
+"""Upstream's ``workerLostTimeout``."""
 GOOD_SECONDS = 5.0
 """A connection that ends sooner counts as a failed attempt."""
 WIND_DOWN_SECONDS = 10.0
@@ -80,6 +79,7 @@ class WorkerConnection:
         health: How it does.
         clock: Tells the time.
         listener: Told of changes.
+        grace: After how long out of reach the worker is given up.
         lost_at: Since when it is lost, as far as an earlier manager knew; now by default.
 
     Attributes:
@@ -100,6 +100,7 @@ class WorkerConnection:
         health: WorkerHealth,
         clock: Clock,
         listener: ConnectionListener,
+        grace: timedelta = GRACE,
         lost_at: datetime | None = None,
     ) -> None:
         self.name = name
@@ -114,6 +115,7 @@ class WorkerConnection:
         self._maker = maker
         self._clock = clock
         self._listener = listener
+        self._grace = grace
         self._source: SafeKubeconfig | Refusal | None = None
         self._unusable: Refusal | None = None
         self._changed = asyncio.Event()
@@ -361,11 +363,10 @@ class WorkerConnection:
 
     def _plan_retry(self, attempts: int) -> None:
         self._attempts = attempts
-        seconds = 0.0
-        if attempts:
-            cap = RETRY_BASE_SECONDS if self.moving else RETRY_CAP_SECONDS
-            seconds = exponential(attempts, base=RETRY_BASE_SECONDS, cap=cap)
-        self._next_at = self._clock.now() + timedelta(seconds=seconds) if seconds else None
+        now = self._clock.now()
+        left = (self.lost_at or now) + self._grace - now
+        seconds = retry_pause(attempts, left=left, steady=self.moving)
+        self._next_at = now + timedelta(seconds=seconds) if seconds else None
 
     def _enter(self, session: WorkerSession) -> None:
         self.session = session

@@ -22,7 +22,7 @@ from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.attempt import SessionMaker
 from multiqueue.multikueue.cluster_status import FIRST_CHANCE
-from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
+from multiqueue.multikueue.connection import GRACE, ConnectionState, WorkerConnection
 from multiqueue.multikueue.fleet_limits import FleetLimits
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.servers import ServerTable
@@ -66,6 +66,7 @@ class Fleet:
         options: How requests of Workloads are read.
         metrics: Count what is sent to the workers.
         open_transport: Makes what requests to them are sent with.
+        grace: After how long out of reach a worker is given up.
 
     Attributes:
         leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
@@ -82,6 +83,7 @@ class Fleet:
         options: BuildOptions,
         metrics: Metrics,
         open_transport: OpenTransport = Transport,
+        grace: timedelta = GRACE,
     ) -> None:
         self.adapters = adapters
         self.owner = Owner(origin=origin)
@@ -92,6 +94,7 @@ class Fleet:
         self._options = options
         self._metrics = metrics
         self._open_transport = open_transport
+        self._grace = grace
         self._connections: dict[str, WorkerConnection] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
@@ -212,6 +215,7 @@ class Fleet:
                 health=health,
                 clock=self._clock,
                 listener=self,
+                grace=self._grace,
                 lost_at=lost_at,
             )
             self._connections[name] = connection

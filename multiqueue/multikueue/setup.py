@@ -56,6 +56,7 @@ def build_multikueue(
         options=options,
         metrics=context.metrics,
         open_transport=open_transport,
+        grace=settings.worker_lost_timeout,
     )
     choice = DispatcherChoice(
         dispatchers or Dispatchers(),

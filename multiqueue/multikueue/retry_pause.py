@@ -1,0 +1,36 @@
+"""How long to wait between attempts to connect to a worker. Pure.
+
+Parity: M-44. Deviates: as the moment comes near when what runs there is given up, attempts come as
+often as at first; a worker that answers again before that moment loses nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multiqueue.kube.backoff import exponential
+
+RETRY_BASE_SECONDS = 5.0
+RETRY_CAP_SECONDS = 320.0
+"""Backoff between attempts to connect (M-44)."""
+LAST_CHANCE_SECONDS = 30.0
+"""How long before a worker is given up it is tried often: time for an attempt that hangs, a pause,
+and one that does not."""
+
+
+def retry_pause(attempts: int, *, left: timedelta, steady: bool = False) -> float:
+    """Return the seconds until the next attempt; 0 after none failed.
+
+    Args:
+        attempts: How many failed in a row.
+        left: Until the worker is given up; negative once it was.
+        steady: Do not wait longer each time.
+    """
+    if not attempts:
+        return 0.0
+    cap = RETRY_BASE_SECONDS if steady else RETRY_CAP_SECONDS
+    pause = exponential(attempts, base=RETRY_BASE_SECONDS, cap=cap)
+    seconds = left.total_seconds()
+    if seconds < 0:
+        return pause
+    return min(pause, max(seconds - LAST_CHANCE_SECONDS, RETRY_BASE_SECONDS))
