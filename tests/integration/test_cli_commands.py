@@ -151,6 +151,29 @@ async def test_a_job_is_followed_to_its_end(
     assert "job/train unchanged" in again
 
 
+async def test_a_job_on_this_cluster_is_looked_at_by_the_rights_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with queue_cluster(tmp_path, capsys) as (shell, _):
+        await shell.run("submit", "-f", write_job(tmp_path, "train", gpus=1), "-n", "team")
+        log = await shell.run("logs", "-f", "train", "-n", "team")
+        assert "train: finished" in shell.errors
+        assert log.splitlines()[0] == 'simulated container "c" started, image i'
+        assert log.splitlines()[-1] == "finished with exit code 0"
+        header, pod = (await shell.run("pods", "train", "-n", "team")).splitlines()
+        assert header.split()[-2:] == ["CLUSTER", "NODE"]
+        assert pod.split()[2:4] + pod.split()[-2:] == ["Completed", "0", "-", "a100-0"]
+        assert await shell.run("logs", "train", "-n", "team") == log
+        found = await shell.json("events", "train", "-n", "team")
+        told = {event["involvedObject"]["kind"] for event in found["items"]}
+        assert told >= {"Job", "Workload"}
+        large = write_job(tmp_path, "large", gpus=5)
+        await shell.run("submit", "-f", large, "-n", "team")
+        assert "has no pods now, waiting for quota: ExceedsMaxQuota" in await shell.refusal(
+            "logs", "large"
+        )
+
+
 async def test_waiting_for_a_job_that_fails_ends_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
