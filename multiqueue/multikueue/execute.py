@@ -112,8 +112,8 @@ class Executor:
                 return await remote.remove((step,), seen.view.key)
             case steps.CreateWorkload(cluster=cluster):
                 return await remote.create_workloads([cluster], seen, memory)
-            case steps.UpdatePriority(cluster=cluster):
-                return await remote.update_priority(cluster, seen, memory)
+            case steps.UpdatePriority():
+                return await remote.update_priority(step, seen, memory)
             case steps.DeactivateCopy(cluster=cluster):
                 return await remote.deactivate(cluster, seen, memory)
             case steps.OpenGate():

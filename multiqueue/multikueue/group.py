@@ -30,11 +30,12 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority:
-    """Where a Workload's priority comes from, and what it is."""
+    """Where a Workload's priority comes from, what it is, and what is added to it."""
 
     value: int | None = None
     kind: str = ""
     name: str = ""
+    boost: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,7 @@ def _priority(workload: api.Workload) -> Priority:
         value=workload.spec.priority,
         kind=reference.kind if reference is not None else "",
         name=reference.name if reference is not None else "",
+        boost=workload.metadata.annotations.get(names.PRIORITY_BOOST, ""),
     )
 
 

@@ -37,9 +37,10 @@ class CreateWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatePriority:
-    """Bring the priority of a copy up to date (M-89)."""
+    """Bring the priority of a copy up to date (M-89): its boost, and with it the class or not."""
 
     cluster: str
+    with_class: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

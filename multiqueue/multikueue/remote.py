@@ -15,7 +15,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
-from multiqueue.api.names import RESOURCE_IN_USE, split_key
+from multiqueue.api.names import PRIORITY_BOOST, RESOURCE_IN_USE, split_key
 from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.workload_state import is_admitted, target_deactivation
@@ -88,17 +88,25 @@ class RemoteWriter:
         self._session.informers.workloads.observe(found)
         return found
 
-    async def update_priority(self, key: str, spec: api.WorkloadSpec) -> None:
-        """Bring the priority of a copy up to date (M-89)."""
+    async def update_priority(
+        self, key: str, workload: api.Workload, *, with_class: bool = True
+    ) -> None:
+        """Bring the priority of a copy up to date (M-89): its boost, and with it the class."""
         copy = self._session.find_copy(key)
         if copy is None:
             return
         namespace, name = split_key(key)
-        reference = encode(spec.priority_class_ref) if spec.priority_class_ref else None
-        patch = {
-            "metadata": {"resourceVersion": copy.metadata.resource_version},
-            "spec": {"priority": spec.priority, "priorityClassRef": reference},
+        boost = workload.metadata.annotations.get(PRIORITY_BOOST)
+        patch: Json = {
+            "metadata": {
+                "resourceVersion": copy.metadata.resource_version,
+                "annotations": {PRIORITY_BOOST: boost},
+            }
         }
+        if with_class:
+            spec = workload.spec
+            reference = encode(spec.priority_class_ref) if spec.priority_class_ref else None
+            patch["spec"] = {"priority": spec.priority, "priorityClassRef": reference}
         changed = await self._client.patch(
             WORKLOADS, name, patch, namespace=namespace, decode=_decode_workload
         )

@@ -30,7 +30,7 @@ from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
-from multiqueue.multikueue.plan import OpenGate, Removal
+from multiqueue.multikueue.plan import OpenGate, Removal, UpdatePriority
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.worker_figures import Rejection
@@ -157,18 +157,20 @@ class RemoteSteps:
         return self._judge(got, cluster, seen, memory)
 
     async def update_priority(
-        self, cluster: str, seen: Observation, memory: GroupMemory
+        self, step: UpdatePriority, seen: Observation, memory: GroupMemory
     ) -> Outcome:
         """Bring the priority of a copy up to date."""
         workload, key = seen.workload, seen.view.key
         if workload is None:
             return WAITING
-        spec = workload.spec
         got = await self._call(
-            "priority", cluster, key, lambda writer: writer.update_priority(key, spec)
+            "priority",
+            step.cluster,
+            key,
+            lambda writer: writer.update_priority(key, workload, with_class=step.with_class),
         )
         # The rest of the plan does not depend on it.
-        outcome = self._judge(got, cluster, seen, memory)
+        outcome = self._judge(got, step.cluster, seen, memory)
         return Outcome(after=outcome.after)
 
     async def deactivate(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:

@@ -246,7 +246,7 @@ async def test_a_copy_is_deactivated_on_its_newest_state(worker):
 
 async def test_a_priority_is_changed_on_what_was_seen(worker):
     await worker.writer.create_workload(make_workload(), ADAPTER, "train")
-    spec = decode(
+    changed = decode(
         Workload,
         {
             "spec": {
@@ -258,10 +258,10 @@ async def test_a_priority_is_changed_on_what_was_seen(worker):
                 },
             }
         },
-    ).spec
-    await worker.writer.update_priority(KEY, spec)
+    )
+    await worker.writer.update_priority(KEY, changed)
     assert worker.copy().spec.priority == 7
-    await worker.writer.update_priority(f"{NAMESPACE}/gone", spec)
+    await worker.writer.update_priority(f"{NAMESPACE}/gone", changed)
 
 
 async def test_the_same_work_is_done_once_at_a_time_and_ends_with_its_error(worker):

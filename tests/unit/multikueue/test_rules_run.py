@@ -248,6 +248,17 @@ class TestFollow:
         plan = make_plan(make_ready(priority=high), cluster)
         assert plan.steps == (UpdatePriority(cluster="a"), SyncJob(cluster="a"))
 
+    @pytest.mark.parametrize("kind", ["", "PriorityClass", "WorkloadPriorityClass"])
+    def test_a_changed_boost_reaches_the_copy_whatever_the_class(self, kind: str):
+        """G-20."""
+        plain, boosted = (Priority(value=1, kind=kind, boost=boost) for boost in ("", "5"))
+        cluster = make_cluster("a", workload=make_admitted(priority=plain), job=make_job())
+        plan = make_plan(make_ready(priority=boosted), cluster)
+        assert plan.steps == (
+            UpdatePriority(cluster="a", with_class=False),
+            SyncJob(cluster="a"),
+        )
+
     @pytest.mark.parametrize(
         ("ours", "theirs"),
         [("PriorityClass", "WorkloadPriorityClass"), ("WorkloadPriorityClass", "PriorityClass")],
