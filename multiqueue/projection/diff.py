@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from multiqueue.api.validation.access import Object, items, mapping, text
-from multiqueue.projection.differences import BY_NAME, WHOLE, Difference, without_identity
+from multiqueue.projection.differences import BY_NAME, WHOLE, Difference, is_same, without_identity
 from multiqueue.projection.plan import Action, Held, Step, title_of
 
 
@@ -33,7 +33,9 @@ def diff_lines(worker: str, change: Step | Held) -> Iterator[str]:
 
 
 def narrow(found: Any, wanted: Any, key: str = "") -> Any:
-    """Keep of an object what is declared, so that defaults and fields of others do not show."""
+    """Keep of an object what is declared, as it is spelt there; defaults do not show."""
+    if is_same(wanted, found, key):
+        return wanted
     if isinstance(found, Mapping) and isinstance(wanted, Mapping) and key not in WHOLE:
         return {k: narrow(found[k], v, k) for k, v in wanted.items() if k in found}
     if isinstance(found, list) and isinstance(wanted, list | tuple):

@@ -60,7 +60,7 @@ def without_identity(obj: Object) -> dict[str, Any]:
 
 def _compare(wanted: Any, found: Any, path: str) -> Iterator[Difference]:
     key = path.rpartition(".")[2]
-    if _is_same(wanted, found, key):
+    if is_same(wanted, found, key):
         return
     if isinstance(wanted, Mapping) and isinstance(found, Mapping) and key not in WHOLE:
         for name, value in wanted.items():
@@ -76,7 +76,8 @@ def _compare(wanted: Any, found: Any, path: str) -> Iterator[Difference]:
         yield Difference(path, wanted, found)
 
 
-def _is_same(wanted: Any, found: Any, key: str) -> bool:
+def is_same(wanted: Any, found: Any, key: str) -> bool:
+    """Whether two values mean the same: quantities in any spelling, nothing and empty."""
     if key in QUANTITIES and quantity(wanted) is not None:
         return quantity(wanted) == quantity(found)
     pruned = without_empty(wanted), without_empty(found)

@@ -139,6 +139,8 @@ def _print(synced: Synced, wish: Wish) -> None:
 
 def _print_rest(synced: Synced) -> None:
     """What was left alone, could not be told, or still differs."""
+    for text in synced.warnings:
+        echo(f"  {click.style('warning', fg='yellow')}: {text}")
     if synced.error:
         echo(f"  {click.style('failed', fg='red')}: {synced.error}")
         return
@@ -185,6 +187,7 @@ def _to_dict(synced: Synced, *, diff: bool) -> dict[str, Any]:
             for h in synced.plan.held
         ],
         "problems": list(synced.plan.problems),
+        "warnings": synced.warnings,
         "error": synced.error or None,
         "after": synced.after.to_dict() if synced.after is not None else None,
     }

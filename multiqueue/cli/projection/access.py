@@ -121,8 +121,18 @@ async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKub
     return found
 
 
-async def with_worker(credentials: Credentials, work: Callable[[KubeClient], Awaitable[T]]) -> T:
+async def with_worker(
+    credentials: Credentials,
+    work: Callable[[KubeClient], Awaitable[T]],
+    *,
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> T:
     """Do something with a worker, within its time.
+
+    Args:
+        credentials: Of whom.
+        work: What.
+        on_warning: Gets what the server warns of.
 
     Raises:
         WorkerError: it does not answer, or not as it should.
@@ -131,7 +141,10 @@ async def with_worker(credentials: Credentials, work: Callable[[KubeClient], Awa
         async with (
             asyncio.timeout(WORKER_SECONDS),
             KubeClient(
-                credentials, user_agent="multiqueue-cli", default_timeout=REQUEST_SECONDS
+                credentials,
+                user_agent="multiqueue-cli",
+                default_timeout=REQUEST_SECONDS,
+                on_warning=on_warning,
             ) as client,
         ):
             return await work(client)

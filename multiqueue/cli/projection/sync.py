@@ -62,6 +62,7 @@ class Synced:
 
     Attributes:
         error: Why nothing could be done at all.
+        warnings: Of the server, about what was written.
         after: The drift report afterwards; None where nothing was written.
     """
 
@@ -69,7 +70,13 @@ class Synced:
     plan: Plan = field(default_factory=Plan)
     outcomes: list[Outcome] = field(default_factory=list)
     error: str = ""
+    warnings: list[str] = field(default_factory=list)
     after: Report | None = None
+
+    def warn(self, text: str) -> None:
+        """Take note of a warning, once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
 
     @property
     def is_good(self) -> bool:
@@ -94,7 +101,13 @@ async def _sync(client: KubeClient, view: ManagerView, name: str, wish: Wish) ->
     synced = Synced(worker=name)
     try:
         credentials = await _credentials(client, view, name, wish)
-        await with_worker(credentials, lambda worker: _work(worker, view, wish, synced))
+        await with_worker(
+            credentials,
+            lambda worker: _work(worker, view, wish, synced),
+            on_warning=synced.warn,
+        )
+        if wish.dry_run:
+            synced.warnings.clear()  # objects were looked at one by one, without those before them
     except (WorkerError, CliError) as error:
         synced.error = str(error)
     return synced
