@@ -11,23 +11,15 @@ it, stops a job.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.conditions import (
-    CORDONED,
-    DRAINED,
-    DrainReason,
-    find_condition,
-)
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.references import reference_of, workload_reference
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
@@ -38,6 +30,7 @@ from multiqueue.multikueue.drain_conditions import (
     find_unfinished,
     with_conditions,
 )
+from multiqueue.multikueue.drain_events import DrainEvents
 from multiqueue.multikueue.drain_orders import (
     DEFAULT_PACE,
     DrainOrder,
@@ -45,9 +38,9 @@ from multiqueue.multikueue.drain_orders import (
     Pace,
     read_orders,
 )
-from multiqueue.multikueue.drain_run import (
+from multiqueue.multikueue.drain_run import Drainer
+from multiqueue.multikueue.drain_state import (
     LOOK_SECONDS,
-    Drainer,
     DrainRun,
     begin,
     may_pick,
@@ -55,10 +48,6 @@ from multiqueue.multikueue.drain_run import (
     report_on,
 )
 from multiqueue.multikueue.fleet import Fleet, FleetListener
-from multiqueue.multikueue.local import EVENT_REASON
-from multiqueue.multikueue.relocation import Chance
-
-_FIGURE = re.compile(r"\d+")
 
 log = structlog.get_logger("multiqueue.multikueue")
 
@@ -91,7 +80,7 @@ class DrainReconciler:
         self._pace = pace
         self._drainer = Drainer(context, fleet, options)
         self._runs: dict[str, DrainRun] = {}
-        self._told: dict[tuple[str, str], str] = {}
+        self._events = DrainEvents(context)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
         )
@@ -142,7 +131,7 @@ class DrainReconciler:
                 first = report_on(run, order, self._drainer.follow(run, now), now, trouble="")
                 await self._write(cluster, orders, describe_drain(run.chances, first))
                 cluster = self._context.informers.multikueue_clusters.store.get(name) or cluster
-        run.bucket = run.bucket.limited(order.pace, now)
+        run.obey(order, now)
         residents = self._drainer.follow(run, now)
         trouble = self._find_trouble(name, order)
         if not trouble and may_pick(run, order, now):
@@ -150,7 +139,7 @@ class DrainReconciler:
         report = report_on(run, order, residents, now, trouble=trouble)
         await self._write(cluster, orders, describe_drain(run.chances, report))
         self._send_away(run)
-        self._tell_staying(run)
+        self._events.tell_staying(run)
         metrics = self._context.metrics
         metrics.worker_drain_left.child(name).set(report.left + report.moving)
         if not residents and not run.leaving:
@@ -182,25 +171,6 @@ class DrainReconciler:
             if name == run.name and key not in run.leaving:
                 del self._fleet.leaving[name, key]
 
-    def _tell_staying(self, run: DrainRun) -> None:
-        """Say to each that stays why; other figures are no news."""
-        for key, why in run.staying.items():
-            words = _FIGURE.sub("", why)
-            workload = self._context.informers.workloads.store.get(key)
-            if workload is None or self._told.get((run.name, key)) == words:
-                continue
-            self._told[run.name, key] = words
-            kind = "Normal" if run.chances.get(key) is Chance.ROOM else "Warning"
-            self._context.recorder.event(
-                workload_reference(workload),
-                kind,
-                EVENT_REASON,
-                f'Cluster "{run.name}" is being drained; the workload stays there for now: {why}',
-            )
-        for name, key in list(self._told):
-            if name == run.name and key not in run.staying:
-                del self._told[name, key]
-
     def _end(self, name: str) -> None:
         """Move nothing more; what is on its way out goes on to wherever it fits."""
         if self._runs.pop(name, None) is None:
@@ -209,9 +179,7 @@ class DrainReconciler:
         for worker, key in list(self._fleet.leaving):
             if worker == name:
                 del self._fleet.leaving[worker, key]
-        for worker, key in list(self._told):
-            if worker == name:
-                del self._told[worker, key]
+        self._events.forget(name)
 
     # ------------------------------------------------------------ conditions
 
@@ -243,26 +211,7 @@ class DrainReconciler:
         except NotFound:
             return
         self._context.informers.multikueue_clusters.observe(written)
-        self._tell(cluster, before, after)
-
-    def _tell(
-        self,
-        cluster: api.MultiKueueCluster,
-        before: tuple[Condition, ...],
-        after: tuple[Condition, ...],
-    ) -> None:
-        """Record what is new: a state, not a figure."""
-        for type_ in (CORDONED, DRAINED):
-            old, new = find_condition(before, type_), find_condition(after, type_)
-            if new is None and old is not None and type_ == CORDONED:
-                self._event(cluster, "Normal", DrainReason.UNCORDONED, "The worker is used again")
-            elif new is not None and (old is None or old.reason != new.reason):
-                bad = new.reason in {DrainReason.STUCK, DrainReason.UNCLEAR}
-                self._event(cluster, "Warning" if bad else "Normal", new.reason, new.message)
-
-    def _event(self, cluster: api.MultiKueueCluster, kind: str, reason: str, message: str) -> None:
-        reference = reference_of(MULTIKUEUE_CLUSTERS, cluster.metadata)
-        self._context.recorder.event(reference, kind, reason, message)
+        self._events.tell(cluster, before, after)
 
     # ------------------------------------------------------------ what wakes us
 

@@ -1,0 +1,95 @@
+"""Cordon and drain as an administrator types them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+import yaml
+
+from tests.integration.test_cli_commands import Shell
+from tests.integration.test_multikueue_drain import (
+    GANGS,
+    condition,
+    set_quota,
+    submit_to,
+    until_on,
+    where,
+)
+from tests.multikueue_world import World, multikueue_world
+
+
+@asynccontextmanager
+async def shell_of_fleet(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[tuple[Shell, World]]:
+    """A manager with workers a and b, and a command line."""
+    # What the manager logs would be mixed with what the commands print.
+    with structlog.testing.capture_logs():
+        async with multikueue_world("a", "b", real_workers=True) as world, world.manager():
+            kubeconfig = folder / "kubeconfig"
+            kubeconfig.write_text(yaml.safe_dump(world.hub.server.kubeconfig()))
+            await world.until_connected()
+            yield Shell(kubeconfig, capsys), world
+
+
+async def test_a_drain_from_plan_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+        await submit_to(world, "a", GANGS)
+        plan = await shell.run("clusters", "drain", "a", "--dry-run", "--rate", "60/min")
+        assert "4 would be moved in this order, at most 4 at a time and one every 1 s" in plan
+        assert "Nothing was changed" in plan
+        assert len(await shell.json("clusters", "drain", "a", "--dry-run")) == len(GANGS)
+        assert condition(world, "a") is None
+
+        told = (await shell.run("clusters", "drain", "a")).splitlines()
+        assert told[0] == "a is being drained"
+        assert told[-1].startswith("Drained: 4 moved, 0 moving, 0 left; at most 0.")
+        for job in GANGS:
+            await until_on(world, "b", job)
+        again = await shell.json("clusters", "drain", "a")
+        assert (again["state"], again["moved"], again["left"]) == ("Drained", 4, 0)
+
+        table = await shell.run("clusters")
+        assert [line.split()[:3] for line in table.splitlines()[1:]] == [
+            ["a", "Connected", "Drained"],
+            ["b", "Connected", "In"],
+        ]
+        assert await shell.run("clusters", "uncordon", "a") == "a uncordoned\n"
+        assert await shell.run("clusters", "uncordon", "a") == "a is in use already\n"
+
+
+async def test_what_is_left_needs_somebody(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+        await set_quota(world, "b", 2)
+        await submit_to(world, "a", ["large"], gpus=8)
+        told = await shell.run("clusters", "drain", "a", code=1)
+        assert "Stuck: 0 moved, 0 moving, 1 left" in told
+        assert "stays: no other cluster can ever hold it: b has at most 2 nvidia.com/gpu" in told
+        assert where(world, "large") == "a"
+        told = await shell.run("clusters", "drain", "a", "--force")
+        assert "Drained: 1 moved" in told
+
+
+async def test_nobody_waits_longer_than_he_wants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+        await submit_to(world, "a", GANGS[:1])
+        order = ("clusters", "drain", "a", "--grace", "1h")
+        assert await shell.run(*order, "--no-wait") == "a is being drained\n"
+        told = await shell.run(*order, "--timeout", "100ms", code=1)
+        assert "Waiting: 0 moved, 0 moving, 1 left; at most 0.00 GPU-hours" in told
+        assert "a is not drained after" in shell.errors
+        assert where(world, GANGS[0]) == "a"
+        await shell.run("clusters", "drain", "a", "--rate", "often", code=2)
+        assert '--rate: rate "often": use N/min' in shell.errors
+        await shell.run("clusters", "drain", "nope", code=1)
+        assert 'no MultiKueueCluster "nope"' in shell.errors
+        await shell.run("clusters", "cordon", "b", "--reason", "firmware")
+        assert "firmware" in await shell.run("clusters")
