@@ -153,13 +153,19 @@ class LocalWriter:
     async def patch_job_status(
         self, adapter: MultiKueueAdapter, job: Job, patch: dict[str, Any]
     ) -> None:
-        """Change the status of the local job."""
+        """Change the status of the local job, as far as it is what the change was decided on.
+
+        Otherwise a request that arrives late would bring an older status back.
+
+        Raises:
+            Conflict: it changed meanwhile.
+        """
         metadata = job["metadata"]
-        uid = metadata.get("uid")
+        decided_on = {key: metadata[key] for key in ("uid", "resourceVersion") if key in metadata}
         changed = await self._context.client.patch(
             adapter.resource,
             metadata["name"],
-            {**patch, "metadata": {"uid": uid}} if uid else patch,
+            {**patch, "metadata": decided_on},
             namespace=metadata.get("namespace"),
             subresource="status",
         )

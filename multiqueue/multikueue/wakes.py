@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
@@ -61,7 +62,7 @@ class Wakes:
         self._enqueue = enqueue
         self._is_known = is_known
         self._tracked: dict[str, Tracked] = {}
-        self._reach: dict[str, Reach] = {}
+        self._reach: dict[str, tuple[Reach, datetime | None]] = {}
         informers.workloads.add_handler(self._on_workload)
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(self._on_config)
@@ -159,7 +160,10 @@ class Wakes:
 
         Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
         """
-        reach = self._fleet.find_reach(name)
+        connection = self._fleet.find(name)
+        # Since when it is lost is news too: who waits for it was told what was known before.
+        lost_at = connection.lost_at if connection is not None else None
+        reach = (self._fleet.find_reach(name), lost_at)
         if reach == self._reach.get(name):
             return
         self._reach[name] = reach
