@@ -20,6 +20,7 @@ from tests.fleet.objects import (
     change,
     format_time,
     has_labels,
+    is_over,
     merge,
     parse_selector,
     with_metadata,
@@ -246,6 +247,8 @@ class ApiServer:
             raise RefusedError(409, "Conflict", "Precondition failed: UID")
         plural, subresource = target.resource.plural, target.subresource
         new = change(old.obj, wanted, plural=plural, subresource=subresource)
+        if plural == "jobs" and is_over(old.obj) and not is_over(new):
+            raise RefusedError(422, "Invalid", "status.conditions: cannot disable Complete")
         if new is old.obj:
             return old
         return self._write(plural, _key(target), old, new, subresource or "update")

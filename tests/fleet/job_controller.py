@@ -14,7 +14,7 @@ from random import Random
 
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
-from tests.fleet.objects import Json, format_time
+from tests.fleet.objects import Json, format_time, is_over
 
 ACTOR = "job-controller"
 SECONDS = "fleet/seconds"
@@ -77,7 +77,7 @@ class JobController:
             return
         if change.new is None or job["metadata"].get("deletionTimestamp"):
             self._stop(uid)
-        elif _is_finished(job):
+        elif is_over(job):
             return
         elif job["spec"].get("suspend"):
             self._stop(uid)
@@ -97,7 +97,7 @@ class JobController:
     def _start(self, key: str, uid: str) -> None:
         self._starting.discard(uid)
         job = self._find(key, uid)
-        if job is None or job["spec"].get("suspend") or uid in self.running or _is_finished(job):
+        if job is None or job["spec"].get("suspend") or uid in self.running or is_over(job):
             return
         if job["metadata"].get("deletionTimestamp"):
             return
@@ -188,12 +188,6 @@ class JobController:
 
 def _conditions(job: Json) -> list[Json]:
     return list((job.get("status") or {}).get("conditions") or ())
-
-
-def _is_finished(job: Json) -> bool:
-    return any(
-        c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in _conditions(job)
-    )
 
 
 def _calls_for_suspended(job: Json) -> bool:

@@ -116,3 +116,9 @@ def has_labels(obj: Json, pairs: tuple[tuple[str, str], ...]) -> bool:
     """Whether an object carries all these labels."""
     labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
     return all(labels.get(key) == value for key, value in pairs)
+
+
+def is_over(job: Json) -> bool:
+    """Whether a job ended."""
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)

@@ -12,9 +12,9 @@ import structlog
 
 from tests.fleet.acts import heal, perform
 from tests.fleet.checkers import Checker, RestIsQuiet, build_checkers
-from tests.fleet.checkers.words import is_ours, is_over
+from tests.fleet.checkers.words import is_ours
 from tests.fleet.history import Change, History
-from tests.fleet.objects import Json
+from tests.fleet.objects import Json, is_over
 from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
 from tests.fleet.virtual_loop import run_virtually
 from tests.fleet.world import World, workload_key

@@ -87,14 +87,18 @@ class Truth:
         since = self._calm_since[cluster]
         return 0.0 if since is None else self._clock() - since
 
-    def longest_calm_within(self, cluster: str, seconds: float) -> float:
-        """The longest stretch without disturbance in the last so many seconds, as far as known."""
-        begin = self._clock() - seconds
-        stretches = [self.calm_for(cluster)]
+    def calm_while_lost(self, cluster: str, grace: float) -> float:
+        """The longest stretch without disturbance between the loss of a worker and its grace's end.
+
+        As far as known: of those that ended, the last counts.
+        """
+        begin = self._lost_since[cluster]
+        end = min(begin + grace, self._clock())
+        since = self._calm_since[cluster]
+        stretches = [] if since is None else [(since, end)]
         if cluster in self._last_calm:
-            start, end = self._last_calm[cluster]
-            stretches.append(end - max(start, begin))
-        return max(0.0, min(seconds, max(stretches)))
+            stretches.append(self._last_calm[cluster])
+        return max((min(until, end) - max(start, begin) for start, until in stretches), default=0.0)
 
     # ------------------------------------------------------------ blows
 

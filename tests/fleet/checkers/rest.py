@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.fleet.checkers.checker import Checker, Report
-from tests.fleet.checkers.words import describe, has, is_ours, is_over
+from tests.fleet.checkers.words import describe, has, is_ours
 from tests.fleet.history import Change
+from tests.fleet.objects import is_over
 from tests.fleet.world import World
 
 

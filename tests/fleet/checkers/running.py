@@ -8,12 +8,12 @@ from tests.fleet.checkers.words import (
     has,
     is_manager,
     is_ours,
-    is_over,
     is_released,
     latch_of,
     pods_of,
 )
 from tests.fleet.history import Change
+from tests.fleet.objects import is_over
 from tests.fleet.world import HUB, World, workload_key
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiqueue.api import names
 from tests.fleet.history import Change
-from tests.fleet.objects import Json
+from tests.fleet.objects import Json, is_over
 from tests.fleet.weather import LATE
 from tests.fleet.world import HUB, World, workload_key
 
@@ -22,12 +22,6 @@ def is_ours(obj: Json) -> bool:
 def is_manager(actor: str) -> bool:
     """Whether a manager does something that it means to."""
     return actor.startswith("manager-") and not actor.endswith(LATE)
-
-
-def is_over(job: Json) -> bool:
-    """Whether a job ended."""
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(c["type"] in {"Complete", "Failed"} and c["status"] == "True" for c in conditions)
 
 
 def is_released(job: Json) -> bool:

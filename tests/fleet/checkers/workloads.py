@@ -64,11 +64,12 @@ class GraceIsKept(Checker):
         if not self.is_given_up(cluster):
             lost = self.world.truth.lost_for(cluster)
             self.report(f"{change.key}: {cluster} was given up after {lost:.1f} s")
-        timeout = self.world.plan.lost_timeout - sum(map(abs, self.world.plan.skews.values()))
-        calm = self.world.truth.longest_calm_within(cluster, timeout - SLACK)
+        skews = sum(map(abs, self.world.plan.skews.values()))
+        grace = self.world.plan.lost_timeout - skews - SLACK
+        calm = self.world.truth.calm_while_lost(cluster, grace)
         if calm >= self.MARGIN:
             self.report(
-                f"{change.key}: {cluster} was given up though all was well for {calm:.1f} s"
+                f"{change.key}: {cluster} was given up, but was well in time for {calm:.1f} s"
             )
 
 
