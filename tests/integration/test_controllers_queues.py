@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.names import RESOURCE_IN_USE
@@ -11,6 +12,7 @@ from multiqueue.kube import resources
 from tests.integration.queue_steps import complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
 from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.virtual_time import LoopClock, virtual_time
 
 
 def queue_condition(cluster: QueueCluster) -> tuple[str, str] | None:
@@ -27,6 +29,23 @@ def reason_of(cluster: QueueCluster, job: str) -> tuple[str, str] | None:
 
 async def stop(cluster: QueueCluster, policy: str) -> None:
     await cluster.patch(resources.CLUSTER_QUEUES, "cq", {"spec": {"stopPolicy": policy}})
+
+
+@virtual_time
+async def test_what_is_drained_is_told_at_once() -> None:
+    """Elsewhere it may run within a second."""
+    clock = LoopClock()
+    async with queue_cluster(clock=clock) as cluster, cluster.manager(clock=clock):
+        await make_queue(cluster, gpu="a100")
+        await submit(cluster, make_job("train"))
+        await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
+        await asyncio.sleep(60)
+        stopped_at = clock.now()
+        await stop(cluster, "HoldAndDrain")
+        await cluster.changes.until(
+            lambda: (w := cluster.workload_of("train")) and not has_quota(w.status), "no quota"
+        )
+        assert clock.now() - stopped_at < timedelta(seconds=0.5)
 
 
 async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None:

@@ -30,6 +30,7 @@ from multiqueue.controllers.workload.plan import (
     ReleaseFinalizer,
     WorkloadPlan,
 )
+from multiqueue.controllers.workload.reserved import HOLD_AND_DRAIN
 from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadView
 from multiqueue.controllers.workload.words import Words
 from multiqueue.engine.engine import Engine
@@ -52,6 +53,8 @@ QUEUE_CHANGE_SECONDS = 1.0
 """How long after a queue changed its Workloads are looked at: the scheduler is asked first, so that
 after a restart those that waited come before those that were drained (E-105), and edits of a queue
 in quick succession cost one write each Workload, not many."""
+DRAIN_SECONDS = 0.1
+"""The same for what is to leave a queue: nobody waits for its place before it does."""
 MINOR_SECONDS = 5.0
 """How often a message is rewritten of which only the figures changed."""
 
@@ -219,12 +222,19 @@ class WorkloadController:
             assert queue is not None
             store = self._context.informers.workloads.store
             self._enqueue_all(store.by_index(BY_QUEUE, queue.metadata.key))
+            if queue.spec.stop_policy == HOLD_AND_DRAIN:
+                self._enqueue_all(store.by_index(BY_QUEUE, queue.metadata.key), after=DRAIN_SECONDS)
 
     def _on_cluster_queue(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if old is None or new is None or _queue_stance(old) != _queue_stance(new):
             queue = new or old
             assert queue is not None
             self.enqueue_cluster_queue(queue.metadata.name)
+            if queue.spec.stop_policy == HOLD_AND_DRAIN:
+                store = self._context.informers.workloads.store
+                self._enqueue_all(
+                    store.by_index(BY_CLUSTER_QUEUE, queue.metadata.name), after=DRAIN_SECONDS
+                )
 
     def _on_priority_class(
         self, old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None
@@ -233,9 +243,11 @@ class WorkloadController:
             store = self._context.informers.workloads.store
             self._enqueue_all(store.by_index(BY_PRIORITY_CLASS, new.metadata.name))
 
-    def _enqueue_all(self, workloads: Iterable[Workload]) -> None:
+    def _enqueue_all(
+        self, workloads: Iterable[Workload], *, after: float = QUEUE_CHANGE_SECONDS
+    ) -> None:
         for workload in workloads:
-            self._reconciler.queue.add_after(workload.metadata.key, QUEUE_CHANGE_SECONDS)
+            self._reconciler.queue.add_after(workload.metadata.key, after)
 
 
 def find_requests(workload: model.Workload | None) -> tuple[PodSetRequest, ...]:
