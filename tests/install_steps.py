@@ -19,6 +19,7 @@ BASES = (
     "visibility",
     "default",
     "worker-role",
+    "worker-role-pods",
     "worker-projection-role",
 )
 ADDITIONS = ("prometheus", "prometheus-tls", "certmanager")
@@ -35,6 +36,7 @@ SYSTEM = "kueue-system"
 Kubectl = Callable[..., Awaitable[str]]
 
 FOREIGN = {
+    "prometheusrules": ("monitoring.coreos.com", "PrometheusRule"),
     "servicemonitors": ("monitoring.coreos.com", "ServiceMonitor"),
     "certificates": ("cert-manager.io", "Certificate"),
     "issuers": ("cert-manager.io", "Issuer"),

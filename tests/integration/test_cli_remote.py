@@ -144,6 +144,10 @@ async def test_pods_and_events_can_be_watched(
     await remote.world.finish_job("worker1")
     await remote.world.finish_copy("worker1")
     assert (await pods, await events) == (0, 0)
+    cluster = remote.world.workers["worker1"]
+    await remote.world.until(lambda: cluster.job("train") is None, "clean-up", on="worker1")
+    assert await shell.run("logs", "train") == 1
+    assert "has finished on worker1: its pods and their logs went" in shell.err.getvalue()
     rows = [line.split() for line in shell.out.getvalue().splitlines()]
     assert [row[1:3] for row in rows if row[0] == "train-a"] == [
         ["1/1", "Running"],

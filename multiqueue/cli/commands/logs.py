@@ -123,10 +123,9 @@ class _Printer:
 
     async def _print(self, workload: Workload, places: Places) -> None:
         from multiqueue.cli.remote.log_streams import has_log, read_log
-        from multiqueue.cli.remote.standing import require_pods
+        from multiqueue.cli.remote.standing import list_pods
 
-        place = require_pods(workload, await places.find(workload))
-        pods = await place.list_pods()
+        place, pods = await list_pods(workload, places)
         chosen = pick_pods(pods, self._pod, all_pods=self._all_pods, job=self._job)
         if not chosen:
             raise CliError(f"{self._job} has no pods now")

@@ -61,7 +61,7 @@ async def _pods(
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.remote.following import Follower
     from multiqueue.cli.remote.places import Places
-    from multiqueue.cli.remote.standing import require_pods
+    from multiqueue.cli.remote.standing import list_pods
 
     async with connect(target) as (client, namespace), AsyncExitStack() as stack:
         workload = await find_workload(client, namespace, job)
@@ -70,8 +70,7 @@ async def _pods(
         if watch and not follower.is_over:
             await _watch(follower, output)
             return
-        place = require_pods(workload, await places.find(workload))
-        pods = await place.list_pods()
+        _, pods = await list_pods(workload, places)
     _print(job, pods, output)
 
 

@@ -1,21 +1,33 @@
-"""Whether a Workload has pods anywhere, and what to say where it has none."""
+"""The pods of a job that is not followed, or why it has none."""
 
 from __future__ import annotations
 
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.remote.places import Place
+from multiqueue.cli.remote.places import Place, Places
+from multiqueue.jobs.belongings import Json
+from multiqueue.kube.errors import NotFound
 from multiqueue.multikueue.phase import AT_WORK, ENDED, find_phase
 
 
-def require_pods(workload: Workload, place: Place) -> Place:
-    """Return the place, if the Workload may have pods there.
+async def list_pods(workload: Workload, places: Places) -> tuple[Place, list[Json]]:
+    """Return where the pods of a Workload are, and the pods.
 
     Raises:
         CliError: it has none, and why.
     """
     phase = find_phase(workload)
-    if phase.state in AT_WORK | ENDED:
-        return place
-    why = f": {phase.why}" if phase.why else ""
-    raise CliError(f'Workload "{workload.metadata.key}" has no pods now, {phase.words}{why}')
+    title = f'Workload "{workload.metadata.key}"'
+    if phase.state not in AT_WORK | ENDED:
+        why = f": {phase.why}" if phase.why else ""
+        raise CliError(f"{title} has no pods now, {phase.words}{why}")
+    place = await places.find(workload)
+    try:
+        return place, await place.list_pods()
+    except NotFound as error:
+        if phase.state in ENDED:
+            raise CliError(
+                f"{title} has {phase.words}: its pods and their logs went with its copy there; "
+                "follow what you want to keep with logs -f while it runs"
+            ) from error
+        raise CliError(f"{title} has no pods yet: {error.server_message}") from error
