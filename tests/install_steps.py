@@ -21,6 +21,7 @@ BASES = (
     "worker-role",
     "worker-role-pods",
     "worker-projection-role",
+    "worker-guard",
 )
 ADDITIONS = ("prometheus", "prometheus-tls", "certmanager")
 """In an order in which each may be applied alone; the namespace is the manager's."""
@@ -38,6 +39,7 @@ Kubectl = Callable[..., Awaitable[str]]
 FOREIGN = {
     "prometheusrules": ("monitoring.coreos.com", "PrometheusRule"),
     "servicemonitors": ("monitoring.coreos.com", "ServiceMonitor"),
+    "prometheusrules": ("monitoring.coreos.com", "PrometheusRule"),
     "certificates": ("cert-manager.io", "Certificate"),
     "issuers": ("cert-manager.io", "Issuer"),
 }

@@ -32,7 +32,9 @@ class LazyGroup(click.Group):
         del ctx
         if cmd_name not in self._table:
             return None
-        command: click.Command = importlib.import_module(self._modules.format(cmd_name)).command
+        command: click.Command = importlib.import_module(
+            self._modules.format(cmd_name.replace("-", "_"))
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

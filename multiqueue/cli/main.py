@@ -17,6 +17,7 @@ from multiqueue.cli.lazy import LazyGroup
 
 COMMANDS = {
     "run": "Run the manager against a cluster",
+    "worker-guard": "Guard a worker against managers that are not up to date",
     "apiserver": "Run an embedded cluster for trying things out",
     "demo": "A manager and two GPU workers on this machine",
     "submit": "Submit manifests and say where each job stands",

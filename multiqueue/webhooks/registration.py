@@ -158,24 +158,32 @@ class Registrar:
             KubeError: the API server refuses, or cannot be asked.
         """
         mutating, validating = build_configurations(self._config, self._address, authority)
-        await self._ensure(MUTATING_WEBHOOKS, mutating)
-        await self._ensure(VALIDATING_WEBHOOKS, validating)
+        await ensure_configuration(self._client, MUTATING_WEBHOOKS, mutating)
+        await ensure_configuration(self._client, VALIDATING_WEBHOOKS, validating)
 
-    async def _ensure(self, resource: Resource, wanted: dict[str, Any]) -> None:
-        name = wanted["metadata"]["name"]
+
+async def ensure_configuration(
+    client: KubeClient, resource: Resource, wanted: dict[str, Any]
+) -> None:
+    """Create a webhook configuration, or write what differs.
+
+    Raises:
+        KubeError: the API server refuses, or cannot be asked.
+    """
+    name = wanted["metadata"]["name"]
+    try:
+        current = await client.get(resource, name)
+    except NotFound:
         try:
-            current = await self._client.get(resource, name)
-        except NotFound:
-            try:
-                await self._client.create(resource, wanted)
-                log.info("webhook configuration created", name=name)
-            except AlreadyExists:
-                current = await self._client.get(resource, name)
-            else:
-                return
-        if not covers(current.get("webhooks"), wanted["webhooks"]):
-            await self._client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
-            log.info("webhook configuration updated", name=name)
+            await client.create(resource, wanted)
+            log.info("webhook configuration created", name=name)
+        except AlreadyExists:
+            current = await client.get(resource, name)
+        else:
+            return
+    if not covers(current.get("webhooks"), wanted["webhooks"]):
+        await client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
+        log.info("webhook configuration updated", name=name)
 
 
 async def release(client: KubeClient, host: str) -> list[str]:

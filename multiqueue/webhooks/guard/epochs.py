@@ -1,0 +1,147 @@
+"""The newest dispatch epoch that was seen for each name, and what that means for a request. Pure.
+
+An epoch is the time of the reservation on the manager, so later ones are newer. Every object that
+passes raises the mark of its name, and a deleted one leaves its mark behind: a manager that was
+paused, or cut off, and wakes up later cannot bring back what was replaced meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api.names import (
+    DISPATCH_EPOCH,
+    MANAGER,
+    MULTIKUEUE_ORIGIN,
+    PREBUILT_WORKLOAD_NAME,
+)
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.validation import FieldError
+from multiqueue.api.validation.field_error import forbidden
+from multiqueue.webhooks.review import Request, Verdict
+
+MAX_MARKS = 4000
+"""Names that are remembered, the ones that were heard of last: some 700 KB, which fits into one
+ConfigMap. A request that is later than 4,000 others is not to be expected."""
+EPOCH_PATH = f"metadata.annotations[{DISPATCH_EPOCH}]"
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a remote object says about itself: the names that it marks, and its epoch."""
+
+    names: tuple[str, ...]
+    epoch: datetime
+
+
+def read_stamp(kind: str, obj: Json) -> Stamp | None:
+    """Return the stamp of an object; None where it has none, as upstream's have not.
+
+    A job marks its own name and that of its Workload: both are made for the same reservation.
+    Managers are kept apart, for their clocks and reservations have nothing to do with each other.
+    """
+    metadata = obj.get("metadata") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    origin, epoch = labels.get(MULTIKUEUE_ORIGIN), _parse(annotations.get(DISPATCH_EPOCH))
+    if not origin or epoch is None:
+        return None
+    whose = f"{origin}/{annotations.get(MANAGER, '')}/{metadata.get('namespace', '')}"
+    names = [f"{whose}/{kind}/{metadata.get('name', '')}"]
+    workload = annotations.get(PREBUILT_WORKLOAD_NAME) or labels.get(PREBUILT_WORKLOAD_NAME)
+    if kind != "Workload" and workload:
+        names.append(f"{whose}/Workload/{workload}")
+    return Stamp(tuple(names), epoch)
+
+
+class EpochBook:
+    """The marks.
+
+    Attributes:
+        version: Grows with every change.
+    """
+
+    def __init__(self, marks: Mapping[str, str] | None = None) -> None:
+        self._marks: OrderedDict[str, datetime] = OrderedDict()
+        self.version = 0
+        for name, text in (marks or {}).items():
+            epoch = _parse(text)
+            if epoch is not None:
+                self._raise(name, epoch)
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """Every mark, the one that was heard of last at the end."""
+        return {name: epoch.isoformat() for name, epoch in self._marks.items()}
+
+    def see(self, kind: str, obj: Json) -> None:
+        """Take note of an object that is, or was, there."""
+        stamp = read_stamp(kind, obj)
+        for name in stamp.names if stamp is not None else ():
+            assert stamp is not None
+            self._raise(name, stamp.epoch)
+
+    def judge(self, request: Request) -> Verdict:
+        """Refuse what belongs to an older reservation than one that was seen."""
+        if request.operation == "DELETE":
+            self.see(request.kind, request.old)
+            return Verdict()
+        stamp = read_stamp(request.kind, _with_name(request))
+        if stamp is None or (request.obj.get("metadata") or {}).get("deletionTimestamp"):
+            return Verdict()
+        newest = max((self._marks[n] for n in stamp.names if n in self._marks), default=stamp.epoch)
+        if stamp.epoch >= newest:
+            for name in stamp.names:
+                self._raise(name, stamp.epoch)
+            return Verdict()
+        if request.operation == "UPDATE" and not _starts_or_rewinds(request, stamp):
+            return Verdict()
+        return Verdict(errors=[_refuse(newest)])
+
+    def _raise(self, name: str, epoch: datetime) -> None:
+        known = self._marks.get(name)
+        if known is None or epoch > known:
+            self._marks[name] = epoch
+            self.version += 1
+        self._marks.move_to_end(name)
+        while len(self._marks) > MAX_MARKS:
+            self._marks.popitem(last=False)
+
+
+def _parse(text: object) -> datetime | None:
+    """Read an epoch; whoever writes annotations may write anything."""
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _starts_or_rewinds(request: Request, stamp: Stamp) -> bool:
+    """Whether an update lets an old object run, or makes a newer one old.
+
+    Everything else about it is the business of the worker's own controllers, above all to stop it.
+    """
+    before = read_stamp(request.kind, _with_name(request, old=True))
+    if before is None or before.epoch > stamp.epoch:
+        return True
+    was, now = (body.get("spec") or {} for body in (request.old, request.obj))
+    return bool(was.get("suspend")) and not now.get("suspend")
+
+
+def _with_name(request: Request, *, old: bool = False) -> Json:
+    body = request.old if old else request.obj
+    metadata = {"namespace": request.namespace, "name": request.name}
+    return {**body, "metadata": {**metadata, **(body.get("metadata") or {})}}
+
+
+def _refuse(newest: datetime) -> FieldError:
+    return forbidden(
+        EPOCH_PATH,
+        f"was made for an older reservation than that of {newest:%Y-%m-%dT%H:%M:%SZ}, which was "
+        "seen here; the manager that sent it is not up to date",
+    )

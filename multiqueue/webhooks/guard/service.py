@@ -1,0 +1,232 @@
+"""The process of a worker's guard: marks from what is there, the webhook, and its registration."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import structlog
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import MULTIKUEUE_ORIGIN
+from multiqueue.kube.certificate_source import SecretCertificates
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import CONFIG_MAPS, VALIDATING_WEBHOOKS, WORKLOADS, Resource
+from multiqueue.kube.tls import build_server_context
+from multiqueue.webhooks.addresses import Address
+from multiqueue.webhooks.guard.epochs import EpochBook
+from multiqueue.webhooks.registration import ensure_configuration
+from multiqueue.webhooks.server import WebhookServer
+
+NAME = "multiqueue-worker-guard"
+CERTIFICATE = f"{NAME}-cert"
+PATH = "/guard-copies"
+MARKS = "marks"
+TIMEOUT_SECONDS = 2
+"""Short, and ignored: a guard that is away must not stop the worker."""
+WRITE_SECONDS = 1.0
+"""How often marks are written, so that the next guard knows them."""
+CHECK_SECONDS = 300.0
+"""How often certificate and registration are looked after."""
+RETRY_SECONDS = 5.0
+
+log = structlog.get_logger(component="worker-guard")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardOptions:
+    """Where a guard runs.
+
+    Attributes:
+        namespace: Of its certificate, its marks and its Service.
+        host: What it listens on.
+        port: The same; 0 for any.
+        by_url: The API server reaches it on that host, not through the Service.
+    """
+
+    namespace: str = "kueue-system"
+    host: str = ""
+    port: int = 9443
+    by_url: bool = False
+
+
+class WorkerGuard:
+    """Refuses old copies and jobs on the cluster of a client.
+
+    Args:
+        client: Of the worker.
+        options: Where it runs.
+        jobs: Kinds of jobs that managers send.
+    """
+
+    name = "worker-guard"
+
+    def __init__(
+        self, client: KubeClient, options: GuardOptions, *, jobs: Sequence[Resource]
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._resources = (WORKLOADS, *jobs)
+        self._book = EpochBook()
+        self._written = -1
+        hosts = [f"{NAME}.{options.namespace}.svc", *([options.host] if options.by_url else [])]
+        self._certificates = SecretCertificates(
+            client, SystemClock(), namespace=options.namespace, name=CERTIFICATE, hosts=hosts
+        )
+        self._server = WebhookServer(
+            {PATH: self._book_judge},
+            host=options.host,
+            port=options.port,
+            context=build_server_context(Configuration().tls),
+        )
+        self.registered = asyncio.Event()
+        """Set once the API server asks us."""
+
+    def _book_judge(self, request: Any) -> Any:
+        verdict = self._book.judge(request)
+        if verdict.errors:
+            log.warning(
+                "refused an old copy",
+                kind=request.kind,
+                object=f"{request.namespace}/{request.name}",
+                operation=request.operation,
+            )
+        return verdict
+
+    async def run(self) -> None:
+        """Guard until cancelled.
+
+        What is there is known before the first request is judged; what was there before, from the
+        marks that an earlier guard left.
+        """
+        self._book = EpochBook(await self._read_marks())
+        informers = [self._follow(resource) for resource in self._resources]
+        self._server.show(await self._certificates.load())
+        await self._server.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for informer in informers:
+                    tasks.create_task(informer.run(), name=f"guard {informer.resource.plural}")
+                for informer in informers:
+                    await informer.settled.wait()
+                self._server.knowing.set()
+                tasks.create_task(self._keep_marks(), name="guard marks")
+                await self._look_after()
+        finally:
+            await self._server.stop()
+
+    def _follow(self, resource: Resource) -> Informer[dict[str, Any]]:
+        informer = Informer[dict[str, Any]](
+            self._client, resource, label_selector=MULTIKUEUE_ORIGIN
+        )
+        informer.add_handler(partial(self._see, resource.kind))
+        return informer
+
+    def _see(self, kind: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        self._book.see(kind, new or old or {})
+
+    # ------------------------------------------------------------ marks
+
+    async def _read_marks(self) -> dict[str, str]:
+        try:
+            found = await self._client.get(CONFIG_MAPS, NAME, namespace=self._options.namespace)
+        except NotFound:
+            return {}
+        try:
+            marks = json.loads((found.get("data") or {}).get(MARKS) or "{}")
+        except ValueError:
+            marks = None
+        if not isinstance(marks, dict):
+            log.warning("marks of an earlier guard cannot be read", config_map=NAME)
+            return {}
+        return {str(name): str(epoch) for name, epoch in marks.items()}
+
+    async def _keep_marks(self) -> None:
+        while True:
+            await asyncio.sleep(WRITE_SECONDS)
+            if self._book.version == self._written:
+                continue
+            version = self._book.version
+            try:
+                await self._write_marks()
+            except KubeError as error:
+                log.warning("marks not written, retrying", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self._written = version
+
+    async def _write_marks(self) -> None:
+        data = {MARKS: json.dumps(self._book.marks, separators=(",", ":"))}
+        namespace = self._options.namespace
+        try:
+            await self._client.patch(CONFIG_MAPS, NAME, {"data": data}, namespace=namespace)
+        except NotFound:
+            metadata = {"name": NAME, "namespace": namespace}
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            try:
+                await self._client.create(CONFIG_MAPS, body)
+            except AlreadyExists:
+                await self._client.patch(CONFIG_MAPS, NAME, {"data": data}, namespace=namespace)
+
+    # ------------------------------------------------------------ registration
+
+    async def _look_after(self) -> None:
+        while True:
+            try:
+                serving = await self._certificates.load()
+                wanted = build_configuration(self._resources, self._address(), serving.authority)
+                await ensure_configuration(self._client, VALIDATING_WEBHOOKS, wanted)
+            except KubeError as error:
+                log.warning("guard not registered, retrying", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            self._server.show(serving)
+            self.registered.set()
+            await asyncio.sleep(CHECK_SECONDS)
+
+    def _address(self) -> Address:
+        if self._options.by_url:
+            return Address(url=f"https://{self._options.host}:{self._server.port}")
+        return Address(service_name=NAME, service_namespace=self._options.namespace)
+
+
+def build_configuration(
+    resources: Sequence[Resource], address: Address, authority: bytes
+) -> dict[str, Any]:
+    """Return the webhook configuration: objects with an origin, and nothing else."""
+    rules = [
+        {
+            "apiGroups": [resource.group],
+            "apiVersions": [resource.version],
+            "operations": ["CREATE", "UPDATE", "DELETE"],
+            "resources": [resource.plural],
+            "scope": "Namespaced",
+        }
+        for resource in resources
+    ]
+    ours = {"matchExpressions": [{"key": MULTIKUEUE_ORIGIN, "operator": "Exists"}]}
+    hook = {
+        "name": "guard.multiqueue.dev",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": address.client_config(PATH, authority),
+        "failurePolicy": "Ignore",
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": {},
+        "objectSelector": ours,
+        "rules": rules,
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_SECONDS,
+    }
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": NAME, "labels": {"app.kubernetes.io/name": "multiqueue"}},
+        "webhooks": [hook],
+    }

@@ -1,0 +1,122 @@
+"""The guard of a worker in front of any API server, and what must hold there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from multiqueue.api import names
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import AlreadyExists, ApiError, NotFound
+from multiqueue.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, WORKLOADS
+from multiqueue.webhooks.guard.service import MARKS, NAME, GuardOptions, WorkerGuard
+from tests.webhook_world import until_true
+
+OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
+SYSTEM = "kueue-system"
+OPTIONS = GuardOptions(namespace=SYSTEM, host="127.0.0.1", port=0, by_url=True)
+PATIENCE_SECONDS = 20.0
+
+
+@contextlib.asynccontextmanager
+async def guard_of(client: KubeClient, own: KubeClient) -> AsyncIterator[None]:
+    """Run the guard with a client of its own, once it is registered, while the block runs."""
+    for namespace in (SYSTEM, "team"):
+        with contextlib.suppress(AlreadyExists):
+            head = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await client.create(NAMESPACES, head)
+    guard = WorkerGuard(own, OPTIONS, jobs=[BatchJobAdapter().resource])
+    task = asyncio.create_task(guard.run())
+    registered = asyncio.create_task(guard.registered.wait())
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await asyncio.wait({task, registered}, return_when=asyncio.FIRST_COMPLETED)
+        assert guard.registered.is_set(), task
+        yield
+    finally:
+        for each in (task, registered):
+            each.cancel()
+        await asyncio.gather(task, registered, return_exceptions=True)
+
+
+def copy(epoch: str, name: str = "w") -> dict[str, Any]:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    return {
+        "apiVersion": names.V1BETA2,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": "team", **_marks(epoch)},
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": 1, "template": template}],
+        },
+    }
+
+
+def job(epoch: str) -> dict[str, Any]:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    marks = _marks(epoch)
+    marks["annotations"][names.PREBUILT_WORKLOAD_NAME] = "w"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j", "namespace": "team", **marks},
+        "spec": {"suspend": True, "template": template},
+    }
+
+
+def _marks(epoch: str) -> dict[str, Any]:
+    return {
+        "labels": {names.MULTIKUEUE_ORIGIN: "multikueue"},
+        "annotations": {names.DISPATCH_EPOCH: epoch},
+    }
+
+
+async def assert_refused(client: KubeClient, resource: Any, obj: dict[str, Any]) -> None:
+    with pytest.raises(ApiError, match="was made for an older reservation"):
+        await client.create(resource, obj)
+
+
+async def assert_old_copies_are_refused(client: KubeClient, own: KubeClient) -> None:
+    """A paused manager wakes up after the newer copy was withdrawn, and after a new guard came."""
+    async with guard_of(client, own):
+        await until_true(lambda: _is_asked(client))
+        await client.create(WORKLOADS, copy(NEW))
+        await assert_refused(client, JOBS, job(OLD))
+        await client.create(JOBS, job(NEW))
+        await client.delete(WORKLOADS, "w", namespace="team")
+        await assert_refused(client, WORKLOADS, copy(OLD))
+        await until_true(lambda: _is_marked(client))
+    async with guard_of(client, own):
+        await assert_refused(client, WORKLOADS, copy(OLD))
+        await client.create(WORKLOADS, copy(NEW))
+
+
+async def assert_an_outage_of_the_guard_stops_nothing(client: KubeClient) -> None:
+    """Its webhook is registered, and nobody answers."""
+    await client.create(WORKLOADS, copy(OLD, "outage"))
+
+
+async def _is_asked(client: KubeClient) -> bool:
+    """An API server takes a moment to hear of a webhook."""
+    with contextlib.suppress(NotFound):
+        await client.delete(WORKLOADS, "probe-new", namespace="team")
+    await client.create(WORKLOADS, copy(NEW, "probe-new"))
+    await client.delete(WORKLOADS, "probe-new", namespace="team")
+    try:
+        await client.create(WORKLOADS, copy(OLD, "probe-new"))
+    except ApiError:
+        return True
+    return False
+
+
+async def _is_marked(client: KubeClient) -> bool:
+    try:
+        found = await client.get(CONFIG_MAPS, NAME, namespace=SYSTEM)
+    except NotFound:
+        return False
+    return "/Workload/w" in found["data"][MARKS]
