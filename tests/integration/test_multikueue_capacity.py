@@ -153,3 +153,18 @@ async def test_a_wish_for_clusters_that_are_too_small_waits_without_quota():
                 namespace=NAMESPACE,
             )
             assert await world.until_ready() == "w2"
+
+
+async def test_a_job_of_the_worker_s_own_takes_room_that_is_not_counted_on():
+    async with multikueue_world("w1", "w2", real_workers=True) as world:
+        await world.workers["w1"].create(JOBS, make_gpu_job("theirs", gpus=8, managed_by=None))
+        await world.until(
+            lambda: (j := world.workers["w1"].job("theirs")) and not j["spec"]["suspend"],
+            "their job runs",
+            on="w1",
+        )
+        async with world.manager(make_config(dispatcher_name="score")):
+            await world.until_connected()
+            await submit(world, gpus=8)
+            assert await world.until_ready() == "w2"
+            assert world.copy("w1") is None
