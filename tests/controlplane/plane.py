@@ -141,6 +141,10 @@ class RealControlPlane:
                 [str(binaries.get(name)), *arguments], stdout=log, stderr=subprocess.STDOUT
             )
 
+    def pid_of(self, name: str) -> int:
+        """The process of one of its programs."""
+        return self._processes[name].pid
+
     def read_audit_log(self) -> str:
         """What `tests.controlplane.audit` had kube-apiserver write down."""
         return (self.folder / AUDIT_LOG).read_text()
