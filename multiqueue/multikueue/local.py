@@ -59,10 +59,8 @@ class LocalWriter:
 
         def change(newest: api.Workload) -> WorkloadStatus:
             status = _expect(newest, workload, check)
-            if step.cluster is not None and is_evicted(status):
-                raise Outdated("it was evicted meanwhile")
-            if step.cluster is not None and status.cluster_name not in {None, step.cluster}:
-                raise Outdated(f'cluster "{status.cluster_name}" holds the latch')
+            if step.cluster is not None:
+                _expect_free_for(step.cluster, status, check)
             seconds = step.requeue_after
             status = set_check_state(
                 status,
@@ -200,6 +198,20 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
     if epoch_of(newest) != epoch_of(workload):
         raise Outdated("it holds another reservation")
     return status
+
+
+def _expect_free_for(cluster: str, status: WorkloadStatus, check: str) -> None:
+    """Somebody else may have taken back the nomination, too (M-20, M-116)."""
+    if is_evicted(status):
+        raise Outdated("it was evicted meanwhile")
+    if status.cluster_name == cluster:
+        return
+    if status.cluster_name is not None:
+        raise Outdated(f'cluster "{status.cluster_name}" holds the latch')
+    state = find_check(status, check)
+    is_pending = state is not None and state.state == CheckState.PENDING
+    if is_pending and cluster not in status.nominated_cluster_names:
+        raise Outdated(f'cluster "{cluster}" is not nominated any more')
 
 
 def _with_topology(status: WorkloadStatus, copy: api.Workload | None) -> WorkloadStatus:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
 from multiqueue.api.serde import decode
 from multiqueue.multikueue.local import LocalWriter, Outdated
-from multiqueue.multikueue.plan import Nominate
+from multiqueue.multikueue.plan import Nominate, SetCheck
 from tests.unit.multikueue.builders import T0
 
 NOMINATE = Nominate(clusters=("a",), message="offered")
@@ -68,3 +70,16 @@ async def test_one_for_an_earlier_reservation_is_outdated():
     earlier = make_workload(reserved_at="2026-01-01T00:00:00Z")
     with pytest.raises(Outdated, match="another reservation"):
         await LocalWriter(context).nominate(earlier, "c", NOMINATE)
+
+
+async def test_a_cluster_whose_nomination_was_taken_back_meanwhile_does_not_get_the_latch():
+    """I-2: somebody else may write the nominations (M-116)."""
+    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    nominated = msgspec.structs.replace(workload.status, nominated_cluster_names=("a",))
+    context = SimpleNamespace(
+        writer=Writer(workload), clock=SimpleNamespace(now=lambda: T0), recorder=None
+    )
+    decided_on = msgspec.structs.replace(workload, status=nominated)
+    step = SetCheck(state=CheckState.READY, message="admitted", cluster="a")
+    with pytest.raises(Outdated, match='"a" is not nominated any more'):
+        await LocalWriter(context).set_check(decided_on, "c", step, None)
