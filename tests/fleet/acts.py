@@ -41,8 +41,9 @@ async def storm(
         weather.rates = {**weather.rates, **dict(rates)}
     world.look_around()
     await asyncio.sleep(seconds)
+    mine = dict(rates)
     for weather in weathers:
-        weather.rates = {}
+        weather.rates = {f: rate for f, rate in weather.rates.items() if f not in mine}
 
 
 async def outage(world: World, worker: str, seconds: float, down: Down) -> None:

@@ -15,6 +15,8 @@ from tests.fleet.weather import REQUEST_FAULTS, WATCH_FAULTS, Down, Fault
 
 BUSY = 240.0
 """Seconds of a run in which jobs come and things go wrong; then all is healed."""
+NOISY = 0.3
+"""Share of runs in which a few requests in a hundred fail all the time."""
 SIZES = ((1, 6), (2, 40), (3, 30), (4, 12), (6, 8), (8, 3), (20, 1))
 """How many workers, and how often in a hundred."""
 
@@ -139,6 +141,10 @@ def _draw_acts(
         for _ in range(number):
             at = round(chance.uniform(1.0, BUSY), 1)
             acts += _draw_act(chance, name, at, workers, jobs, managers, lost)
+    if chance.random() < NOISY:
+        faults = chance.sample(tuple(Fault), chance.randint(3, 8))
+        rates = tuple((fault, chance.choice((0.01, 0.03))) for fault in faults)
+        acts.append(Act(0.5, "storm", ("*", BUSY - 1.0, rates)))
     return tuple(sorted(acts, key=lambda act: act.at))
 
 
@@ -239,6 +245,3 @@ def _poisson(chance: Random, mean: float) -> int:
     while number < 4 and chance.random() < left / (1.0 + left):
         number, left = number + 1, left / 2
     return number
-
-
-ALL_FAULTS: tuple[Fault, ...] = tuple(Fault)

@@ -36,7 +36,7 @@ class NoOrphans(Checker):
 class RestIsQuiet(Checker):
     """When all is done nobody writes any more."""
 
-    ALLOWED = frozenset({"leases", "clusterqueues", "localqueues", "cohorts"})
+    ALLOWED = frozenset({"leases", "clusterqueues", "localqueues", "cohorts", "multikueueclusters"})
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)
