@@ -162,7 +162,7 @@ class OneAtATime(RuleBasedStateMachine):
 
 TestOneAtATime = OneAtATime.TestCase
 TestOneAtATime.settings = settings(
-    max_examples=100,
+    max_examples=60,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

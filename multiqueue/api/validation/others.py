@@ -10,7 +10,11 @@ from multiqueue.api.markers import LABEL_KEY_PATTERN
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
 from multiqueue.api.v1beta2.admission_check import HOSTNAME_LABEL
 from multiqueue.api.validation.access import Object, items, mapping, strings, text
-from multiqueue.api.validation.cluster_wishes import OF_CLUSTERS, validate_annotations
+from multiqueue.api.validation.cluster_wishes import (
+    OF_CLUSTERS,
+    OF_CONFIGS,
+    validate_annotations,
+)
 from multiqueue.api.validation.field_error import (
     FieldError,
     duplicate,
@@ -135,11 +139,12 @@ def _values(errors: Iterator[FieldError]) -> Iterator[tuple[str, str]]:
 
 
 def validate_multikueue_config_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
-    """Return what is wrong with a MultiKueueConfig: some clusters, none twice (M-16)."""
+    """Return what is wrong with a MultiKueueConfig: clusters twice (M-16), no dispatcher."""
     names = list(strings(mapping(obj, "spec").get("clusters")))
-    return [
+    twice = (
         duplicate(f"spec.clusters[{i}]", name) for i, name in enumerate(names) if name in names[:i]
-    ]
+    )
+    return [*twice, *validate_annotations(obj, OF_CONFIGS)]
 
 
 def validate_multikueue_config_update(

@@ -5,11 +5,19 @@ from __future__ import annotations
 import pytest
 
 from multiqueue.api.cluster_taints import format_taint, parse_taints, parse_tolerations
-from multiqueue.api.names import CLUSTER_SELECTOR, CLUSTER_TAINTS, CLUSTER_TOLERATIONS, GROUP
+from multiqueue.api.names import (
+    CLUSTER_NAMES,
+    CLUSTER_SELECTOR,
+    CLUSTER_TAINTS,
+    CLUSTER_TOLERATIONS,
+    DISPATCHER,
+    GROUP,
+)
 from multiqueue.api.v1beta2.meta import Taint, Toleration
 from multiqueue.api.validation import (
     validate_multikueue_cluster_create,
     validate_multikueue_cluster_update,
+    validate_multikueue_config_create,
 )
 from multiqueue.api.validation.cluster_wishes import OF_JOBS, validate_annotations
 
@@ -78,11 +86,27 @@ def test_malformed_taints_are_refused_on_clusters_and_block_nothing_once_they_ar
 
 
 def test_malformed_wishes_are_refused_on_jobs():
-    annotations = {CLUSTER_SELECTOR: "a in", CLUSTER_TOLERATIONS: "a b", f"{GROUP}/x": "y"}
+    annotations = {
+        CLUSTER_NAMES: "a,B C",
+        CLUSTER_SELECTOR: "a in",
+        CLUSTER_TOLERATIONS: "a b",
+        f"{GROUP}/x": "y",
+    }
     got = list(validate_annotations({"metadata": {"annotations": annotations}}, OF_JOBS))
     assert [error.path for error in got] == [
+        f"metadata.annotations[{CLUSTER_NAMES}]",
         f"metadata.annotations[{CLUSTER_SELECTOR}]",
         f"metadata.annotations[{CLUSTER_TOLERATIONS}]",
     ]
-    fine = {CLUSTER_SELECTOR: "a in (b)", CLUSTER_TOLERATIONS: "a"}
+    fine = {CLUSTER_NAMES: "a, b.c,", CLUSTER_SELECTOR: "a in (b)", CLUSTER_TOLERATIONS: "a"}
     assert list(validate_annotations({"metadata": {"annotations": fine}}, OF_JOBS)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fine"),
+    [("score", True), ("example.com/mine", True), ("", False), ("two words", False), ("a/", False)],
+)
+def test_what_can_be_no_dispatcher_is_refused_on_configurations(name, is_fine):
+    config = {"metadata": {"annotations": {DISPATCHER: name}}, "spec": {"clusters": ["a"]}}
+    errors = validate_multikueue_config_create(config)
+    assert [e.path for e in errors] == ([] if is_fine else [f"metadata.annotations[{DISPATCHER}]"])
