@@ -30,6 +30,14 @@ from tests.unit.lint.objects import (
 )
 
 SYSTEM = "kueue-system"
+NOWHERE = """
+apiVersion: v1
+kind: Config
+current-context: w
+clusters: [{name: w, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: w, user: {token: t}}]
+contexts: [{name: w, context: {cluster: w, user: w}}]
+"""
 HEAD = """
 apiVersion: config.multiqueue.dev/v1alpha1
 kind: FleetConfiguration

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import orjson
 import pytest
 import structlog
 
+from multiqueue.apiserver.server import ApiServer
+from multiqueue.cli.main import main
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, Unauthorized
@@ -27,7 +30,7 @@ from multiqueue.kube.resources import (
     Resource,
 )
 from multiqueue.runtime.apply import apply_all
-from tests.integration.projection_fleet import SYSTEM, Fleet, running_fleet
+from tests.integration.projection_fleet import NOWHERE, SYSTEM, Fleet, running_fleet
 from tests.integration.test_runtime_manager import make_config
 from tests.least_privilege import documents
 from tests.unit.lint.objects import job
@@ -210,6 +213,17 @@ async def test_with_the_wider_role_the_manager_does_it_itself(
         assert "workloadpriorityclass/high deleted" in await fleet.shell.run(*sync)
 
 
+async def test_a_cluster_without_kueue_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running_fleet(tmp_path, capsys, names=()) as fleet, ApiServer() as bare:
+        (tmp_path / "bare").write_text(json.dumps(bare.kubeconfig()))
+        way = ("--worker-kubeconfig", fleet.kubeconfig("bare"))
+        await fleet.shell.run("clusters", "bootstrap", "w", *way, code=1)
+        assert '"w" cannot be a worker: the worker does not serve workloads' in fleet.shell.errors
+        assert (await fleet.manager.list(MULTIKUEUE_CLUSTERS)).items == []
+
+
 async def test_what_verify_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async with running_fleet(tmp_path, capsys, names=["a"]) as fleet:
         await bootstrap(fleet, "--timeout", "0", "--token-duration", "24h")
@@ -278,20 +292,8 @@ async def test_a_worker_that_cannot_be_asked_is_unknown(
 def test_what_cannot_be_meant_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
-    from multiqueue.cli.main import main
-
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(KUBECONFIG)
+    kubeconfig.write_text(NOWHERE)
     given = [str(kubeconfig) if each == "FILE" else each for each in arguments]
     assert main(["clusters", "bootstrap", *given]) == 2
     assert message in capsys.readouterr().err
-
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: w
-clusters: [{name: w, cluster: {server: "https://127.0.0.1:1"}}]
-users: [{name: w, user: {token: t}}]
-contexts: [{name: w, context: {cluster: w, user: w}}]
-"""

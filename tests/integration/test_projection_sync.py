@@ -11,6 +11,7 @@ import pytest
 import structlog
 
 from multiqueue.api.names import PROJECTED_FROM
+from multiqueue.cli.main import main
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -21,7 +22,7 @@ from multiqueue.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
 )
 from multiqueue.runtime.apply import apply_all
-from tests.integration.projection_fleet import SYSTEM, Fleet, fleet_file, running_fleet
+from tests.integration.projection_fleet import NOWHERE, SYSTEM, Fleet, fleet_file, running_fleet
 from tests.unit.lint.objects import flavor, priority
 
 
@@ -161,6 +162,7 @@ async def test_the_fleet_may_be_kept_on_the_manager(
         }
         await fleet.manager.create(CONFIG_MAPS, config_map, namespace=SYSTEM)
         (got,) = await fleet.shell.json("clusters", "sync", "b", *fleet.ways("b"))
+        assert fleet.shell.errors == ""
         assert [change["object"] for change in got["changes"]] == [
             "namespace/n",
             "resourceflavor/f",
@@ -170,6 +172,16 @@ async def test_the_fleet_may_be_kept_on_the_manager(
         ]
         assert {change["result"] for change in got["changes"]} == {"created"}
         assert got["after"]["state"] == "InStep"
+
+
+async def test_a_worker_of_the_file_that_nobody_knows_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with running_fleet(tmp_path, capsys, names=["a"]) as fleet:
+        sync = await registered(fleet)
+        fleet.folder.joinpath("fleet.yaml").write_text(fleet_file("a", "b"))
+        await fleet.shell.run(*sync, "--diff", code=1)
+        assert 'names worker "b", which is no MultiKueueCluster' in fleet.shell.errors
 
 
 async def test_one_worker_that_is_gone_holds_up_none_of_the_others(
@@ -197,18 +209,29 @@ async def test_credentials_of_another_cluster_are_noticed(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["x"], 'no MultiKueueCluster "x" on the manager (there are none)'),
-        (["--prune"], "--prune needs the fleet file"),
         (["--diff", "--dry-run"], "take one of them"),
         (["--worker-context", "x"], "write NAME=CONTEXT"),
-        (["--worker-kubeconfig", "x=y"], 'credentials were named for "x"'),
+        (["--worker-context", "x=y", "--worker-context", "x=z"], 'worker "x" is named twice'),
         (["-f", "/does/not/exist"], 'cannot read "/does/not/exist"'),
     ],
 )
-async def test_what_cannot_be_meant_is_told(
+def test_what_cannot_be_meant_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(NOWHERE)
+    assert main(["clusters", "sync", *arguments, "--kubeconfig", str(kubeconfig)]) == 2
+    assert message in capsys.readouterr().err
+
+
+async def test_what_does_not_go_with_the_fleet_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with running_fleet(tmp_path, capsys, names=()) as fleet:
-        code = 1 if arguments == ["x"] else 2
-        await fleet.shell.run("clusters", "sync", *arguments, code=code)
-        assert message in fleet.shell.errors
+        for arguments, code, message in (
+            (["x"], 1, 'no MultiKueueCluster "x" on the manager (there are none)'),
+            (["--prune"], 2, "--prune needs the fleet file"),
+            (["--worker-kubeconfig", "x=y"], 2, 'credentials were named for "x"'),
+        ):
+            await fleet.shell.run("clusters", "sync", *arguments, code=code)
+            assert message in fleet.shell.errors

@@ -138,7 +138,7 @@ def cluster_of(objects: Iterable[Json]) -> Cluster:
 # ------------------------------------------------------------------ promises
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(declarations(), min_size=1, max_size=3), FOREIGN, st.booleans(), st.booleans())
 def test_done_once_is_done_and_others_keep_what_is_theirs(
     history: list[tuple[list[Json], FleetConfiguration]],
@@ -173,7 +173,7 @@ def bare(obj: Json) -> Json:
     return {**obj, "metadata": metadata}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(declarations(), declarations())
 def test_what_is_declared_no_longer_is_pruned_with_nothing_left_dangling(
     first: tuple[list[Json], FleetConfiguration], second: tuple[list[Json], FleetConfiguration]

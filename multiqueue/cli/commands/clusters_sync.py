@@ -94,11 +94,12 @@ def command(  # noqa: PLR0913 - one argument an option
 async def _sync(
     target: Target, fleet_file: str | None, names: Sequence[str], wish: Wish
 ) -> list[Synced]:
-    from multiqueue.cli.projection.observe import read_manager
+    from multiqueue.cli.projection.observe import read_manager, warn_of_strangers
     from multiqueue.cli.projection.sync import sync_workers
 
     async with connect(target) as (client, _):
         view = await read_manager(client, namespace=wish.namespace, fleet_file=fleet_file)
+        warn_of_strangers(view)
         if wish.prune and view.fleet is None:
             raise UsageProblem(
                 "--prune needs the fleet file (-f FILE): without it everything that it declared "

@@ -87,11 +87,12 @@ def command(
 async def _verify(
     target: Target, fleet_file: str | None, names: Sequence[str], scope: Scope
 ) -> list[Report]:
-    from multiqueue.cli.projection.observe import read_manager
+    from multiqueue.cli.projection.observe import read_manager, warn_of_strangers
     from multiqueue.cli.projection.verify import verify_workers
 
     async with connect(target) as (client, _):
         view = await read_manager(client, namespace=scope.namespace, fleet_file=fleet_file)
+        warn_of_strangers(view)
         return await verify_workers(client, view, view.clusters(names), scope)
 
 

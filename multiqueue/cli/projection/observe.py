@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import orjson
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_cluster import Reading, read_cluster, read_config
+from multiqueue.cli.output import echo
 from multiqueue.cli.projection.access import identify
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -91,6 +93,12 @@ class ManagerView:
         around = Surroundings(complete=complete, config=self.config, workers=workers)
         return World(self.reading.entries, around)
 
+    def strangers(self) -> list[str]:
+        """Return workers of the fleet file that are no MultiKueueClusters: misspelt, or to come."""
+        declared = self.fleet.workers if self.fleet is not None else ()
+        known = self.world.get
+        return [w.name for w in declared if known("MultiKueueCluster", w.name) is None]
+
     def clusters(self, names: Sequence[str]) -> list[str]:
         """Return the workers that are meant: those named, or all.
 
@@ -102,13 +110,18 @@ class ManagerView:
             if name not in known:
                 listed = ", ".join(known) or "there are none"
                 raise CliError(f'no MultiKueueCluster "{name}" on the manager ({listed})')
-        for worker in self.fleet.workers if self.fleet is not None else ():
-            if worker.name not in known:
-                raise CliError(
-                    f'the fleet file names worker "{worker.name}", which is no MultiKueueCluster; '
-                    f'"multiqueue clusters bootstrap {worker.name}" makes it'
-                )
         return sorted(set(names or known))
+
+
+def warn_of_strangers(view: ManagerView) -> None:
+    """Say which sections of the fleet file nobody uses."""
+    warning = click.style("warning", fg="yellow")
+    for name in view.strangers():
+        echo(
+            f'{warning}: the fleet file names worker "{name}", which is no MultiKueueCluster; '
+            f'"multiqueue clusters bootstrap {name}" makes it one',
+            err=True,
+        )
 
 
 async def read_manager(
