@@ -75,6 +75,9 @@ class Drainer:
     ) -> None:
         """Let those leave whose turn it is, and note why others stay."""
         run.staying, run.chances, run.looked_at = {}, {}, now
+        on_their_way = run.leaving.keys() | run.arriving.keys()
+        run.claims = {key: run.claims[key] for key in run.claims.keys() & on_their_way}
+        self._relocation.refresh(run.claims.values())
         for index, resident in enumerate(residents):
             if index % AT_A_TIME == AT_A_TIME - 1:
                 await asyncio.sleep(0)
@@ -106,6 +109,9 @@ class Drainer:
             cluster=prospect.cluster,
             lost_gpu_seconds=lost,
         )
+        if prospect.claim is not None:
+            run.claims[resident.key] = prospect.claim
+            self._relocation.take(prospect.claim)
         workload = self._context.informers.workloads.store.get(resident.key)
         if workload is not None and prospect.cluster:
             self._relocation.expect(workload, prospect.cluster)
@@ -149,7 +155,7 @@ class Drainer:
         known = run.residents.get(key)
         if known is not None and known[0] == version:
             return known[1]
-        shown = self._relocation.view(workload, kind="")
+        shown = self._relocation.view(workload)
         admitted = find(workload.status, WorkloadCondition.ADMITTED)
         resident = Resident(
             key=key,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from multiqueue.multikueue.drain_orders import DrainOrder, Pace
 from multiqueue.multikueue.drain_pace import Bucket, Resident, estimate_end
 from multiqueue.multikueue.drain_report import Report
+from multiqueue.multikueue.own_quota import Claim
 from multiqueue.multikueue.relocation import Chance
 
 LOOK_SECONDS = 0.25
@@ -52,6 +53,7 @@ class DrainRun:
         lost_gpu_seconds: What they had done since they were admitted.
         leaving: Those that are on their way out, by key.
         arriving: Those that have left and run nowhere yet: where they are expected, until when.
+        claims: What those on their way are expected to take of the manager's quota.
         staying: Why those stay that could not be moved at the last look.
         chances: What there is for each of them elsewhere.
         looked_at: When that was.
@@ -66,6 +68,7 @@ class DrainRun:
     lost_gpu_seconds: float = 0.0
     leaving: dict[str, Leaving] = field(default_factory=dict)
     arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
     staying: dict[str, str] = field(default_factory=dict)
     chances: dict[str, Chance] = field(default_factory=dict)
     looked_at: datetime | None = None

@@ -25,7 +25,7 @@ from multiqueue.model.workload import Workload
 from multiqueue.multikueue.checks import list_clusters
 from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.connection import ConnectionState
-from multiqueue.multikueue.filters import find_wish_against
+from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import WISHES, Candidate, list_wishes
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.owners import find_job
@@ -41,7 +41,7 @@ MEMO_SIZE = 10_000
 
 Configured = api.AdmissionCheck | api.MultiKueueConfig | api.ResourceFlavor | api.MultiKueueCluster
 Exclusions = tuple[tuple[str, str], ...]
-"""Clusters that the user does not want, and in which words."""
+"""Clusters that the user does not want, or that take nothing new, and in which words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +170,18 @@ class FleetCapacity:
         return Standing(never=never, unknown=tuple(unknown), count=len(clusters))
 
     def exclude(self, workload: api.Workload, clusters: tuple[str, ...]) -> Exclusions:
-        """Return the clusters that the user does not want."""
+        """Return the clusters that the user does not want, or that take nothing new.
+
+        While a worker is cordoned no quota is reserved for hardware that only it has: a Workload
+        that could run on other hardware would wait here for the cordon to end.
+        """
         store = self._context.informers.multikueue_clusters.store
         job = find_job(workload, self._context)
         return tuple(
             (name, words)
             for name in clusters
             if (cluster := store.get(name)) is not None
-            and (words := find_wish_against(Candidate(cluster=cluster, workload=workload, job=job)))
+            and (words := why_not(Candidate(cluster=cluster, workload=workload, job=job)))
         )
 
     def _excluded(self, key: str, clusters: tuple[str, ...]) -> Exclusions:

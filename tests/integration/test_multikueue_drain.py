@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
@@ -10,11 +11,19 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
-from multiqueue.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, MULTIKUEUE_CLUSTERS
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    MULTIKUEUE_CLUSTERS,
+    RESOURCE_FLAVORS,
+)
 from tests.integration.waiting import until
 from tests.multikueue_world import (
+    GPU,
     World,
     make_config,
+    make_gpu_flavor,
     make_gpu_job,
     make_gpu_queue,
     multikueue_world,
@@ -263,4 +272,53 @@ async def until_event(world: World, job: str, words: str) -> None:
             for event in events
         ),
         namespace="team-a",
+    )
+
+
+async def test_other_hardware_counts_where_the_manager_has_quota_for_it_too() -> None:
+    """The manager reserves anew, on the flavor of the cluster that is left."""
+    async with multikueue_world("a", "b", real_workers=True) as world:
+        await set_flavors(world, a100=8, h100=2)
+        async with world.manager():
+            await world.until_connected()
+            await submit_to(world, "a", ["small"], gpus=2)
+            await submit_to(world, "a", ["large"], gpus=4)
+            assert flavor_of(world, "small") == "a100"
+            await annotate(world, "a", drain="true")
+            words = (
+                'large-.* stays: .*: b would take it, but ClusterQueue "cq" here has no h100 left'
+            )
+            await until_matches(world, "a", words)
+            await until_on(world, "b", "small")
+            assert flavor_of(world, "small") == "h100"
+            assert where(world, "large") == "a"
+
+
+async def set_flavors(world: World, **quotas: int) -> None:
+    """Worker a has A100s, worker b H100s; the manager has quota for both."""
+    for cluster, own in (
+        (world.hub, None),
+        (world.workers["a"], "a100"),
+        (world.workers["b"], "h100"),
+    ):
+        for name in quotas if own is None else [own]:
+            await cluster.create(RESOURCE_FLAVORS, make_gpu_flavor(name, gpu=name))
+        flavors = [
+            {"name": name, "resources": [{"name": GPU, "nominalQuota": str(quota)}]}
+            for name, quota in (quotas if own is None else {own: 8}).items()
+        ]
+        groups = [{"coveredResources": [GPU], "flavors": flavors}]
+        await cluster.patch(CLUSTER_QUEUES, "cq", {"spec": {"resourceGroups": groups}})
+
+
+def flavor_of(world: World, job: str) -> str:
+    workload = world.workload(job)
+    assert workload is not None
+    assert workload.status.admission is not None
+    return workload.status.admission.pod_set_assignments[0].flavors[GPU]
+
+
+async def until_matches(world: World, name: str, pattern: str) -> None:
+    await world.changes.until(
+        lambda: (c := condition(world, name)) and re.search(pattern, c.message), pattern
     )

@@ -20,15 +20,6 @@ Filter = Callable[[Candidate], str]
 FILTERS: tuple[Filter, ...] = (cordon, restriction, selector, taints)
 """In the order in which they are asked; the first objection is told."""
 
-PASSING: tuple[Filter, ...] = (cordon,)
-"""Those that say nothing about what a cluster could run later."""
-
-
-def find_wish_against(candidate: Candidate) -> str:
-    """Return the first objection that only the user, or another fleet, could lift."""
-    lasting = (ask for ask in FILTERS if ask not in PASSING)
-    return next((words for ask in lasting if (words := ask(candidate))), "")
-
 
 def why_not(candidate: Candidate) -> str:
     """Return the first objection; empty where there is none. Cost: one look per filter."""
