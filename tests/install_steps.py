@@ -39,7 +39,6 @@ Kubectl = Callable[..., Awaitable[str]]
 FOREIGN = {
     "prometheusrules": ("monitoring.coreos.com", "PrometheusRule"),
     "servicemonitors": ("monitoring.coreos.com", "ServiceMonitor"),
-    "prometheusrules": ("monitoring.coreos.com", "PrometheusRule"),
     "certificates": ("cert-manager.io", "Certificate"),
     "issuers": ("cert-manager.io", "Issuer"),
 }

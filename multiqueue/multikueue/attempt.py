@@ -10,11 +10,14 @@ import structlog
 from multiqueue.api.names import FIELD_MANAGER
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.client import KubeClient
+from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError, KubeError
+from multiqueue.kube.exec_credentials import open_exec_credentials
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.sender import Outcome
 from multiqueue.kube.transport import OpenTransport, Transport
+from multiqueue.multikueue.cluster_profiles import build_endpoint
 from multiqueue.multikueue.credentials import SafeKubeconfig
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.session import WorkerSession
@@ -112,6 +115,7 @@ class SessionMaker:
         owner: By what our objects are known.
         metrics: Count what is sent there.
         health: Hears what becomes of requests, once the worker is connected.
+        clock: Tells when credentials are about to end.
         open_transport: Makes what requests are sent with.
 
     Attributes:
@@ -126,6 +130,7 @@ class SessionMaker:
         owner: Owner,
         metrics: Metrics,
         health: WorkerHealth,
+        clock: Clock,
         open_transport: OpenTransport = Transport,
     ) -> None:
         self.limiter = RateLimiter()
@@ -134,6 +139,7 @@ class SessionMaker:
         self._owner = owner
         self._metrics = metrics
         self._health = health
+        self._clock = clock
         self._open_transport = open_transport
         metrics.watch_limiter(self.limiter, name)
 
@@ -146,8 +152,7 @@ class SessionMaker:
     ) -> Ended:
         """Connect, and return why that came to its end."""
         try:
-            # Checked already; here once more by those who would run or read something.
-            credentials = await Credentials.from_kubeconfig_dict(attempt.source.config)
+            credentials = await self._open(attempt.source)
             await run_session(
                 self._build_client(credentials, attempt),
                 self._adapters,
@@ -158,12 +163,20 @@ class SessionMaker:
                 hooks=hooks,
             )
         except CredentialsError as error:
-            return Ended(why=str(error), unusable=True)
+            # A program may do better the next time.
+            return Ended(why=str(error), unusable=attempt.source.plugin is None)
         except (WorkerLostError, KubeError, OtherClusterError) as error:
             return Ended(why=str(error))
         except Exception as error:  # a bug must not take the other workers along
             log.exception("connection to worker failed", worker=self._name)
             return Ended(why=f"{type(error).__name__}: {error}")
+
+    async def _open(self, source: SafeKubeconfig) -> Credentials:
+        if source.plugin is not None:
+            endpoint = build_endpoint(source)
+            return await open_exec_credentials(source.plugin, endpoint, self._clock)
+        # Checked already; here once more by those who would run or read something.
+        return await Credentials.from_kubeconfig_dict(source.config)
 
     def _build_client(self, credentials: Credentials, attempt: Attempt) -> KubeClient:
         count = self._metrics.request_observer(self._name)

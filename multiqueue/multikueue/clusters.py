@@ -15,7 +15,6 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set_condition
-from multiqueue.api.config.gates import Gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of
@@ -38,13 +37,10 @@ from multiqueue.multikueue.credentials import (
     ConnectionStatus,
     Refusal,
     SafeKubeconfig,
-    check_kubeconfig,
-    read_secret,
 )
 from multiqueue.multikueue.fleet import Fleet, FleetListener
-from multiqueue.multikueue.kubeconfig_files import KubeconfigFiles
+from multiqueue.multikueue.sources import PATH, ClusterSources
 
-SECRET, PATH = "Secret", "Path"
 CONCURRENCY = 8
 FILE_SECONDS = 5.0
 """How often a kubeconfig file is read again: files of mounted Secrets are replaced by renaming
@@ -71,7 +67,6 @@ class ClusterReconciler:
     ) -> None:
         self._context = context
         self._fleet = fleet
-        self._files = KubeconfigFiles(path_prefix)
         self._servers = fleet.servers
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
@@ -80,7 +75,7 @@ class ClusterReconciler:
             on_outcome=context.metrics.observe_reconcile,
         )
         context.informers.multikueue_clusters.add_handler(self._on_cluster)
-        context.informers.secrets.add_handler(self._on_secret)
+        self._sources = ClusterSources(context, self._reconciler.queue.add, path_prefix=path_prefix)
         fleet.add_listener(
             FleetListener(
                 on_remote=lambda _: None,
@@ -100,10 +95,17 @@ class ClusterReconciler:
             await informer.settled.wait()
         own = self._context.informers.namespaces.store.get("kube-system")
         self._fleet.sign(own["metadata"].get("uid", "") if own is not None else "")
+        async with asyncio.TaskGroup() as tasks:
+            if self._sources.profiles is not None:
+                tasks.create_task(self._sources.profiles.run(), name="cluster profiles")
+                await self._sources.profiles.settled.wait()
+            await self._run()
+
+    async def _run(self) -> None:
         # All are known before any is judged: a second name must not be connected even for a moment.
         clusters = self._context.informers.multikueue_clusters.store.list()
         async with asyncio.TaskGroup() as loads:
-            tasks = [loads.create_task(self._load(cluster)) for cluster in clusters]
+            tasks = [loads.create_task(self._sources.load(cluster)) for cluster in clusters]
         for cluster, task in zip(clusters, tasks, strict=True):
             self._note_server(cluster, task.result())
         await self._reconciler.run()
@@ -121,7 +123,7 @@ class ClusterReconciler:
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
-        source = await self._load(cluster)
+        source = await self._sources.load(cluster)
         self._note_server(cluster, source)
         source = self._refuse_second_name(name, source)
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
@@ -204,29 +206,6 @@ class ClusterReconciler:
             timeout=self._context.config.multi_kueue.worker_lost_timeout,
         )
 
-    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
-        """Read and check the kubeconfig."""
-        source, gates = cluster.spec.cluster_source, self._context.config.gates
-        if source.kube_config is None:
-            reason = ClusterReason.BAD_CLUSTER_PROFILE
-            words = "ClusterProfiles are not supported yet; use spec.clusterSource.kubeConfig"
-            if not gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
-                reason = ClusterReason.CLUSTER_PROFILE_FEATURE_DISABLED
-                words = (
-                    "spec.clusterSource.clusterProfileRef needs the gate MultiKueueClusterProfile"
-                )
-            return Refusal(reason=reason, message=words)
-        location = source.kube_config.location
-        if source.kube_config.location_type == PATH:
-            data = await self._files.read(location)
-        else:
-            namespace = self._context.config.namespace
-            secret = self._context.informers.secrets.store.get(f"{namespace}/{location}")
-            data = read_secret(secret, location, namespace)
-        if isinstance(data, Refusal):
-            return data
-        return check_kubeconfig(data, self._context.clock.now())
-
     async def _write(
         self, cluster: api.MultiKueueCluster, status: ConnectionStatus | None, notes: Iterable[Note]
     ) -> None:
@@ -269,15 +248,6 @@ class ClusterReconciler:
         if old is not None and new is not None and _only_status_differs(old, new):
             return
         self._reconciler.queue.add(cluster.metadata.name)
-
-    def _on_secret(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
-        secret = new or old
-        assert secret is not None
-        name = secret["metadata"]["name"]
-        for cluster in self._context.informers.multikueue_clusters.store.list():
-            source = cluster.spec.cluster_source.kube_config
-            if source is not None and (source.location_type, source.location) == (SECRET, name):
-                self._reconciler.queue.add(cluster.metadata.name)
 
 
 def _only_status_differs(old: api.MultiKueueCluster, new: api.MultiKueueCluster) -> bool:

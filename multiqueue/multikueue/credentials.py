@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.exec_credentials import ExecPlugin
 from multiqueue.multikueue.expiry import Expiry, find_expiries
 from multiqueue.multikueue.inline_data import find_bad_data
 
@@ -78,11 +79,14 @@ class SafeKubeconfig:
         config: Its content.
         expiries: When what it is made of ends, the first to end first.
         server: Which API server its current context leads to; equal for equal ones.
+        plugin: A program that gives the credentials, by our own configuration; then ``config`` has
+            only the address.
     """
 
     config: Mapping[str, Any]
     expiries: tuple[Expiry, ...] = ()
     server: str = ""
+    plugin: ExecPlugin | None = None
 
     @property
     def expires_at(self) -> datetime | None:
@@ -177,7 +181,7 @@ def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
             yield f'kubeconfig: cluster "{name}" does not verify TLS; give it the server\'s CA'
         if cluster.get("certificate-authority"):
             yield f'kubeconfig: cluster "{name}" uses a CA file; put the CA inline'
-        yield from _find_server_problems(name, cluster.get("server"))
+        yield from find_server_problems(f'kubeconfig: cluster "{name}"', cluster.get("server"))
 
 
 def _find_bad_data(
@@ -207,16 +211,17 @@ def identify_server(cluster: Mapping[str, Any]) -> str:
     return " ".join(filter(None, way))
 
 
-def _find_server_problems(name: str, server: object) -> Iterator[str]:
+def find_server_problems(what: str, server: object) -> Iterator[str]:
+    """Yield what is wrong with the address of a server; ``what`` has it."""
     if not isinstance(server, str) or not server:
-        yield f'kubeconfig: cluster "{name}" has no server'
+        yield f"{what} has no server"
         return
     try:
         host = (urlsplit(server if "//" in server else f"//{server}").hostname or "").lower()
     except ValueError:
         host = ""
     if not _is_host(host):
-        yield f'kubeconfig: server of cluster "{name}" is neither an IP address nor a host name'
+        yield f"{what} has a server that is neither an IP address nor a host name"
 
 
 def _is_host(host: str) -> bool:

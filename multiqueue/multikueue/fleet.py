@@ -210,6 +210,7 @@ class Fleet:
                     owner=self.owner,
                     metrics=self._metrics,
                     health=health,
+                    clock=self._clock,
                     open_transport=self._open_transport,
                 ),
                 health=health,

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -47,6 +49,7 @@ from tests.integration import test_controllers_topology as topology
 from tests.integration import test_multikueue_dispatch as dispatch
 from tests.integration import test_multikueue_failures as failures
 from tests.integration import test_multikueue_jobs as remote_jobs
+from tests.integration import test_multikueue_profiles as profiles
 from tests.integration import test_multikueue_writes as writes
 from tests.integration import test_provisioning as provisioning
 from tests.integration import test_provisioning_faults as provisioning_faults
@@ -132,6 +135,11 @@ async def write_to_a_worker_twice() -> None:
     ):
         async with writes.a_worker() as worker:
             await scenario(worker)
+
+
+async def watch_cluster_profiles() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        await profiles.test_what_is_wrong_with_a_profile_is_named(Path(directory))
 
 
 async def run_managers_in_a_cluster() -> None:
@@ -246,6 +254,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,
     remote_jobs.test_a_changed_priority_class_reaches_the_copy,
+    watch_cluster_profiles,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
     remote_access.test_what_a_job_has_on_its_worker_is_served,
     write_to_a_worker_twice,

@@ -29,7 +29,6 @@ WHY: Mapping[Gate, str] = MappingProxyType(
         Gate.MULTIKUEUE_ADAPTERS_FOR_CUSTOM_JOBS: "kinds without an adapter are not dispatched yet",
         Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: "files elsewhere are never read: whoever "
         "makes a MultiKueueCluster must not choose what the manager opens",
-        Gate.MULTIKUEUE_CLUSTER_PROFILE: "ClusterProfiles are not read yet",
         Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: "finalizers are always removed from the version "
         "that was read",
         Gate.TAS_MULTI_LAYER_TOPOLOGY: "layers of slices are always obeyed",

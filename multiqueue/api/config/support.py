@@ -23,7 +23,6 @@ REFUSED: Mapping[str, str] = MappingProxyType(
         "metrics.customLabels": "needs the feature gate CustomMetricLabels, which is not "
         "implemented yet",
         "multiKueue.externalFrameworks": "kinds without an adapter are not dispatched yet",
-        "multiKueue.clusterProfile": "ClusterProfiles are not read yet; use kubeconfigs",
         "resources.deviceClassMappings": "requests for devices (DRA) are not counted yet",
     }
 )
@@ -42,7 +41,6 @@ _IS_SET: Mapping[str, Callable[[Configuration], bool]] = MappingProxyType(
     {
         "metrics.customLabels": lambda c: bool(c.metrics.custom_labels),
         "multiKueue.externalFrameworks": lambda c: bool(c.multi_kueue.external_frameworks),
-        "multiKueue.clusterProfile": lambda c: c.multi_kueue.cluster_profile is not None,
         "resources.deviceClassMappings": lambda c: bool(c.resources.device_class_mappings),
         "pprofBindAddress": lambda c: c.pprof_bind_address not in {"", "0"},
         "integrations.externalFrameworks": lambda c: bool(c.integrations.external_frameworks),

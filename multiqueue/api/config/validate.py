@@ -13,7 +13,12 @@ from multiqueue.api.config.frameworks import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWO
 from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.support import find_refused
 from multiqueue.api.config.tls import CIPHER_SUITES, CURVES, TLS13_CIPHER_SUITES
-from multiqueue.api.config.types import FINAL_SHARE, INITIAL_SHARE, Configuration
+from multiqueue.api.config.types import (
+    FINAL_SHARE,
+    INITIAL_SHARE,
+    ClusterProfile,
+    Configuration,
+)
 from multiqueue.api.config.validate_endpoints import (
     controllers,
     leader_election,
@@ -153,6 +158,39 @@ def _kinds(path: str, kinds: Iterable[str]) -> Iterator[str]:
             )
 
 
+EXEC_VERSIONS = frozenset(
+    {"client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"}
+)
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+
+
+def _access_providers(path: str, profile: ClusterProfile | None) -> Iterator[str]:
+    """Each is a program that we will run (M-215)."""
+    if profile is None:
+        return
+    for field, providers in (
+        ("accessProviders", profile.access_providers),
+        ("credentialsProviders", profile.credentials_providers),
+    ):
+        yield from unique(f"{path}.{field}", [provider.name for provider in providers])
+        for i, provider in enumerate(providers):
+            here, config = f"{path}.{field}[{i}]", provider.exec_config
+            if not provider.name or not config.command:
+                yield f"{here}: name and execConfig.command are required"
+            if config.api_version not in EXEC_VERSIONS:
+                yield (
+                    f'{here}.execConfig.apiVersion: "{config.api_version}" is none of '
+                    f"{', '.join(sorted(EXEC_VERSIONS))}"
+                )
+            if config.interactive_mode not in INTERACTIVE_MODES:
+                yield (
+                    f'{here}.execConfig.interactiveMode: "{config.interactive_mode}" is none of '
+                    f"{', '.join(INTERACTIVE_MODES)}"
+                )
+            if any(not entry.get("name") for entry in config.env or ()):
+                yield f"{here}.execConfig.env: each variable needs a name"
+
+
 def _multikueue(config: Configuration) -> Iterator[str]:
     section = config.multi_kueue
     path = "multiKueue"
@@ -174,6 +212,7 @@ def _multikueue(config: Configuration) -> Iterator[str]:
             f"{path}.clusterProfile: credentialsProviders is the old name of accessProviders; use "
             "one"
         )
+    yield from _access_providers(f"{path}.clusterProfile", profile)
     incremental = section.incremental_dispatcher_config
     if incremental is None:
         return

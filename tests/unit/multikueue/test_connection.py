@@ -64,7 +64,12 @@ async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_i
         "w",
         adapters=(),
         maker=SessionMaker(
-            "w", adapters=(), owner=Owner(origin="o"), metrics=Metrics(), health=health
+            "w",
+            adapters=(),
+            owner=Owner(origin="o"),
+            metrics=Metrics(),
+            health=health,
+            clock=SystemClock(),
         ),
         health=health,
         clock=SystemClock(),
