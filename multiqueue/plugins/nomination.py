@@ -32,9 +32,9 @@ class Nomination:
         verdicts: One per cluster that there is something to say about.
         ask_again_at: Ask again no later than this. The core also asks again when clusters come and
             go, and when room changes on one of them.
-        refusal: Not empty: no cluster can ever run this Workload, and this is why, with numbers.
-            The Workload is rejected and leaves the queue. Say this only where every cluster is
-            known.
+        refusal: Not empty: this Workload shall never run, and this is why, with numbers. It is
+            rejected and leaves the queue. What no cluster can hold need not be refused: the core
+            keeps it waiting without quota.
         note: What else the user should know, in a few words: it ends the message on the check.
         external: Somebody else writes ``status.nominatedClusterNames``. The core follows what is
             there, and writes that field no more.

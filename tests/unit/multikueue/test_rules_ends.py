@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import LocalJob
+from multiqueue.multikueue.group import Check, LocalJob
 from multiqueue.multikueue.plan import (
     DeactivateCopy,
     FinishJob,
@@ -214,6 +216,29 @@ class TestReject:
         plan = make_plan(make_local(job=self.REFUSED), make_cluster("a"))
         want = SetCheck(state=CheckState.REJECTED, message="it runs itself", warning=True)
         assert plan.steps == (want,)
+
+    def test_quota_that_no_cluster_can_use_is_given_back(self):
+        plan = make_plan(make_local(), make_cluster("a"), hopeless="no worker can hold it")
+        step = SetCheck(
+            state=CheckState.RETRY,
+            message="The quota is given back: no worker can hold it",
+            warning=True,
+            requeue_after=minutes(0),
+        )
+        assert (plan.rule, plan.steps) == ("reject", (step,))
+
+    def test_it_is_given_back_later_each_time(self):
+        waits = []
+        for retries in (1, 2, 3):
+            local = replace(make_local(), check=Check(name="mk", retry_count=retries))
+            [step] = make_plan(local, make_cluster("a"), hopeless="too large").steps
+            waits.append(step.requeue_after.total_seconds())
+        assert waits == [1, 2, 4]
+
+    def test_a_worker_that_gave_quota_knows_better(self):
+        cluster = make_cluster("a", workload=make_copy(quota_reserved=True))
+        plan = make_plan(make_local(nominated=("a",)), cluster, hopeless="too large")
+        assert plan.rule == "nominate"
 
     def test_what_runs_already_is_not_rejected(self):
         assert make_plan(make_ready(job=self.REFUSED), make_running("a")).rule == "follow"
