@@ -82,9 +82,13 @@ class Bucket:
         """Return the bucket after a move began."""
         return Bucket(max(now, self.full_at) + pace.every)
 
-    def limited(self, pace: Pace, now: datetime) -> Bucket:
-        """Return the bucket under another pace: never emptier than empty."""
-        return min(self, Bucket.empty(now, pace), key=lambda bucket: bucket.full_at)
+    def change(self, old: Pace, new: Pace, now: datetime) -> Bucket:
+        """Return the bucket under another pace: no move begins sooner for more at a time alone.
+
+        Never emptier than empty: a faster pace counts from now on.
+        """
+        full_at = max(self.full_at, self.next_at(old) + new.every * (new.at_once - 1))
+        return Bucket(min(full_at, Bucket.empty(now, new).full_at))
 
 
 def estimate_end(

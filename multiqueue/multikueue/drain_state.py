@@ -78,7 +78,8 @@ class DrainRun:
 
     def obey(self, order: DrainOrder, now: datetime) -> None:
         """Follow an order from now on."""
-        self.bucket = self.bucket.limited(order.pace, now)
+        if self.order is not None and self.order.pace != order.pace:
+            self.bucket = self.bucket.change(self.order.pace, order.pace, now)
         if self.order != order:
             self.order, self.looked_at = order, None
 

@@ -30,7 +30,6 @@ def begin_all(pace: Pace, bucket: Bucket, looks: list[datetime]) -> list[datetim
     """When moves begin that are only held up by the pace."""
     begun = []
     for now in looks:
-        bucket = bucket.limited(pace, now)
         while bucket.has_one(pace, now):
             bucket = bucket.take(pace, now)
             begun.append(now)
@@ -70,8 +69,13 @@ class TestPace:
 
     def test_a_faster_pace_counts_from_now(self) -> None:
         slow = Pace(every=minutes(60), at_once=1)
-        bucket = Bucket.full(T0).take(slow, T0)
+        bucket = Bucket.full(T0).take(slow, T0).change(slow, SLOW, T0)
         assert begin_all(SLOW, bucket, [T0, T0 + seconds(6)]) == [T0 + seconds(6)]
+
+    def test_more_at_a_time_begin_none_sooner(self) -> None:
+        more = replace(SLOW, at_once=5)
+        bucket = Bucket.empty(T0, SLOW).change(SLOW, more, T0)
+        assert begin_all(more, bucket, [T0, T0 + seconds(6)]) == [T0 + seconds(6)]
 
     @given(
         every=st.integers(1, 60),
