@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,9 @@ async def test_the_fleet_may_be_kept_on_the_manager(
             "data": {"fleet.yaml": fleet_file("a", "b")},
         }
         await fleet.manager.create(CONFIG_MAPS, config_map, namespace=SYSTEM)
-        (got,) = await fleet.shell.json("clusters", "sync", "b", *fleet.ways("b"))
+        both = os.pathsep.join([fleet.kubeconfig("manager"), fleet.kubeconfig("b")])
+        way = ("--worker-kubeconfig", f"b={both}", "--worker-context", "b=b")
+        (got,) = await fleet.shell.json("clusters", "sync", "b", *way)
         assert fleet.shell.errors == ""
         assert [change["object"] for change in got["changes"]] == [
             "namespace/n",
