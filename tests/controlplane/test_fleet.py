@@ -7,10 +7,7 @@ what is taken from the audit logs of their API servers, so nothing that happened
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +29,7 @@ from tests.e2e.checks import (
     wait_until_active,
     workload_writes,
 )
+from tests.e2e.commands import run_command
 from tests.e2e.objects import make_job, set_up, submit
 from tests.e2e.steps import CORE, Step
 
@@ -97,11 +95,11 @@ def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
         fleet.manager.kubectl("delete", "jobs", "--all", "--namespace=inference")
         assert_left_nothing(fleet.workers, "inference")
     rows = [(row["job"], row["state"], row["position"], row["worker"]) for row in queue]
-    assert rows == [("Job/runs", "Admitted", None, UPSTREAM), ("Job/waits", "Queued", 1, None)]
-    assert f"Admitted on {UPSTREAM}" in runs
-    assert "current podset request (13) > maximum capacity (8)" in waits
-    assert re.search(rf"{OURS} +Connected +8 a100 +0 +8", clusters)
-    assert re.search(rf"{UPSTREAM} +Connected +4 h100 +1 +3", clusters)
+    assert rows == [("Job/runs", "Running", None, UPSTREAM), ("Job/waits", "Queued", 1, None)]
+    assert f"running on {UPSTREAM}" in runs
+    assert f"{OURS} has at most 8, {UPSTREAM} at most 4" in waits
+    assert re.search(rf"{OURS} +Connected +In use +8 a100, 4 fleet +0, 0 +8, 4", clusters)
+    assert re.search(rf"{UPSTREAM} +Connected +In use +4 fleet, 4 h100 +0, 1 +4, 3", clusters)
     assert program.read_troubles() == []
 
 
@@ -151,12 +149,3 @@ def on_h100(job: dict[str, Any]) -> dict[str, Any]:
     """The same job, for the one worker that has such nodes."""
     job["spec"]["template"]["spec"]["nodeSelector"] = {"cloud.provider.com/accelerator": "h100"}
     return job
-
-
-def run_command(plane: RealControlPlane, *arguments: str) -> str:
-    """What a command of ours prints, for an administrator."""
-    command = [sys.executable, "-m", "multiqueue", *arguments]
-    environment = {**os.environ, "KUBECONFIG": str(plane.kubeconfig)}
-    return subprocess.run(
-        command, check=True, capture_output=True, text=True, env=environment
-    ).stdout

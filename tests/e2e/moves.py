@@ -19,6 +19,7 @@ from tests.e2e.checks import (
     read,
     wait_until_active,
 )
+from tests.e2e.commands import run_command
 from tests.e2e.fleet_under_test import SYSTEM, Cluster, FleetUnderTest
 from tests.e2e.objects import (
     QUEUE,
@@ -43,6 +44,24 @@ def a_job_preempted_on_its_worker_runs_on_the_other(fleet: FleetUnderTest) -> No
         wait_until_resident(fleet.workers[here], team)
         _assert_it_moves(fleet, team, here, there)
         fleet.workers[here].kubectl("delete", "job/resident", f"--namespace={team}")
+        assert_left_nothing(fleet.workers, team)
+        assert_quota_is_free(fleet.manager, QUEUE)
+        assert program.read_troubles() == []
+
+
+def a_drained_worker_is_left(fleet: FleetUnderTest) -> None:
+    """What runs there moves, and nothing new comes until the drain is ended."""
+    team = new_team(fleet, "drain")
+    with fleet.running() as program:
+        wait_until_active(fleet.manager)
+        here, there = run_one(fleet, team)
+        run_command(fleet.manager, "clusters", "drain", here, "--timeout=60s")
+        until(lambda: find_worker(fleet.manager, team, "train") == there, f"train on {there}")
+        assert run_one(fleet, team, "next") == (there, here)
+        run_command(fleet.manager, "clusters", "uncordon", here)
+        end_pods(fleet.workers[there], team)
+        assert_complete(fleet.manager, team, {"train": 2, "next": 2}, moved=True)
+        assert_moved(fleet.workers, team, "train", [here, there])
         assert_left_nothing(fleet.workers, team)
         assert_quota_is_free(fleet.manager, QUEUE)
         assert program.read_troubles() == []

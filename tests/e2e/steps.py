@@ -23,6 +23,7 @@ STEPS: tuple[Step, ...] = (
     life.a_deleted_job_is_gone_everywhere,
     life.a_job_is_deleted_that_waits_for_a_worker,
     life.a_job_of_the_same_name_is_left_alone,
+    moves.a_drained_worker_is_left,
     moves.a_job_stays_whose_cluster_leaves_the_configuration,
     moves.a_new_kubeconfig_disturbs_nothing,
     outages.a_worker_that_comes_back_too_late_is_fenced,
