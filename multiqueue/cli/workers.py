@@ -5,11 +5,17 @@ others.
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.conditions import (
+    ACTIVE,
+    CREDENTIALS_EXPIRING,
+    ORIGIN_SHARED,
+    find_condition,
+)
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
@@ -19,9 +25,16 @@ from multiqueue.cli.views.workloads import view_workload
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
-from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS, SECRETS, WORKLOADS
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    CONFIG_MAPS,
+    MULTIKUEUE_CLUSTERS,
+    SECRETS,
+    WORKLOADS,
+)
 from multiqueue.model.build import build_cluster_queue, build_workload
 from multiqueue.model.resources import is_accelerator
+from multiqueue.multikueue.capabilities import CONFIG_MAP
 from multiqueue.multikueue.credentials import Refusal, check_kubeconfig, read_secret
 from multiqueue.multikueue.phase import AT_WORK, ENDED
 
@@ -54,6 +67,8 @@ class WorkerStatus:
 
     Attributes:
         use: Whether it is in use, cordoned or drained.
+        warnings: What its MultiKueueCluster says that somebody should do.
+        capabilities: Its versions, job kinds, flavors and topologies, as the manager found them.
         problem: Why its own figures are missing; empty when they are there.
         stopped: ClusterQueues there that admit nothing, each in a sentence.
     """
@@ -65,6 +80,8 @@ class WorkerStatus:
     flavors: list[FlavorGpus] = field(default_factory=list)
     running: list[str] = field(default_factory=list)
     waiting: int = 0
+    warnings: list[str] = field(default_factory=list)
+    capabilities: dict[str, Any] | None = None
     problem: str = ""
     stopped: list[str] = field(default_factory=list)
 
@@ -81,6 +98,8 @@ class WorkerStatus:
             ],
             "running": self.running,
             "waiting": self.waiting,
+            "warnings": self.warnings,
+            "capabilities": self.capabilities,
             "problem": self.problem or None,
             "stopped": self.stopped,
         }
@@ -91,11 +110,22 @@ async def read_workers(client: KubeClient, *, system_namespace: str) -> list[Wor
     listed = await client.list(
         MULTIKUEUE_CLUSTERS, decode=lambda data: decode(MultiKueueCluster, data)
     )
-    return list(
-        await asyncio.gather(
-            *(_read_worker(client, cluster, system_namespace) for cluster in listed.items)
-        )
+    capabilities = await _read_capabilities(client, system_namespace)
+    found = await asyncio.gather(
+        *(_read_worker(client, cluster, system_namespace) for cluster in listed.items)
     )
+    for worker in found:
+        worker.capabilities = capabilities.get(worker.name)
+    return list(found)
+
+
+async def _read_capabilities(client: KubeClient, namespace: str) -> dict[str, Any]:
+    """Return what the manager published of the workers; nothing where that is not to be read."""
+    try:
+        found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+    except (NotFound, Forbidden):
+        return {}
+    return {name: json.loads(text) for name, text in (found.get("data") or {}).items()}
 
 
 async def read_remote_states(
@@ -147,7 +177,16 @@ async def _read_worker(
     if active is not None:
         reason = "" if connected else _reason(active.reason, active.message)
     status = WorkerStatus(
-        name=cluster.metadata.name, connected=connected, reason=reason, use=view_use(cluster)
+        name=cluster.metadata.name,
+        connected=connected,
+        reason=reason,
+        use=view_use(cluster),
+        warnings=[
+            condition.message
+            for type_ in (CREDENTIALS_EXPIRING, ORIGIN_SHARED)
+            if (condition := find_condition(cluster.status.conditions, type_)) is not None
+            and condition.status == "True"
+        ],
     )
     try:
         async with asyncio.timeout(WORKER_SECONDS):

@@ -11,6 +11,7 @@ from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
+from multiqueue.multikueue.capability_book import CapabilityBook
 from multiqueue.multikueue.clusters import ClusterReconciler
 from multiqueue.multikueue.credentials import PATH_PREFIX
 from multiqueue.multikueue.dispatch_choice import DispatcherChoice
@@ -76,6 +77,7 @@ def build_multikueue(
         AdmissionCheckReconciler(context),
         workloads,
         DrainReconciler(context, fleet, options, enqueue=workloads.enqueue),
+        CapabilityBook(context, fleet),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
         WorkerFigures(context),
         *([QuotaAutomation(context, fleet)] if automates else []),

@@ -186,7 +186,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.WORKLOAD_REQUEST_USE_MERGE_PATCH: _alpha(adjustable=True),
         Gate.MULTIKUEUE_KUBE_CONFIG_PATH_VALIDATION: _beta(),
         Gate.RECLAIMABLE_PODS: _beta(adjustable=True),
-        Gate.MULTIKUEUE_CLUSTER_PROFILE: _alpha(),
+        Gate.MULTIKUEUE_CLUSTER_PROFILE: _alpha(adjustable=True),
         Gate.FAILURE_RECOVERY_POLICY: _alpha(adjustable=True),
         Gate.TLS_OPTIONS: GateSpec(stage=Stage.GA, default=True),
         Gate.REMOVE_FINALIZERS_WITH_STRICT_PATCH: _beta(),

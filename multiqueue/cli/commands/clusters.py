@@ -95,5 +95,8 @@ def _row(worker: WorkerStatus) -> list[str | int]:
         ", ".join(str(f.free) for f in flavors),
         len(worker.running),
         worker.waiting,
-        worker.reason or worker.problem or worker.use.message or "; ".join(worker.stopped),
+        worker.reason
+        or worker.problem
+        or worker.use.message
+        or "; ".join(worker.warnings + worker.stopped),
     ]

@@ -170,7 +170,6 @@ def test_sections_that_are_refused_are_checked_nevertheless(
     [
         ("metrics: {customLabels: [{name: a, sourceLabelKey: b}]}", "metrics.customLabels"),
         ("multiKueue: {externalFrameworks: [{name: A.v1.b}]}", "multiKueue.externalFrameworks"),
-        ("multiKueue: {clusterProfile: {}}", "multiKueue.clusterProfile"),
         (
             "resources: {deviceClassMappings: [{name: a, deviceClassNames: [b]}]}",
             "resources.deviceClassMappings",
@@ -230,3 +229,29 @@ def test_what_no_field_can_hold_is_refused(text: str, path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_configuration(text)
     assert [error.partition(": ")[0] for error in caught.value.errors] == [path]
+
+
+PROVIDER = """
+multiKueue:
+  clusterProfile:
+    accessProviders:
+    - name: fleet
+      execConfig: {command: plugin, apiVersion: %s, interactiveMode: %s}
+"""
+
+
+def test_a_provider_of_cluster_profiles_is_taken() -> None:
+    assert load_configuration(PROVIDER % ("client.authentication.k8s.io/v1", "Never"))
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "field"),
+    [
+        ("client.authentication.k8s.io/v9", "Never", "apiVersion"),
+        ("client.authentication.k8s.io/v1", "Sometimes", "interactiveMode"),
+    ],
+)
+def test_a_provider_that_could_not_be_run_is_refused(version: str, mode: str, field: str) -> None:
+    where = rf"accessProviders\[0\].execConfig.{field}"
+    with pytest.raises(ConfigurationError, match=where):
+        load_configuration(PROVIDER % (version, mode))

@@ -15,7 +15,8 @@ from multiqueue.cli.commands.clusters import _row
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.workers import WorkerStatus, _read_figures, read_remote_states, read_workers
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.resources import CLUSTER_QUEUES, SECRETS, Resource
+from multiqueue.kube.errors import NotFound
+from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, SECRETS, Resource
 from tests.unit.cli.builders import condition
 
 CLUSTER = decode(
@@ -42,6 +43,8 @@ class Lists:
         return SimpleNamespace(items=[CLUSTER] if self.secret else [])
 
     async def get(self, resource: Resource, *_: Any, **__: Any) -> Any:
+        if resource == CONFIG_MAPS:
+            raise NotFound(404)
         assert resource == SECRETS
         return self.secret
 
