@@ -15,6 +15,7 @@ from multiqueue.multikueue.capability_book import CapabilityBook
 from multiqueue.multikueue.clusters import ClusterReconciler
 from multiqueue.multikueue.credentials import PATH_PREFIX
 from multiqueue.multikueue.dispatch_choice import DispatcherChoice
+from multiqueue.multikueue.drain_orders import Pace
 from multiqueue.multikueue.drains import DrainReconciler
 from multiqueue.multikueue.fleet import Fleet
 from multiqueue.multikueue.gc import GarbageCollector
@@ -76,7 +77,13 @@ def build_multikueue(
         ClusterReconciler(context, fleet, path_prefix=path_prefix),
         AdmissionCheckReconciler(context),
         workloads,
-        DrainReconciler(context, fleet, options, enqueue=workloads.enqueue),
+        DrainReconciler(
+            context,
+            fleet,
+            options,
+            enqueue=workloads.enqueue,
+            pace=Pace(every=settings.drain_period, at_once=settings.drain_at_once),
+        ),
         CapabilityBook(context, fleet),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
         WorkerFigures(context),

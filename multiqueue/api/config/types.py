@@ -205,6 +205,9 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     incremental_dispatcher_config: IncrementalDispatcher | None = None
     dispatcher_arguments: dict[str, Any] = {}
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
+    drain_period: Duration = Duration(seconds=6)
+    drain_at_once: int = 4
+    """Deviates: extensions of ours. The pace of drains of workers that name none."""
 
 
 class FairSharing(Section, frozen=True, kw_only=True):

@@ -196,6 +196,10 @@ def _multikueue(config: Configuration) -> Iterator[str]:
     path = "multiKueue"
     yield from not_negative(f"{path}.gcInterval", section.gc_interval)
     yield from not_negative(f"{path}.workerLostTimeout", section.worker_lost_timeout)
+    if section.drain_period <= timedelta():
+        yield f"{path}.drainPeriod: must be more than 0s"
+    if section.drain_at_once < 1:
+        yield f"{path}.drainAtOnce: {section.drain_at_once} must be at least 1"
     if not _LABEL_VALUE.fullmatch(section.origin):
         yield (
             f'{path}.origin: "{section.origin}" is not a label value (at most 63 of A-Z a-z 0-9 - '
