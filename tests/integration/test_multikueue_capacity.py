@@ -168,3 +168,19 @@ async def test_a_job_of_the_worker_s_own_takes_room_that_is_not_counted_on():
             await submit(world, gpus=8)
             assert await world.until_ready() == "w2"
             assert world.copy("w1") is None
+
+
+async def test_a_new_manager_waits_for_its_workers_before_it_gives_such_a_gang_quota():
+    """It could preempt others for nothing meanwhile."""
+    async with multikueue_world("w1", "w2", real_workers=True) as world:
+        async with world.manager():
+            await world.until_connected()
+            await submit(world, gpus=16)
+            await until_waits(world, "w1 has at most 8")
+        async with world.manager():
+            await submit(world, "small")
+            await world.until_ready("small")
+            await until_waits(world, "w1 has at most 8")
+        small = world.workload("small").metadata.name
+        got_quota = {name for _, name, what in await world.hub.events() if what == "QuotaReserved"}
+        assert got_quota == {small}
