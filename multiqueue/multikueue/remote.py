@@ -298,8 +298,10 @@ class RemoteWriter:
         try:
             await delete(resource_version=copy.metadata.resource_version)
         except Conflict:
-            if self._owner.owns(await self._read_workload(namespace, name)):
-                await delete()
+            if not self._owner.owns(await self._read_workload(namespace, name)):
+                return
+            await delete()
+        self._session.note_deleted(copy)
 
     async def _release_workload(self, copy: api.Workload) -> None:
         name, namespace = copy.metadata.name, copy.metadata.namespace

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import structlog
 
 from multiqueue.api import v1beta2 as api
@@ -59,6 +60,7 @@ class WorkerSession:
         self.state: WorkerState | None = None
         self._adapters = adapters
         self._tasks = tasks
+        self._deleted: dict[str, str] = {}
         self._changed_at: dict[str, float] = {}
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._closing = False
@@ -74,9 +76,21 @@ class WorkerSession:
         return informer is not None and informer.available and informer.synced.is_set()
 
     def find_copy(self, key: str) -> api.Workload | None:
-        """Return our copy of a Workload."""
+        """Return our copy of a Workload; one that we deleted is on its way out from then on."""
         found = self.informers.workloads.store.get(key)
-        return found if found is not None and self.owner.owns(found) else None
+        deleted = self._deleted.get(key)
+        if deleted is not None and (found is None or found.metadata.uid != deleted):
+            del self._deleted[key]
+        if found is None or not self.owner.owns(found):
+            return None
+        return _going(found) if found.metadata.uid == deleted else found
+
+    def note_deleted(self, copy: api.Workload) -> None:
+        """Take note of a deletion of ours, which the watch will show later.
+
+        Until then the copy must not win: it looks admitted, and is gone.
+        """
+        self._deleted[copy.metadata.key] = copy.metadata.uid
 
     def find_jobs(self, key: str) -> Iterator[tuple[GroupVersionKind, Json]]:
         """Yield our jobs there that belong to a Workload."""
@@ -231,3 +245,13 @@ def _unknown_to(informer: Informer[T], other: Informer[T]) -> Iterator[T]:
         known = informer.store.get(meta.key)
         if known is None or identify(known) != meta:
             yield obj
+
+
+def _going(copy: api.Workload) -> api.Workload:
+    """Return a copy as it looks while it is being deleted."""
+    metadata = copy.metadata
+    if metadata.deletion_timestamp:
+        return copy
+    # When it began does not matter here, and only its server knows.
+    going = msgspec.structs.replace(metadata, deletion_timestamp=metadata.creation_timestamp or "0")
+    return msgspec.structs.replace(copy, metadata=going)

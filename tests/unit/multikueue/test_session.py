@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.session import WorkerSession
 
@@ -59,3 +62,22 @@ async def test_nor_does_one_whose_tasks_have_ended():
     first = session.submit("copy", "ns/w", asyncio.Event().wait)
     assert first.cancelled()
     assert session.submit("copy", "ns/w", asyncio.Event().wait) is not first
+
+
+def make_copy(uid: str) -> api.Workload:
+    labels = {MULTIKUEUE_ORIGIN: "here"}
+    metadata = api.ObjectMeta(name="w", namespace="ns", uid=uid, labels=labels)
+    return api.Workload(metadata=metadata)
+
+
+def test_a_copy_that_we_deleted_is_going_until_the_watch_shows_that_it_is_gone():
+    """Its worker had admitted it: it would win before it is seen to be gone."""
+    store = {"ns/w": make_copy("u1")}
+    informers = SimpleNamespace(workloads=SimpleNamespace(store=store))
+    session = WorkerSession(None, informers, adapters=(), tasks=None, owner=OWNER)
+    session.note_deleted(store["ns/w"])
+    assert session.find_copy("ns/w").metadata.deletion_timestamp
+    store.clear()
+    assert session.find_copy("ns/w") is None
+    store["ns/w"] = make_copy("u2")
+    assert not session.find_copy("ns/w").metadata.deletion_timestamp
