@@ -10,6 +10,7 @@ import pytest
 import structlog
 import yaml
 
+from multiqueue.runtime.apply import apply_all
 from tests.integration.test_cli_commands import Shell
 from tests.integration.test_multikueue_drain import (
     GANGS,
@@ -19,6 +20,7 @@ from tests.integration.test_multikueue_drain import (
     until_on,
     where,
 )
+from tests.least_privilege import REMOTE, REMOTE_TOKEN, documents, kubeconfig_of
 from tests.multikueue_world import World, multikueue_world
 
 
@@ -93,3 +95,33 @@ async def test_nobody_waits_longer_than_he_wants(
         assert 'no MultiKueueCluster "nope"' in shell.errors
         await shell.run("clusters", "cordon", "b", "--reason", "firmware")
         assert "firmware" in await shell.run("clusters")
+
+
+async def test_who_has_the_role_may_drain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (role,) = documents("rbac/drain_role.yaml")
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "drainer"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        },
+        "subjects": [{"kind": "User", "name": REMOTE.name}],
+    }
+    async with shell_of_fleet(tmp_path, capsys) as (_, world):
+        kubeconfig = tmp_path / "drainer"
+        theirs = kubeconfig_of(world.hub.server.kubeconfig(), REMOTE_TOKEN)
+        kubeconfig.write_text(yaml.safe_dump(theirs))
+        shell = Shell(kubeconfig, capsys)
+        await shell.run("clusters", "drain", "a", code=1)
+        assert "not allowed" in shell.errors
+        await apply_all(world.hub.client, [role, binding])
+        assert "Nothing of this manager runs on a" in await shell.run(
+            "clusters", "drain", "a", "--dry-run"
+        )
+        assert "Drained: 0 moved" in await shell.run("clusters", "drain", "a")
+        assert await shell.run("clusters", "uncordon", "a") == "a uncordoned\n"
