@@ -15,6 +15,7 @@ import yaml
 from multiqueue.cli.remote import following
 from multiqueue.kube.resources import API_SERVICES, EVENTS
 from tests.integration.test_remote_access import make_event
+from tests.integration.waiting import until
 from tests.multikueue_world import make_config
 from tests.remote_world import RemoteWorld, Shell, remote_world
 
@@ -104,6 +105,14 @@ async def test_a_followed_log_goes_along_with_its_job(
         "[worker2/train-b] command: of the image; nothing is executed",
         "[worker2/train-b] finished with exit code 0",
     ]
+    moved = 'The workload was admitted on "worker2", moved from "worker1"'
+    events = await until(
+        remote.hub.client,
+        EVENTS,
+        lambda events: sum(event["message"] == moved for event in events) >= 2,
+    )
+    kinds = sorted(e["involvedObject"]["kind"] for e in events if e["message"] == moved)
+    assert kinds == ["Job", "Workload"]
     assert "train: admitted on worker2\n" in shell.err.getvalue()
     assert "train: finished on worker2\n" in shell.err.getvalue()
 
