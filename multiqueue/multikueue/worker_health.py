@@ -17,6 +17,9 @@ from multiqueue.multikueue.health import Circuit, Health
 CONFIRM_SECONDS = 0.2
 """How long a worker that seems to hang gets to prove that it does not: where this program itself
 was held up, the answers lie there already and are read first."""
+PUNCTUAL_SECONDS = 0.1
+"""How late this program's own timers may be for the proof to count: one that gets no CPU cannot
+tell who hangs."""
 GRANT_SECONDS = 5.0
 """How long a place in a step of probation is kept for a Workload that may be sent elsewhere."""
 
@@ -130,8 +133,7 @@ class WorkerHealth:
         """Take in that somebody gave up waiting for an answer."""
         self._become(health.note_late(self._health, _now()))
         if self._health.stalled >= health.STALLED_AFTER and self._confirmation is None:
-            loop = asyncio.get_running_loop()
-            self._confirmation = loop.call_later(CONFIRM_SECONDS, self._confirm)
+            self._begin_confirmation()
 
     def note_dispatch(self, key: str, *, taken: bool) -> None:
         """Take in that it took what was sent for a Workload, or refused to."""
@@ -146,8 +148,15 @@ class WorkerHealth:
 
     # ------------------------------------------------------------ inside
 
-    def _confirm(self) -> None:
+    def _begin_confirmation(self) -> None:
+        due_at = _now() + CONFIRM_SECONDS
+        self._confirmation = asyncio.get_running_loop().call_at(due_at, self._confirm, due_at)
+
+    def _confirm(self, due_at: float) -> None:
         self._confirmation = None
+        if _now() - due_at > PUNCTUAL_SECONDS:
+            self._begin_confirmation()
+            return
         self._become(health.note_hang(self._health, _now()))
 
     def _on_timer(self) -> None:

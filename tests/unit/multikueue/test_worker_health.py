@@ -7,7 +7,7 @@ import asyncio
 from multiqueue.kube.sender import Outcome
 from multiqueue.multikueue.health import OPEN_SECONDS, Circuit
 from multiqueue.multikueue.worker_health import CONFIRM_SECONDS, GRANT_SECONDS, WorkerHealth
-from tests.virtual_time import virtual_time
+from tests.virtual_time import VirtualTimeLoop, virtual_time
 
 
 def answer(status: int, *, method: str = "POST", seconds: float = 0.01) -> Outcome:
@@ -75,6 +75,22 @@ async def test_a_worker_is_not_taken_to_hang_because_this_program_did():
     asyncio.get_running_loop().call_soon(health.observe, answer(201))
     await asyncio.sleep(CONFIRM_SECONDS + 0.1)
     assert health.now.circuit is Circuit.CLOSED
+    health.close()
+
+
+@virtual_time
+async def test_nobody_hangs_while_this_program_gets_no_cpu():
+    """Then even its own timers are late; once they are not, what was not heard counts."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    health = WorkerHealth("w", lambda: None)
+    for _ in range(5):
+        health.note_late()
+    loop.now += 2.0
+    await asyncio.sleep(CONFIRM_SECONDS / 2)
+    assert health.now.circuit is Circuit.CLOSED
+    await asyncio.sleep(CONFIRM_SECONDS)
+    assert health.now.circuit is Circuit.OPEN
     health.close()
 
 
