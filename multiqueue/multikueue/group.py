@@ -188,6 +188,7 @@ class ClusterState:
         workload: Our copy there; None: absent, or not reachable.
         job: Our job there; None: absent, unknown, or not reachable.
         job_known: Whether ``job`` can be believed.
+        creating: The creation of our job there was begun, and has not ended.
         may_run_unseen: It is not reachable and could hold a job of ours for this Workload.
         refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
             to somebody else, ... Empty when nothing speaks against it.
@@ -204,6 +205,7 @@ class ClusterState:
     workload: RemoteWorkload | None = None
     job: RemoteJob | None = None
     job_known: bool = True
+    creating: bool = False
     may_run_unseen: bool = False
     refusal: str = ""
     leave: str = ""

@@ -223,6 +223,7 @@ class Observer:
             refusal=refusal,
             leave=self._fleet.leaving.get((name, key), ""),
             jobs=session.job_count,
+            creating=session.is_doing("job", key),
         )
 
     def _find_refusal(

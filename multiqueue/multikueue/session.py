@@ -137,13 +137,17 @@ class WorkerSession:
 
     @property
     def job_count(self) -> int:
-        """How many jobs of ours are there."""
-        return sum(len(self.list_jobs(adapter)) for adapter in self._adapters)
+        """How many jobs with our origin are there. Cost: none, it is asked at every look."""
+        return sum(len(informer.store) for informer in self.informers.jobs.values())
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing of ours is there."""
-        return not self.copy_keys and not self.job_count
+        return not self.copy_keys and not any(map(self.list_jobs, self._adapters))
+
+    def is_doing(self, what: str, key: str) -> bool:
+        """Whether something was begun there and has not ended."""
+        return (what, key) in self._in_flight
 
     def submit(
         self, what: str, key: str, work: Callable[[], Awaitable[T]]

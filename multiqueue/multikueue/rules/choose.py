@@ -31,7 +31,11 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     candidates = [cluster for cluster in view.clusters if _is_candidate(cluster, local)]
     if not candidates:
         return None
-    winner = min(candidates, key=lambda c: (c.job is None, c.admitted_at, c.jobs, c.name))
+    # Whoever was chosen before stays chosen: its job may be there before it is seen.
+    winner = min(
+        candidates,
+        key=lambda c: (c.job is None, not c.creating, c.admitted_at, c.jobs, c.name),
+    )
     others = [cluster for cluster in view.clusters if cluster.name != winner.name]
     losers = tuple(
         Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')
@@ -59,4 +63,4 @@ def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
     """Whether a job of ours may run there that has not been given up."""
     if cluster.may_run_unseen:
         return grace_left(cluster, config, now) > timedelta()
-    return cluster.job is not None
+    return cluster.job is not None or cluster.creating

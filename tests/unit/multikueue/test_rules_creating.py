@@ -1,0 +1,41 @@
+"""A job whose creation is slow: another worker must not be chosen meanwhile (I-1)."""
+
+from __future__ import annotations
+
+from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.plan import SyncJob
+from multiqueue.multikueue.rules.choose import choose
+from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local
+
+
+def plan_for(*, first_creates: bool):
+    """Two workers admitted it in the same second; meanwhile the first got more other jobs."""
+    local = make_local(nominated=("a", "b"))
+    clusters = (
+        make_cluster("a", workload=make_admitted(), jobs=5, creating=first_creates),
+        make_cluster("b", workload=make_admitted(), jobs=1),
+    )
+    return choose(GroupView(key="ns/w", local=local, clusters=clusters), GroupConfig(), T0)
+
+
+def chosen(plan) -> list[str]:
+    return [step.cluster for step in plan.steps if isinstance(step, SyncJob)]
+
+
+def test_the_one_with_fewer_jobs_is_chosen_first():
+    assert chosen(plan_for(first_creates=False)) == ["b"]
+
+
+def test_while_its_job_is_being_created_the_one_that_was_chosen_stays_chosen():
+    plan = plan_for(first_creates=True)
+    assert chosen(plan) == ["a"]
+    assert [removal.cluster for removal in plan.removals] == ["b"]
+
+
+def test_nobody_else_gets_the_job_while_its_creation_elsewhere_is_under_way():
+    local = make_local(nominated=("a", "b"))
+    creating = make_cluster("a", creating=True)
+    clusters = (creating, make_cluster("b", workload=make_admitted()))
+    plan = choose(GroupView(key="ns/w", local=local, clusters=clusters), GroupConfig(), T0)
+    assert chosen(plan) == []
+    assert 'but "a" may still run its job' in plan.why
