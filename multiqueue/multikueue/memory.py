@@ -140,7 +140,16 @@ class GroupMemory:
     def refusal(self, cluster: str, now: datetime) -> str:
         """Why a cluster cannot take it; empty where nothing is known against it."""
         why, until = self.refusals.get(cluster, ("", now))
-        return why if now < until else ""
+        if now < until:
+            return why
+        if self.refusals.pop(cluster, None) is not None:
+            # Nothing else would tell that it may be able to again.
+            self.asked_at = None
+        return ""
+
+    def next_refusal_end(self, now: datetime) -> datetime | None:
+        """When a cluster is next believed to be able again; None where no refusal will end."""
+        return min((until for _, until in self.refusals.values() if until > now), default=None)
 
     def may_explain(self, old: str, new: str, now: datetime) -> bool:
         """Whether a message is worth a write: it says something else, or old figures are stale."""

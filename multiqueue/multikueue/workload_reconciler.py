@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -137,7 +138,7 @@ class WorkloadReconciler:
             outcome = await self._executor.apply(plan, seen, memory)
             if not outcome.again:
                 self._forget_if_gone(key, seen)
-                return _result(outcome.after, plan)
+                return _result(outcome.after, plan, _until(memory.next_refusal_end(now), now))
         log.info("workload does not come to rest", workload=key, passes=MAX_PASSES)
         return Result(requeue_after=1.0)
 
@@ -196,8 +197,12 @@ class WorkloadReconciler:
         self.enqueue(key)
 
 
-def _result(after: float | None, plan: GroupPlan) -> Result:
-    waits = [after] if after is not None else []
+def _until(moment: datetime | None, now: datetime) -> float | None:
+    return max((moment - now).total_seconds(), 0.01) if moment is not None else None
+
+
+def _result(after: float | None, plan: GroupPlan, hope: float | None) -> Result:
+    waits = [seconds for seconds in (after, hope) if seconds is not None]
     if plan.wait is not None:
         waits.append(max(plan.wait.total_seconds(), 0.01))
     return Result(requeue_after=min(waits)) if waits else DONE

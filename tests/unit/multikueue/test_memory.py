@@ -130,3 +130,16 @@ def test_an_opening_counts_when_its_copy_is_gone_too():
     memory.see(make_cluster("c", workload=make_copy(gate_opened_at=T0 + minutes(1), epoch="e1")))
     memory.see(make_cluster("a"))
     assert memory.opening == Opening(cluster="a", at=T0)
+
+
+def test_a_refusal_that_is_over_has_the_dispatcher_asked_again():
+    """Whatever spoke against the cluster may be gone, and nothing else would tell."""
+    memory = GroupMemory()
+    memory.refuse("a", "taken", T0 + minutes(1))
+    memory.asked_at = T0
+    assert memory.next_refusal_end(T0) == T0 + minutes(1)
+    assert memory.next_refusal_end(T0 + minutes(1)) is None
+    assert memory.refusal("a", T0) == "taken"
+    assert memory.asked_at is not None
+    assert not memory.refusal("a", T0 + minutes(1))
+    assert memory.asked_at is None
