@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -64,6 +64,15 @@ bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 
 conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manager over its API
 	$(BIN)/python -m pytest -n 0 -m conformance tests/conformance
+
+SEED ?=
+SEEDS ?=
+MINUTES ?= 0
+fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times: SEEDS=first-last, or one with all that happens: SEED=n
+	$(BIN)/python -m tests.fleet $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+
+fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
+	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)
 
 controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, into a cache outside of here
 	$(BIN)/python -m tests.controlplane build

@@ -62,9 +62,10 @@ class Summary:
         return (
             f"{self.seeds} seeds, {words}: {counts['workers']} workers, {counts['submit']} jobs, "
             f"{counts['pods']} pods begun or ended, {counts['act']} acts, "
-            f"{counts['start']} restarts of managers ({counts['killed']} killed at a write, {counts['lost lease']} lost the "
-            f"lease), {counts['requests']} requests, {counts['changes']} writes, "
-            f"{counts['virtual seconds'] / 3600:.0f} virtual hours in {self.seconds:.0f} s of CPU; "
+            f"{counts['start']} restarts of managers ({counts['killed']} killed at a write, "
+            f"{counts['lost lease']} lost the lease), {counts['requests']} requests, "
+            f"{counts['changes']} writes, {counts['virtual seconds'] // 3600} virtual hours in "
+            f"{self.seconds:.0f} s of CPU; "
             f"{sum(faults.values())} faults: {listed}"
         )
 

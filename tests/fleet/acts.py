@@ -6,6 +6,7 @@ Acts that last end by themselves; what they broke is mended then, and once more 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 from multiqueue.api import names
@@ -95,9 +96,19 @@ async def kill_manager_at_write(
     number: int,
     after: bool,
     back: float,
+    worker: str,
+    cut: float,
+    down: Down,
 ) -> None:
-    """Kill a manager just before or after one of its next writes."""
-    world.kill_at_write(index, number, after=after, back=back)
+    """Kill a manager just before or after one of its next writes; a worker may go with it."""
+    killed = asyncio.Event()
+    world.kill_at_write(index, number, after=after, back=back, on_killed=killed.set)
+    if cut:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(cut):
+                await killed.wait()
+        if killed.is_set():
+            await outage(world, worker, cut, down)
 
 
 async def kill_worker_controllers(world: World, worker: str, seconds: float) -> None:

@@ -55,7 +55,13 @@ class Network:
         for weather in self._weather.values():
             weather.rates, weather.down = {}, None
         for pipe in list(self._pipes):
+            if pipe.is_muted:
+                pipe.fail(TransportError(f"{pipe.what}: connection reset"))
             pipe.wake()
+
+    def is_silent(self, cluster: str) -> bool:
+        """Whether a watch on a cluster has fallen silent."""
+        return any(pipe.is_muted and pipe.server.name == cluster for pipe in self._pipes)
 
     def set_down(self, group: str, cluster: str, down: Down | None) -> None:
         """Put a cluster out of reach, or back."""

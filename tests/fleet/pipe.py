@@ -35,7 +35,7 @@ class Pipe:
         self._error: Exception | None = None
         self._ended = False
         self._lag = 0.0
-        self._muted = False
+        self.is_muted = False
 
     def open(self, fault: Fault | None) -> None:
         """Begin to watch."""
@@ -56,7 +56,7 @@ class Pipe:
             case Fault.WATCH_STALE:
                 self._lag = chance.uniform(1.0, 40.0)
             case Fault.WATCH_SILENT:
-                self._muted = True
+                self.is_muted = True
             case Fault.WATCH_CUT | Fault.WATCH_GONE:
                 end = (
                     TransportError(f"{self.what}: connection reset")
@@ -88,7 +88,7 @@ class Pipe:
 
     @property
     def _is_held(self) -> bool:
-        return self._muted or self.weather.down is Down.HANGS
+        return self.is_muted or self.weather.down is Down.HANGS
 
     def wake(self) -> None:
         """Look again: something came, or nothing holds it back any more."""

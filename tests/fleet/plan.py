@@ -15,6 +15,8 @@ from tests.fleet.weather import REQUEST_FAULTS, WATCH_FAULTS, Down, Fault
 
 BUSY = 240.0
 """Seconds of a run in which jobs come and things go wrong; then all is healed."""
+SECONDS = (5.0, 30.0, 60.0, 150.0, 300.0)
+"""How long jobs run, about."""
 NOISY = 0.3
 """Share of runs in which a few requests in a hundred fail all the time."""
 SIZES = ((1, 6), (2, 40), (3, 30), (4, 12), (6, 8), (8, 3), (20, 1))
@@ -123,7 +125,9 @@ def _draw_jobs(chance: Random, count: int, *, most: int) -> tuple[JobPlan, ...]:
             name=f"job{number}",
             at=round(chance.uniform(0.0, BUSY * 0.8), 1),
             gpus=min(most, chance.choice((1, 1, 1, 2, 2, 4, 8))),
-            seconds=round(chance.choice((5.0, 30.0, 60.0, 150.0)) * chance.uniform(0.7, 1.3), 1),
+            seconds=round(
+                chance.choice((5.0, 30.0, 60.0, 150.0, 300.0)) * chance.uniform(0.7, 1.3), 1
+            ),
             priority=chance.choice(("low", "low", "high")),
             fails=chance.random() < 0.1,
         )
@@ -139,7 +143,7 @@ def _draw_acts(
     for name, weight in ACTS.items():
         number = _poisson(chance, weight)
         for _ in range(number):
-            at = round(chance.uniform(1.0, BUSY), 1)
+            at = _draw_moment(chance, jobs)
             acts += _draw_act(chance, name, at, workers, jobs, managers, lost)
     if chance.random() < NOISY:
         faults = chance.sample(tuple(Fault), chance.randint(3, 8))
@@ -151,9 +155,9 @@ def _draw_acts(
 ACTS: dict[str, float] = {
     "storm": 1.5,
     "outage": 1.0,
-    "long_outage": 0.25,
+    "long_outage": 0.5,
     "kill_manager": 0.5,
-    "kill_manager_at_write": 0.8,
+    "kill_manager_at_write": 1.0,
     "stop_manager": 0.2,
     "hub_outage": 0.3,
     "cut_watches": 0.6,
@@ -211,7 +215,9 @@ def _draw_act(  # noqa: C901, PLR0912 - a table
         case "kill_manager_at_write":
             after = chance.random() < 0.5
             back = round(chance.choice((0.0, 1.0, 20.0)), 1)
-            arguments = (chance.randrange(managers), chance.randint(1, 25), after, back)
+            cut = round(lost * chance.choice((0.0, 0.3, 1.3)), 1)
+            number = chance.randint(1, 15)
+            arguments = (chance.randrange(managers), number, after, back, worker, cut, down)
             return [Act(at, name, arguments)]
         case "cut_watches" | "compact":
             return [Act(at, name, (chance.choice(("hub", *workers)),))]
@@ -237,6 +243,15 @@ def _draw_act(  # noqa: C901, PLR0912 - a table
             return [Act(round(at / 3, 1), name, (worker, job))]
         case _:
             return [Act(at, name, (worker, job))]
+
+
+def _draw_moment(chance: Random, jobs: tuple[JobPlan, ...]) -> float:
+    """Draw when something happens: any time, or about when a job is on its way."""
+    if chance.random() < 0.4:
+        return round(chance.uniform(1.0, BUSY), 1)
+    job = chance.choice(jobs)
+    after = chance.random() * chance.choice((0.02, 0.5, 5.0, 30.0))
+    return round(min(job.at + after, BUSY), 3)
 
 
 def _poisson(chance: Random, mean: float) -> int:

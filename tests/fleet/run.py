@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ STEP = 5.0
 """Seconds between two looks at the world as a whole."""
 HEALING = 2400.0
 """Seconds that everything may take to end after healing: longest backoff to connect, to queue
-again, to ask a dispatcher, and the jobs themselves."""
+again, to ask a dispatcher; beside the jobs themselves, one after the other."""
 QUIET = 120.0
 """Seconds of rest that are watched at the end."""
 
@@ -139,7 +140,8 @@ class Run:
         """Mend all, wait until nothing is left to do, and look."""
         heal(self.world)
         self.world.history.note("healed", "everything works from now on")
-        for _ in range(int(HEALING / STEP)):
+        seconds = HEALING + sum(job.seconds for job in self.report.plan.jobs)
+        for _ in range(int(seconds / STEP)):
             if self._is_done():
                 break
             await asyncio.sleep(STEP)
@@ -175,9 +177,14 @@ def run_plan(plan: Plan, *, keep_log: bool = False) -> Report:
     async def main() -> Report:
         return await Run(plan, keep_log=keep_log).run()
 
+    settings, state = structlog.get_config(), random.getstate()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     random.seed(plan.seed)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     begun = process_time()
-    report: Report = run_virtually(main())
+    try:
+        report: Report = run_virtually(main())
+    finally:
+        random.setstate(state)
+        structlog.configure(**settings)
     report.seconds = process_time() - begun
     return report

@@ -237,6 +237,8 @@ class World:
         return (
             not self.troubled.get(worker)
             and self.leader is not None
+            and not self.network.is_silent(worker)
+            and not self.network.is_silent(HUB)
             and all(
                 self.network.weather(manager.group, cluster).is_calm
                 for manager in self.managers
@@ -266,11 +268,20 @@ class World:
         self.look_around()
         self.spawn(self._start_later(manager, back))
 
-    def kill_at_write(self, index: int, number: int, *, after: bool, back: float) -> None:
+    def kill_at_write(
+        self,
+        index: int,
+        number: int,
+        *,
+        after: bool,
+        back: float,
+        on_killed: Callable[[], None],
+    ) -> None:
         """Kill a manager at one of its next writes: just before or just after its effect."""
         manager = self.managers[index]
         process = manager.process
         if process is None:
+            on_killed()
             return
         last = process.writes + number
 
@@ -279,6 +290,7 @@ class World:
                 process.alive = False
                 self.history.note("killed", lambda: f"{process.name} at write {count}")
                 self.spawn(self.end_manager(index, kill=True, back=back))
+                on_killed()
 
         process.on_write = on_write
 

@@ -29,40 +29,41 @@ class NobodyWaitsForTheStuck(Checker):
 
     PATIENCE = 15.0
     HEALTHY = 90.0
+    MEMORY = 65.0
+    """How long a manager believes what it met on a worker: `REFUSAL_FOR`, and a bit."""
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)
-        self._waits: dict[str, float] = {}
+        self._since: dict[tuple[str, str], float] = {}
 
     def on_step(self) -> None:
         world, now = self.world, self.world.clock()
-        leader = world.leader
-        healthy = [
-            name
-            for name in world.configured
-            if world.truth.calm_for(name) >= self.HEALTHY and world.truth.is_connected(name)
-        ]
-        waiting = {
-            f"team-a/{workload['metadata']['name']}": workload
-            for workload in world.hub.list_all("workloads")
-            if waits(workload)
-        }
-        if leader is None or not healthy:
-            waiting = {}
-        self._waits = {key: self._waits.get(key, now) for key in waiting}
-        for key, since in self._waits.items():
+        pairs: dict[tuple[str, str], Json] = {}
+        if world.leader is not None:
+            for workload in filter(waits, world.hub.list_all("workloads")):
+                key = f"team-a/{workload['metadata']['name']}"
+                pairs.update({(key, name): workload for name in world.configured})
+        for (key, name), workload in pairs.items():
+            if not self._is_healthy(name):
+                self._since[key, name] = now
+            elif self._refuses(name, key, workload):
+                self._since[key, name] = now + self.MEMORY
+        self._since = {pair: self._since.get(pair, now) for pair in pairs}
+        for (key, name), since in self._since.items():
             if now - since > self.PATIENCE:
-                self._judge(key, waiting[key], healthy)
+                self._judge(key, name, pairs[key, name])
 
-    def _judge(self, key: str, workload: Json, healthy: list[str]) -> None:
+    def _is_healthy(self, name: str) -> bool:
+        truth = self.world.truth
+        return truth.calm_for(name) >= self.HEALTHY and truth.is_connected(name)
+
+    def _judge(self, key: str, name: str, workload: Json) -> None:
         nominated = workload["status"].get("nominatedClusterNames") or ()
-        for name in healthy:
-            refused = self._refuses(name, key, workload)
-            if name in nominated and not refused:
-                if self.world.workers[name].find("workloads", key) is None:
-                    self.report(f"{key} is nominated for {name} and has no copy there")
-            elif self.world.plan.dispatcher == "all" and not nominated and not refused:
-                self.report(f"{key} waits for a cluster while {name} is well")
+        if name in nominated:
+            if self.world.workers[name].find("workloads", key) is None:
+                self.report(f"{key} is nominated for {name} and has no copy there")
+        elif self.world.plan.dispatcher == "all" and not nominated:
+            self.report(f"{key} waits for a cluster while {name} is well")
 
     def _refuses(self, name: str, key: str, workload: Json) -> bool:
         """Whether something on the worker or about it speaks against it."""

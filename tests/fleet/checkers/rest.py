@@ -36,7 +36,16 @@ class NoOrphans(Checker):
 class RestIsQuiet(Checker):
     """When all is done nobody writes any more."""
 
-    ALLOWED = frozenset({"leases", "clusterqueues", "localqueues", "cohorts", "multikueueclusters"})
+    ALLOWED = frozenset(
+        {
+            "leases",
+            "clusterqueues",
+            "localqueues",
+            "cohorts",
+            "multikueueclusters",
+            "admissionchecks",
+        }
+    )
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)

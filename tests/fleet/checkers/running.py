@@ -63,7 +63,7 @@ class AtMostOneRuns(Checker):
 class ReturnedIsFenced(Checker):
     """A worker that comes back after it was given up does not go on with what was moved."""
 
-    PATIENCE = 60.0
+    PATIENCE = 20.0
 
     def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
         super().__init__(world, report)
@@ -112,21 +112,36 @@ class FinishedIsFinal(Checker):
 
 
 class QuotaWhileRunning(Checker):
-    """I-6, but for Workloads whose job was deleted here: their user wants them gone at once."""
+    """I-6, but for two cases.
+
+    Where the job was deleted here, its user wants it gone at once. And where a worker was lost
+    before it could tell that the job began, the last that is known here is that nothing runs.
+    """
 
     def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
         super().__init__(world, report)
         self._one = one
+        self._told: set[str] = set()
 
     def on_change(self, change: Change) -> None:
-        if change.cluster != HUB or change.plural != "workloads":
+        if change.cluster != HUB:
             return
+        if change.plural == "jobs" and ((change.new or {}).get("status") or {}).get("active"):
+            workload = self.world.workload_of(change.key.partition("/")[2])
+            if workload is not None:
+                self._told.add(workload_key("workloads", workload))
+        elif change.plural == "workloads":
+            self._look(change)
+
+    def _look(self, change: Change) -> None:
         old, new = change.old, change.new
-        if not has(old, "QuotaReserved") or has(old, "Finished") or has(new, "Finished"):
+        if not has(old, "QuotaReserved"):
+            self._told.discard(change.key)
             return
-        if new is None or has(new, "QuotaReserved"):
+        if new is None or has(new, "QuotaReserved") or has(old, "Finished") or has(new, "Finished"):
             return
         for cluster in pods_of(self.world, change.key):
-            excused = (cluster, change.key) in self._one.excused
+            unknown = change.key not in self._told and not self.world.truth.is_connected(cluster)
+            excused = unknown or (cluster, change.key) in self._one.excused
             if not excused and not self.is_given_up(cluster):
                 self.report(f"{change.key} lost its quota while its pods run on {cluster}")
