@@ -25,6 +25,8 @@ STEP = 5.0
 HEALING = 2400.0
 """Seconds that everything may take to end after healing: longest backoff to connect, to queue
 again, to ask a dispatcher; beside the jobs themselves, one after the other."""
+STUCK = 900.0
+"""Seconds without any write after which nothing will happen any more: longer than any backoff."""
 QUIET = 120.0
 """Seconds of rest that are watched at the end."""
 
@@ -79,7 +81,8 @@ class Run:
         self._broken.set()
 
     def _on_change(self, change: Change) -> None:
-        self.report.changes += 1
+        if change.plural != "leases":
+            self.report.changes += 1
         for checker in self.checkers:
             checker.on_change(change)
 
@@ -141,8 +144,11 @@ class Run:
         heal(self.world)
         self.world.history.note("healed", "everything works from now on")
         seconds = HEALING + sum(job.seconds for job in self.report.plan.jobs)
+        seen, still_for = 0, 0.0
         for _ in range(int(seconds / STEP)):
-            if self._is_done():
+            still_for = still_for + STEP if seen == self.report.changes else 0.0
+            seen = self.report.changes
+            if self._is_done() or still_for > STUCK:
                 break
             await asyncio.sleep(STEP)
         await asyncio.sleep(self.report.plan.gc_interval + 10.0)

@@ -6,7 +6,7 @@ from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from tests.fleet.checkers.checker import Checker, Report
-from tests.fleet.checkers.words import is_ours, waits
+from tests.fleet.checkers.words import has, is_ours, waits
 from tests.fleet.history import Change
 from tests.fleet.objects import Json
 from tests.fleet.played_kueue import gpus_of, quota_of
@@ -59,6 +59,9 @@ class NobodyWaitsForTheStuck(Checker):
 
     def _judge(self, key: str, name: str, workload: Json) -> None:
         nominated = workload["status"].get("nominatedClusterNames") or ()
+        copies = [server.find("workloads", key) for server in self.world.workers.values()]
+        if any(has(copy, "QuotaReserved") for copy in copies):
+            return  # one is on its way: the others wait for it, or went for it
         if name in nominated:
             if self.world.workers[name].find("workloads", key) is None:
                 self.report(f"{key} is nominated for {name} and has no copy there")

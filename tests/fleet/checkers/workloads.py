@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 
+from multiqueue.api import names
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.multikueue.clone import epoch_of
 from tests.fleet.checkers.checker import SLACK, Checker
-from tests.fleet.checkers.words import check_of, has, new_retry
+from tests.fleet.checkers.words import check_of, find_job, has, new_retry
 from tests.fleet.history import Change
+from tests.fleet.objects import Json
 from tests.fleet.world import HUB
 
 
@@ -25,6 +30,17 @@ class LatchIsOrderly(Checker):
             self.report(f"{change.key} is latched to {new}, which was not nominated")
         if new and old and new != old:
             self.report(f"{change.key} went from {old} to {new} without being sent round")
+        if new and not old:
+            self._look_at_marks(change.key, new, change.new)
+
+    def _look_at_marks(self, key: str, cluster: str, workload: Json) -> None:
+        """What an earlier reservation left on a worker must go before anything there counts."""
+        epoch = epoch_of(decode(Workload, workload))
+        copy = self.world.workers[cluster].find("workloads", key)
+        for what, obj in (("copy", copy), ("job", find_job(self.world, cluster, key))):
+            mark = (obj or {"metadata": {}})["metadata"].get("annotations") or {}
+            if obj is not None and mark.get(names.DISPATCH_EPOCH) != epoch:
+                self.report(f"{key} is latched to {cluster} with a {what} of another reservation")
 
 
 class CheckGoesItsWay(Checker):
