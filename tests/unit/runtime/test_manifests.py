@@ -21,6 +21,7 @@ from multiqueue.kube.resources import (
     PROVISIONING_REQUEST_CONFIGS,
     PROVISIONING_REQUESTS,
 )
+from multiqueue.multikueue.capabilities import CONFIG_MAP as CAPABILITIES
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.server import SHUTDOWN_SECONDS
@@ -120,6 +121,7 @@ def test_the_lease_and_the_certificate_that_may_be_written_are_those_of_the_conf
         config.leader_election.resource_name,
         config.internal_cert_management.webhook_secret_name,
         VISIBILITY_SECRET,
+        CAPABILITIES,
     }
 
 
@@ -145,6 +147,8 @@ def test_what_cannot_be_changed_later_is_as_upstream_has_it() -> None:
     assert bound == {
         "kueue-manager-rolebinding": "kueue-manager-role",
         "kueue-manager-secrets-rolebinding": "kueue-manager-secrets-role",
+        "kueue-manager-workers-rolebinding": "kueue-manager-workers-role",
+        "kueue-manager-clusterprofiles-rolebinding": "kueue-manager-clusterprofiles-role",
         "kueue-leader-election-rolebinding": "kueue-leader-election-role",
         "kueue-metrics-auth-rolebinding": "kueue-metrics-auth-role",
     }
