@@ -28,6 +28,7 @@ from multiqueue.multikueue.fleet_capacity import FleetCapacity
 from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
+from multiqueue.multikueue.outcome import AGAIN
 from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.multikueue.waiting import Rank, WaitingLane
 from multiqueue.multikueue.wakes import Wakes
@@ -135,7 +136,14 @@ class WorkloadReconciler:
                 plan = decide(seen.view, self._config, now)
             if plan.removals and seen.workload is None and await self._exists(key):
                 continue
-            outcome = await self._executor.apply(plan, seen, memory)
+            try:
+                outcome = await self._executor.apply(plan, seen, memory)
+            except BaseException:
+                # The dispatcher's answer may not have been recorded, and nothing else would tell.
+                memory.asked_at = None
+                raise
+            if outcome is AGAIN:
+                memory.asked_at = None
             if not outcome.again:
                 self._forget_if_gone(key, seen)
                 return _result(outcome.after, plan, _until(memory.next_refusal_end(now), now))

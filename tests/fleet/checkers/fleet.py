@@ -44,10 +44,10 @@ class NobodyWaitsForTheStuck(Checker):
                 key = f"team-a/{workload['metadata']['name']}"
                 pairs.update({(key, name): workload for name in world.configured})
         for (key, name), workload in pairs.items():
-            if not self._is_healthy(name):
-                self._since[key, name] = now
-            elif self._refuses(name, key, workload):
+            if self._refuses(name, key, workload):
                 self._since[key, name] = now + self.MEMORY
+            elif not self._is_healthy(name):
+                self._since[key, name] = max(now, self._since.get((key, name), now))
         self._since = {pair: self._since.get(pair, now) for pair in pairs}
         for (key, name), since in self._since.items():
             if now - since > self.PATIENCE:
