@@ -232,7 +232,7 @@ async def test_what_does_not_go_with_the_fleet_is_told(
 ) -> None:
     async with running_fleet(tmp_path, capsys, names=()) as fleet:
         for arguments, code, message in (
-            (["x"], 1, 'no MultiKueueCluster "x" on the manager (there are none)'),
+            (["x"], 2, 'no MultiKueueCluster "x" on the manager (there are none)'),
             (["--prune"], 2, "--prune needs the fleet file"),
             (["--worker-kubeconfig", "x=y"], 2, 'credentials were named for "x"'),
         ):

@@ -84,9 +84,12 @@ def _duration(option: str, text: str | None) -> timedelta | None:
     if text is None:
         return None
     try:
-        return parse_duration(text)
+        duration = parse_duration(text)
     except ValueError as error:
         raise UsageProblem(f"{option}: {error}") from error
+    if duration < timedelta():
+        raise UsageProblem(f'{option}: "{text}" is negative; write a time such as 30m')
+    return duration
 
 
 def _order(rate: str, at_once: int, grace: timedelta | None, *, force: bool) -> str:
@@ -157,13 +160,14 @@ async def _drain(target: Target, name: str, text: str, limit: timedelta | None, 
         if limit is not None and not limit:
             return ExitCode.OK
         use: Use | None = None
+        seconds = limit.total_seconds() if limit is not None else None
         try:
-            async with asyncio.timeout(limit.total_seconds() if limit is not None else None):
+            async with asyncio.timeout(seconds):
                 use = await _follow(client, name, output)
         except TimeoutError:
             raise CliError(
-                f"{name} is not drained after {limit}; the drain goes on, "
-                f'"multiqueue clusters" shows how far it is'
+                f"{name} is not drained after {seconds:g} s; where a manager runs the "
+                'drain goes on, and "multiqueue clusters" shows how far it is'
             ) from None
     if output != "human":
         print_data(use.to_dict(), output)

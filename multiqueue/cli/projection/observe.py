@@ -103,13 +103,13 @@ class ManagerView:
         """Return the workers that are meant: those named, or all.
 
         Raises:
-            CliError: a name is none.
+            UsageProblem: a name is none.
         """
         known = [name_of(cluster) for cluster in self.world.all("MultiKueueCluster")]
         for name in names:
             if name not in known:
                 listed = ", ".join(known) or "there are none"
-                raise CliError(f'no MultiKueueCluster "{name}" on the manager ({listed})')
+                raise UsageProblem(f'no MultiKueueCluster "{name}" on the manager ({listed})')
         return sorted(set(names or known))
 
 
