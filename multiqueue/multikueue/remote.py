@@ -245,7 +245,7 @@ class RemoteWriter:
         """Delete our job and our copy, in this order (M-135); what is gone is fine."""
         for kind, job in list(self._session.find_jobs(key)):
             await self.delete_job(adapters[kind], job)
-        copy = self._session.find_copy(key)
+        copy = self._session.read_copy(key)
         if copy is not None:
             await self.delete_workload(copy)
 

@@ -32,6 +32,7 @@ from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import OpenGate, Removal, UpdatePriority
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
+from multiqueue.multikueue.session import REMOVE
 from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.worker_figures import Rejection
 
@@ -87,7 +88,7 @@ class RemoteSteps:
 
     async def _remove(self, removal: Removal, key: str) -> KubeError | Late | None:
         got = await self._call(
-            "remove", removal.cluster, key, lambda writer: writer.remove(key, self._adapters)
+            REMOVE, removal.cluster, key, lambda writer: writer.remove(key, self._adapters)
         )
         about = {"worker": removal.cluster, "workload": key}
         if isinstance(got, KubeError):

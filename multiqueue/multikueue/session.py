@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Json = dict[str, Any]
 
+REMOVE = "remove"
+"""Work that ends copies and jobs; see `WorkerSession.submit`."""
+
 log = structlog.get_logger("multiqueue.multikueue")
 
 
@@ -76,14 +79,23 @@ class WorkerSession:
         return informer is not None and informer.available and informer.synced.is_set()
 
     def find_copy(self, key: str) -> api.Workload | None:
-        """Return our copy of a Workload; one that we deleted is on its way out from then on."""
-        found = self.informers.workloads.store.get(key)
+        """Return our copy of a Workload; one that we delete is on its way out from then on.
+
+        A removal may take long, and end what meanwhile looks like a winner.
+        """
+        found = self.read_copy(key)
         deleted = self._deleted.get(key)
         if deleted is not None and (found is None or found.metadata.uid != deleted):
             del self._deleted[key]
-        if found is None or not self.owner.owns(found):
+        if found is None:
             return None
-        return _going(found) if found.metadata.uid == deleted else found
+        is_going = found.metadata.uid == deleted or (REMOVE, key) in self._in_flight
+        return _going(found) if is_going else found
+
+    def read_copy(self, key: str) -> api.Workload | None:
+        """Return our copy of a Workload as the watch last showed it."""
+        found = self.informers.workloads.store.get(key)
+        return found if found is not None and self.owner.owns(found) else None
 
     def note_deleted(self, copy: api.Workload) -> None:
         """Take note of a deletion of ours, which the watch will show later.

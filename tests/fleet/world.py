@@ -32,6 +32,8 @@ HUB = "hub"
 SYSTEM = "kueue-system"
 DISPATCHERS = {"all": names.DISPATCHER_ALL_AT_ONCE, "score": "score"}
 PRIORITIES = {"low": 10, "high": 1000}
+HUB_SECONDS = 35.0
+"""How long a manager may take to hear of what it missed: the longest pause between two lists."""
 RESTART_SECONDS = 3.0
 """How long whoever restarts a manager that ended by itself takes."""
 PodsListener = Callable[[str, Json, bool], None]
@@ -57,6 +59,7 @@ class World:
         self.troubled: dict[str, int] = {}
         """Workers by the number of things that are wrong with them on purpose."""
         self._begun = begun
+        self._hub_bad_at = 0.0
         self.truth = Truth(self.clock, list(plan.workers))
         self.hub = self._server(HUB)
         self.workers = {name: self._server(name) for name in plan.workers}
@@ -236,18 +239,19 @@ class World:
         """Whether nothing keeps the managers from a worker now."""
         return (
             not self.troubled.get(worker)
-            and self.leader is not None
+            and self.clock() - self._hub_bad_at >= HUB_SECONDS
             and not self.network.is_silent(worker)
             and not self.network.is_silent(HUB)
             and all(
-                self.network.weather(manager.group, cluster).is_calm
-                for manager in self.managers
-                for cluster in (worker, HUB)
+                self.network.weather(manager.group, worker).is_calm for manager in self.managers
             )
         )
 
     def look_around(self) -> None:
         """Bring the truth up to date."""
+        weathers = [self.network.weather(manager.group, HUB) for manager in self.managers]
+        if self.leader is None or not all(weather.is_calm for weather in weathers):
+            self._hub_bad_at = self.clock()
         for worker in self.workers:
             self.truth.set_calm(worker, calm=self.is_calm(worker))
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.session import WorkerSession
+from multiqueue.multikueue.session import REMOVE, WorkerSession
 
 OWNER = Owner(origin="here")
 
@@ -81,3 +81,17 @@ def test_a_copy_that_we_deleted_is_going_until_the_watch_shows_that_it_is_gone()
     assert session.find_copy("ns/w") is None
     store["ns/w"] = make_copy("u2")
     assert not session.find_copy("ns/w").metadata.deletion_timestamp
+
+
+async def test_a_copy_that_is_being_removed_does_not_win_before_that_is_done():
+    """The worker shed the request, which is sent again a second later."""
+    store = {"ns/w": make_copy("u1")}
+    async with asyncio.TaskGroup() as tasks:
+        informers = SimpleNamespace(workloads=SimpleNamespace(store=store))
+        session = WorkerSession(None, informers, adapters=(), tasks=tasks, owner=OWNER)
+        done = asyncio.Event()
+        future = session.submit(REMOVE, "ns/w", done.wait)
+        assert session.find_copy("ns/w").metadata.deletion_timestamp
+        done.set()
+        await future
+        assert not session.find_copy("ns/w").metadata.deletion_timestamp
