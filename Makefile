@@ -77,13 +77,13 @@ fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINU
 controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, into a cache outside of here
 	$(BIN)/python -m tests.controlplane build
 
-test-controlplane: $(VENV)/.installed ## The same promises on real control planes (make controlplane first)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "controlplane and not e2e" -ra -k "not decides_as_recorded" tests/controlplane
+test-controlplane: $(VENV)/.installed ## The same promises on real control planes, and some recorded scenarios (make controlplane first)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "controlplane and not e2e" -ra -k "not decides_as_recorded or afs" tests/controlplane
 
 e2e: $(VENV)/.installed ## Every step over a manager and two workers, upstream Kueue on them, on real control planes
 	$(BIN)/python -m pytest -n 0 -v -m e2e -ra --durations=0 tests/controlplane
 
-conformance-controlplane: $(VENV)/.installed ## The recorded scenarios on real control planes (make controlplane first)
+conformance-controlplane: $(VENV)/.installed ## All recorded scenarios on real control planes: a quarter of an hour on a quiet machine
 	$(BIN)/python -m pytest -n 3 -m controlplane -ra -k decides_as_recorded tests/controlplane
 
 SCENARIOS ?= tests/conformance/data/scenarios/*.json
