@@ -43,6 +43,7 @@ class Network:
         self.history = history
         self.chance = chance
         self.requests = 0
+        self.muted: dict[Pipe, None] = {}
         self._weather: dict[tuple[str, str], Weather] = {}
         self._pipes: dict[Pipe, None] = {}
 
@@ -61,7 +62,7 @@ class Network:
 
     def is_silent(self, cluster: str) -> bool:
         """Whether a watch on a cluster has fallen silent."""
-        return any(pipe.is_muted and pipe.server.name == cluster for pipe in self._pipes)
+        return any(pipe.server.name == cluster for pipe in self.muted)
 
     def set_down(self, group: str, cluster: str, down: Down | None) -> None:
         """Put a cluster out of reach, or back."""
@@ -97,6 +98,7 @@ class Network:
 
     def drop_pipe(self, pipe: Pipe) -> None:
         self._pipes.pop(pipe, None)
+        self.muted.pop(pipe, None)
 
 
 class SimTransport:

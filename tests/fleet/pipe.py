@@ -57,6 +57,7 @@ class Pipe:
                 self._lag = chance.uniform(1.0, 40.0)
             case Fault.WATCH_SILENT:
                 self.is_muted = True
+                self._network.muted[self] = None
             case Fault.WATCH_CUT | Fault.WATCH_GONE:
                 end = (
                     TransportError(f"{self.what}: connection reset")

@@ -30,9 +30,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         numbers = itertools.count()
 
         def create(loop: Any, coroutine: Any, **kwargs: Any) -> asyncio.Task[Any]:
-            task = NumberedTask(coroutine, loop=loop, **kwargs)
-            task.number = next(numbers)
-            return task
+            return NumberedTask(next(numbers), coroutine, loop=loop, **kwargs)
 
         self.set_task_factory(create)
 
@@ -54,7 +52,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class NumberedTask(asyncio.Task):  # type: ignore[type-arg]
     """A task whose hash is the order of creation."""
 
-    number = 0
+    def __init__(self, number: int, coroutine: Any, **kwargs: Any) -> None:
+        self.number = number  # first: asyncio puts the task into a set as it is made
+        super().__init__(coroutine, **kwargs)
 
     def __hash__(self) -> int:
         return self.number
