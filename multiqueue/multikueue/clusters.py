@@ -15,13 +15,12 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set_condition
-from multiqueue.api.serde import decode, encode
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.multikueue.cluster_conditions import write_conditions
 from multiqueue.multikueue.cluster_notes import (
     Note,
     apply_notes,
@@ -222,23 +221,7 @@ class ClusterReconciler:
                 observed_generation=generation,
             )
         conditions = apply_notes(conditions, notes, now=now, observed_generation=generation)
-        if conditions == cluster.status.conditions:
-            return
-        patch = {
-            "metadata": {"resourceVersion": cluster.metadata.resource_version},
-            "status": {"conditions": [encode(condition) for condition in conditions]},
-        }
-        try:
-            written = await self._context.client.patch(
-                MULTIKUEUE_CLUSTERS,
-                cluster.metadata.name,
-                patch,
-                subresource="status",
-                decode=partial(decode, api.MultiKueueCluster),
-            )
-        except NotFound:
-            return
-        self._context.informers.multikueue_clusters.observe(written)
+        await write_conditions(self._context, cluster, conditions)
 
     def _on_cluster(
         self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None

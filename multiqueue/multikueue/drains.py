@@ -12,18 +12,15 @@ it, stops a job.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.cluster_conditions import write_conditions
 from multiqueue.multikueue.drain_conditions import (
     build_conditions,
     describe_drain,
@@ -194,24 +191,8 @@ class DrainReconciler:
             now=self._context.clock.now(),
             generation=cluster.metadata.generation,
         )
-        if after == before:
-            return
-        patch = {
-            "metadata": {"resourceVersion": cluster.metadata.resource_version},
-            "status": {"conditions": [encode(condition) for condition in after]},
-        }
-        try:
-            written = await self._context.client.patch(
-                MULTIKUEUE_CLUSTERS,
-                cluster.metadata.name,
-                patch,
-                subresource="status",
-                decode=partial(decode, api.MultiKueueCluster),
-            )
-        except NotFound:
-            return
-        self._context.informers.multikueue_clusters.observe(written)
-        self._events.tell(cluster, before, after)
+        if await write_conditions(self._context, cluster, after):
+            self._events.tell(cluster, before, after)
 
     # ------------------------------------------------------------ what wakes us
 
