@@ -37,9 +37,9 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
-from multiqueue.multikueue.credentials import PATH_PREFIX
-from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
-from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.connections.credentials import PATH_PREFIX
+from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
+from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher

@@ -22,7 +22,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
-from multiqueue.multikueue.worker_access import build_worker_access
+from multiqueue.multikueue.connections.worker_access import build_worker_access
 from multiqueue.runtime.apply import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
 from tests.integration.waiting import is_true, until_one

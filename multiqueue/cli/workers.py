@@ -34,8 +34,8 @@ from multiqueue.kube.resources import (
 )
 from multiqueue.model.build import build_cluster_queue, build_workload
 from multiqueue.model.resources import is_accelerator
-from multiqueue.multikueue.capabilities import CONFIG_MAP
-from multiqueue.multikueue.credentials import Refusal, check_kubeconfig, read_secret
+from multiqueue.multikueue.connections.capabilities import CONFIG_MAP
+from multiqueue.multikueue.connections.credentials import Refusal, check_kubeconfig, read_secret
 from multiqueue.multikueue.phase import AT_WORK, ENDED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.multikueue.checks import is_multikueue, list_clusters
-from multiqueue.multikueue.credentials import ConnectionStatus
+from multiqueue.multikueue.connections.credentials import ConnectionStatus
 
 
 def judge_check(check: api.AdmissionCheck, informers: Informers) -> ConnectionStatus:

@@ -20,7 +20,7 @@ from multiqueue.jobs.framework.integration import Finished, Integration
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.accounting import Substitution, find_substitutions
-from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.group import Check
 from multiqueue.multikueue.local import LocalWriter, Outdated
 from multiqueue.multikueue.memory import GroupMemory

@@ -19,9 +19,9 @@ from multiqueue.api.names import key_of
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.errors import KubeError, NotFound
-from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.connections.fleet import Fleet, FleetListener
+from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.remote import RemoteWriter
-from multiqueue.multikueue.session import WorkerSession
 
 Json = dict[str, Any]
 PAUSE_SECONDS = 1.0

@@ -15,11 +15,12 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
-from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.multikueue.group import (
     ClusterState,
     GroupView,
@@ -31,7 +32,6 @@ from multiqueue.multikueue.group import (
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.owners import find_job, find_kind
-from multiqueue.multikueue.session import WorkerSession
 
 Json = dict[str, Any]
 NEVER = datetime.fromtimestamp(0, UTC)

@@ -24,7 +24,7 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.workload_wire import build_status_patch
 from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multiqueue.kube.resources import WORKLOADS
-from multiqueue.multikueue.session import WorkerSession
+from multiqueue.multikueue.connections.session import WorkerSession
 
 Json = dict[str, Any]
 FOREGROUND = "Foreground"

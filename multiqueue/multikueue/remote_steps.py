@@ -24,7 +24,8 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
-from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.connections.session import REMOVE
 from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
@@ -32,7 +33,6 @@ from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import OpenGate, Removal, UpdatePriority
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
-from multiqueue.multikueue.session import REMOVE
 from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.worker_figures import Rejection
 

@@ -11,17 +11,17 @@ from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.multikueue.admission_check import AdmissionCheckReconciler
-from multiqueue.multikueue.capability_book import CapabilityBook
-from multiqueue.multikueue.clusters import ClusterReconciler
-from multiqueue.multikueue.credentials import PATH_PREFIX
-from multiqueue.multikueue.dispatch_choice import DispatcherChoice
-from multiqueue.multikueue.drain_orders import Pace
-from multiqueue.multikueue.drains import DrainReconciler
-from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.capacity.quota_automation_controller import QuotaAutomation
+from multiqueue.multikueue.clusters.reconciler import ClusterReconciler
+from multiqueue.multikueue.connections.capability_book import CapabilityBook
+from multiqueue.multikueue.connections.credentials import PATH_PREFIX
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
+from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.multikueue.drains.controller import DrainReconciler
+from multiqueue.multikueue.drains.orders import Pace
 from multiqueue.multikueue.gc import GarbageCollector
-from multiqueue.multikueue.plugin_thread import OpenThread, PluginThread
-from multiqueue.multikueue.quota_automation_controller import QuotaAutomation
-from multiqueue.multikueue.registry import Dispatchers
 from multiqueue.multikueue.worker_figures import WorkerFigures
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 

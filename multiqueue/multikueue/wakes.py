@@ -18,8 +18,8 @@ from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.model.build import effective_priority
 from multiqueue.multikueue.checks import is_multikueue
+from multiqueue.multikueue.connections.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.filters.candidate import read_wishes
-from multiqueue.multikueue.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.waiting import Rank
 
 

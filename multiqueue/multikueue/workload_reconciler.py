@@ -19,12 +19,12 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity
+from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.dispatch_choice import DispatcherChoice
-from multiqueue.multikueue.dispatch_view import DispatchViews
+from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.view import DispatchViews
 from multiqueue.multikueue.execute import Executor
-from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.fleet_capacity import FleetCapacity
 from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer

@@ -32,8 +32,8 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.multikueue.connections.worker_access import WorkerAccess, build_worker_access
 from multiqueue.multikueue.setup import build_multikueue
-from multiqueue.multikueue.worker_access import WorkerAccess, build_worker_access
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address

@@ -25,8 +25,8 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
-from multiqueue.multikueue.fleet import Fleet
-from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from multiqueue.multikueue.fleet import Fleet, FleetListener
+from multiqueue.multikueue.connections.fleet import Fleet, FleetListener
 
 FAR_PAST = float("-inf")
 

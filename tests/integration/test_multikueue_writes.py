@@ -21,10 +21,10 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import JOBS, WORKLOADS
+from multiqueue.multikueue.connections.remote_watch import build_worker_informers
+from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
-from multiqueue.multikueue.remote_watch import build_worker_informers
-from multiqueue.multikueue.session import WorkerSession
 from multiqueue.observability.metrics import Metrics
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import make_gpu_job

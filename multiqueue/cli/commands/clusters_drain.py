@@ -93,7 +93,7 @@ def _duration(option: str, text: str | None) -> timedelta | None:
 
 
 def _order(rate: str, at_once: int, grace: timedelta | None, *, force: bool) -> str:
-    from multiqueue.multikueue.drain_orders import format_drain, parse_drain
+    from multiqueue.multikueue.drains.orders import format_drain, parse_drain
 
     begins = datetime.now(UTC) + grace if grace is not None else None
     text = format_drain(rate=rate, at_once=at_once, not_before=begins, force=force)
@@ -113,7 +113,7 @@ async def _show(target: Target, name: str, rate: str, at_once: int, output: str)
     from multiqueue.cli.find import decode_workload
     from multiqueue.cli.views.drains import MOVE_HEADERS, estimate_moves, plan_moves
     from multiqueue.kube.resources import JOBS, WORKLOADS
-    from multiqueue.multikueue.drain_orders import parse_drain
+    from multiqueue.multikueue.drains.orders import parse_drain
 
     text = _order(rate, at_once, None, force=False)
     now = datetime.now(UTC)

@@ -35,7 +35,7 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
-    from multiqueue.multikueue.registry import Dispatchers
+    from multiqueue.multikueue.dispatching.registry import Dispatchers
 
     try:
         config, warnings = parse_config(read_config_text(source), feature_gates, source=source)

@@ -17,7 +17,12 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import NAMESPACES, SECRETS
-from multiqueue.multikueue.credentials import Refusal, SafeKubeconfig, check_kubeconfig, read_secret
+from multiqueue.multikueue.connections.credentials import (
+    Refusal,
+    SafeKubeconfig,
+    check_kubeconfig,
+    read_secret,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

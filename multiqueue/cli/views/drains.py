@@ -20,11 +20,11 @@ from multiqueue.api.v1beta2 import MultiKueueCluster, Workload
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.cli.views.workloads import view_workload
-from multiqueue.multikueue.drain_conditions import describe_cordon
-from multiqueue.multikueue.drain_orders import Pace, read_orders
-from multiqueue.multikueue.drain_pace import Bucket, Resident, estimate_end, sort_residents
-from multiqueue.multikueue.drain_report import parse_report
-from multiqueue.multikueue.stop_time import find_cut_off, find_stop_time
+from multiqueue.multikueue.drains.conditions import describe_cordon
+from multiqueue.multikueue.drains.orders import Pace, read_orders
+from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.multikueue.drains.report import parse_report
+from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

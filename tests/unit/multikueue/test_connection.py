@@ -12,11 +12,11 @@ import structlog
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.apiserver.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
-from multiqueue.multikueue.attempt import SessionMaker
-from multiqueue.multikueue.connection import ConnectionState, WorkerConnection
-from multiqueue.multikueue.credentials import SafeKubeconfig
+from multiqueue.multikueue.connections.attempt import SessionMaker
+from multiqueue.multikueue.connections.connection import ConnectionState, WorkerConnection
+from multiqueue.multikueue.connections.credentials import SafeKubeconfig
+from multiqueue.multikueue.connections.worker_health import WorkerHealth
 from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.worker_health import WorkerHealth
 from multiqueue.observability.metrics import Metrics
 
 AUTHORITY = create_authority(datetime(2026, 1, 1, tzinfo=UTC))

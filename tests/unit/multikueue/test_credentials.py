@@ -11,7 +11,7 @@ import yaml
 
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.apiserver.certificates import create_authority
-from multiqueue.multikueue.credentials import (
+from multiqueue.multikueue.connections.credentials import (
     MAX_KUBECONFIG_BYTES,
     Refusal,
     SafeKubeconfig,
@@ -20,7 +20,7 @@ from multiqueue.multikueue.credentials import (
     read_file,
     read_secret,
 )
-from multiqueue.multikueue.expiry import find_expiries
+from multiqueue.multikueue.connections.expiry import find_expiries
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_authority(NOW)

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from multiqueue.multikueue.dispatch import (
+from multiqueue.multikueue.dispatching.registry import Selection
+from multiqueue.multikueue.dispatching.runner import (
     FIRST_PAUSE,
     MAX_HUNG,
     RETRY,
@@ -17,7 +18,6 @@ from multiqueue.multikueue.dispatch import (
     Answer,
     DispatchRunner,
 )
-from multiqueue.multikueue.registry import Selection
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 

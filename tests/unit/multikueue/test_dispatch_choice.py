@@ -8,9 +8,9 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.multikueue.dispatch_choice import DispatcherChoice
-from multiqueue.multikueue.dispatch_view import build_arguments
-from multiqueue.multikueue.registry import Dispatchers
+from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.multikueue.dispatching.view import build_arguments
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from multiqueue.api.names import CORDON, DRAIN
-from multiqueue.multikueue.drain_orders import (
+from multiqueue.multikueue.drains.orders import (
     DrainOrder,
     Orders,
     Pace,

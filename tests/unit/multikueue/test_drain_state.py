@@ -11,18 +11,18 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, CORDONED, CheckState, DrainReason
 from multiqueue.api.names import CHECKPOINT_SECONDS, CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import Condition, format_time
-from multiqueue.multikueue.drain_conditions import (
+from multiqueue.multikueue.drains.conditions import (
     build_conditions,
     describe_drain,
     find_unfinished,
     with_conditions,
 )
-from multiqueue.multikueue.drain_orders import read_orders
-from multiqueue.multikueue.drain_report import Report
+from multiqueue.multikueue.drains.orders import read_orders
+from multiqueue.multikueue.drains.relocation import Chance, Prospect, combine
+from multiqueue.multikueue.drains.report import Report
+from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
 from multiqueue.multikueue.group import ClusterState
 from multiqueue.multikueue.plan import SetCheck
-from multiqueue.multikueue.relocation import Chance, Prospect, combine
-from multiqueue.multikueue.stop_time import find_cut_off, find_stop_time
 from multiqueue.plugins import Fit, Outlook
 from tests.unit.multikueue.builders import (
     T0,

@@ -6,9 +6,9 @@ import asyncio
 
 from multiqueue.kube.clock import SystemClock
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.connection import ConnectionState
-from multiqueue.multikueue.credentials import SafeKubeconfig
-from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.connections.connection import ConnectionState
+from multiqueue.multikueue.connections.credentials import SafeKubeconfig
+from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.observability.metrics import Metrics
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "old"), ("2026-01-02T00:00:00Z", "new")

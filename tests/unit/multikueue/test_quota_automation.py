@@ -13,7 +13,7 @@ from multiqueue.model.cluster_queue import (
     ResourceGroup,
 )
 from multiqueue.model.resources import parse_request
-from multiqueue.multikueue.quota_automation import (
+from multiqueue.multikueue.capacity.quota_automation import (
     WorkerShare,
     change_of,
     decide_quota,

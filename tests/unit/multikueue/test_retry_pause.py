@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.retry_pause import LAST_CHANCE_SECONDS, retry_pause
+from multiqueue.multikueue.connections.retry_pause import LAST_CHANCE_SECONDS, retry_pause
 
 GRACE = timedelta(minutes=15)
 GIVEN_UP = timedelta(seconds=-1)

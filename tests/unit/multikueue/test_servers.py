@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.multikueue.credentials import identify_server
-from multiqueue.multikueue.servers import ServerTable
+from multiqueue.multikueue.connections.credentials import identify_server
+from multiqueue.multikueue.connections.servers import ServerTable
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "b"), ("2026-01-02T00:00:00Z", "a")
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
+from multiqueue.multikueue.connections.session import REMOVE, WorkerSession
 from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.session import REMOVE, WorkerSession
 
 OWNER = Owner(origin="here")
 

@@ -19,7 +19,7 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
-from multiqueue.multikueue.fleet import Fleet
+from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.wakes import Wakes
 from multiqueue.observability.metrics import Metrics
 from tests.workloads import make_workload, reserved, with_checks

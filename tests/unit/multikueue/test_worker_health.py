@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from multiqueue.kube.sender import Outcome
-from multiqueue.multikueue.health import OPEN_SECONDS, Circuit
-from multiqueue.multikueue.worker_health import CONFIRM_SECONDS, GRANT_SECONDS, WorkerHealth
+from multiqueue.multikueue.connections.health import OPEN_SECONDS, Circuit
+from multiqueue.multikueue.connections.worker_health import (
+    CONFIRM_SECONDS,
+    GRANT_SECONDS,
+    WorkerHealth,
+)
 from tests.virtual_time import VirtualTimeLoop, virtual_time
 
 

@@ -10,7 +10,7 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.model.build import DEFAULT_OPTIONS
-from multiqueue.multikueue.worker_state import INTENT_SECONDS, SETTLE_SECONDS, WorkerState
+from multiqueue.multikueue.capacity.worker_state import INTENT_SECONDS, SETTLE_SECONDS, WorkerState
 from multiqueue.multikueue.workload_view import build_workload_view
 from multiqueue.plugins import QueueView
 

@@ -21,7 +21,7 @@ from multiqueue.kube.resources import (
     PROVISIONING_REQUEST_CONFIGS,
     PROVISIONING_REQUESTS,
 )
-from multiqueue.multikueue.capabilities import CONFIG_MAP as CAPABILITIES
+from multiqueue.multikueue.connections.capabilities import CONFIG_MAP as CAPABILITIES
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.server import SHUTDOWN_SECONDS

@@ -1,0 +1,1 @@
+"""What workers have, could hold and do hold, and what follows from it for quota here."""

@@ -1,0 +1,1 @@
+"""The MultiKueueCluster objects: who reads them, and what is said on them."""

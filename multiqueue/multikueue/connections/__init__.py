@@ -1,0 +1,1 @@
+"""The ways to the workers: credentials, connections and their health, live copies."""

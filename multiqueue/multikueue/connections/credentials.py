@@ -1,0 +1,248 @@
+"""Kubeconfigs of workers: where they are kept, and whether they are safe to use.
+
+A kubeconfig comes from whoever may write Secrets in the manager's namespace, and is used with the
+manager's rights. So it may hold nothing that makes the manager read a file, run a program or trust
+a server unseen; every entry is looked at, not only the current context. `check_kubeconfig` is pure;
+messages name entries, never values.
+
+Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, and a token
+or certificate that has expired is named before the worker refuses it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ipaddress
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from multiqueue.api.conditions import ClusterReason
+from multiqueue.kube import kubeconfig
+from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.exec_credentials import ExecPlugin
+from multiqueue.multikueue.connections.expiry import Expiry, find_expiries
+from multiqueue.multikueue.connections.inline_data import find_bad_data
+
+SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key, not a secret
+PATH_PREFIX = Path("/etc/multikueue/kubeconfigs")
+"""The only place that a kubeconfig file may be in (M-34)."""
+MAX_KUBECONFIG_BYTES = 1 << 20
+"""A Secret cannot hold more; a file that does is no kubeconfig."""
+
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_HOST = 253
+_FORBIDDEN_USER_KEYS = {
+    "tokenFile": "a token file",
+    "client-certificate": "a client certificate file",
+    "client-key": "a client key file",
+    "exec": "a program (exec)",
+    "auth-provider": "an auth-provider",
+    "username": "a password",
+    "password": "a password",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatus:
+    """The Active condition of a MultiKueueCluster, but for its times."""
+
+    active: bool
+    reason: ClusterReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a cluster cannot be connected to; goes into its Active condition (M-222)."""
+
+    reason: ClusterReason
+    message: str
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """The condition that says so."""
+        return ConnectionStatus(active=False, reason=self.reason, message=self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeKubeconfig:
+    """A kubeconfig that was checked.
+
+    Attributes:
+        config: Its content.
+        expiries: When what it is made of ends, the first to end first.
+        server: Which API server its current context leads to; equal for equal ones.
+        plugin: A program that gives the credentials, by our own configuration; then ``config`` has
+            only the address.
+    """
+
+    config: Mapping[str, Any]
+    expiries: tuple[Expiry, ...] = ()
+    server: str = ""
+    plugin: ExecPlugin | None = None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it is not good any more, as far as it says so."""
+        return self.expiries[0].ends_at if self.expiries else None
+
+
+def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> bytes | Refusal:
+    """Take the kubeconfig out of a Secret."""
+    where = f'Secret "{namespace}/{name}"'
+    if secret is None:
+        return _bad(f"{where} not found; create it with the kubeconfig under the key {SECRET_KEY}")
+    encoded = (secret.get("data") or {}).get(SECRET_KEY)
+    if encoded is None:
+        return _bad(f'{where} has no key "{SECRET_KEY}"')
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return _bad(f'{where}: key "{SECRET_KEY}" is not base64')
+    if not data.strip():
+        return _bad(f'{where}: key "{SECRET_KEY}" is empty')
+    return data
+
+
+def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | Refusal:
+    """Resolve the path of a kubeconfig file; it must stay below the prefix, links followed (M-34).
+
+    Reads the file system.
+    """
+    path = Path(location)
+    if not location or not path.is_absolute():
+        return _bad(f'kubeconfig path "{location}" is not absolute')
+    if ".." in path.parts:
+        return _bad(f'kubeconfig path "{location}" contains ".."')
+    try:
+        real_prefix, real_path = prefix.resolve(strict=True), path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return _bad(f'kubeconfig file "{location}" not found')
+    if real_prefix not in real_path.parents:
+        return _bad(f'kubeconfig path "{location}" is not below {prefix}')
+    return real_path
+
+
+def read_file(location: str, prefix: Path = PATH_PREFIX) -> bytes | Refusal:
+    """Read a kubeconfig file from below the prefix. Reads the file system."""
+    path = check_path(location, prefix)
+    if isinstance(path, Refusal):
+        return path
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MAX_KUBECONFIG_BYTES:
+                return _bad(f'kubeconfig file "{location}" is too large')
+            data = file.read(MAX_KUBECONFIG_BYTES)
+    except OSError as error:
+        return _bad(f'kubeconfig file "{location}": {error.strerror}')
+    return data if data.strip() else _bad(f'kubeconfig file "{location}" is empty')
+
+
+def check_kubeconfig(data: bytes, now: datetime) -> SafeKubeconfig | Refusal:
+    """Parse a kubeconfig and refuse what is unsafe, broken or expired."""
+    try:
+        config = kubeconfig.parse(data)
+    except CredentialsError as error:
+        return _insecure(str(error))
+    for problem in _find_problems(config):
+        return _insecure(problem)
+    try:
+        picked = kubeconfig.pick_context(config)
+    except CredentialsError as error:
+        return _bad(str(error))
+    for problem in _find_bad_data(config, picked):
+        return _bad(problem)
+    expiries = find_expiries(picked.cluster, picked.user)
+    for expiry in expiries:
+        if expiry.ends_at <= now:
+            return _bad(
+                f'kubeconfig: the {expiry.what} of context "{picked.name}" expired at '
+                f"{expiry.ends_at:%Y-%m-%dT%H:%M:%SZ}; renew it"
+            )
+    server = identify_server(picked.cluster)
+    return SafeKubeconfig(config=config, expiries=expiries, server=server)
+
+
+def _find_problems(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is unsafe, entry by entry (M-31, M-32)."""
+    for name, user in _entries(config, "users"):
+        for key, what in _FORBIDDEN_USER_KEYS.items():
+            if user.get(key):
+                yield f'kubeconfig: user "{name}" uses {what}; only inline data is allowed'
+    for name, cluster in _entries(config, "clusters"):
+        if cluster.get("insecure-skip-tls-verify"):
+            yield f'kubeconfig: cluster "{name}" does not verify TLS; give it the server\'s CA'
+        if cluster.get("certificate-authority"):
+            yield f'kubeconfig: cluster "{name}" uses a CA file; put the CA inline'
+        yield from find_server_problems(f'kubeconfig: cluster "{name}"', cluster.get("server"))
+
+
+def _find_bad_data(
+    config: Mapping[str, Any], picked: kubeconfig.KubeconfigContext
+) -> Iterator[str]:
+    """Yield what the current context could not be used with."""
+    for section, used in (("clusters", picked.cluster), ("users", picked.user)):
+        for name, value in _entries(config, section):
+            problem = find_bad_data(value) if value is used else ""
+            if problem:
+                yield f'kubeconfig: {kubeconfig.SECTIONS[section]} "{name}": {problem}'
+
+
+_PORTS = {"https": 443, "http": 80}
+
+
+def identify_server(cluster: Mapping[str, Any]) -> str:
+    """Return one spelling for all that lead to the same API server, the way there included.
+
+    Behind different proxies, or under different TLS names, equal addresses are different servers.
+    """
+    server = str(cluster.get("server") or "")
+    parts = urlsplit(server if "//" in server else f"https://{server}")
+    port = parts.port or _PORTS.get(parts.scheme, 443)
+    address = f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}{parts.path.rstrip('/')}"
+    way = (address, cluster.get("proxy-url") or "", cluster.get("tls-server-name") or "")
+    return " ".join(filter(None, way))
+
+
+def find_server_problems(what: str, server: object) -> Iterator[str]:
+    """Yield what is wrong with the address of a server; ``what`` has it."""
+    if not isinstance(server, str) or not server:
+        yield f"{what} has no server"
+        return
+    try:
+        host = (urlsplit(server if "//" in server else f"//{server}").hostname or "").lower()
+    except ValueError:
+        host = ""
+    if not _is_host(host):
+        yield f"{what} has a server that is neither an IP address nor a host name"
+
+
+def _is_host(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return len(host) <= _MAX_HOST and _SUBDOMAIN.fullmatch(host) is not None
+    return True
+
+
+def _entries(config: Mapping[str, Any], section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    entries = config.get(section)
+    for entry in entries if isinstance(entries, list) else ():
+        value = entry.get(kubeconfig.SECTIONS[section]) if isinstance(entry, Mapping) else None
+        if isinstance(value, Mapping):
+            yield str(entry.get("name", "")), value
+
+
+def _bad(message: str) -> Refusal:
+    return Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=message)
+
+
+def _insecure(message: str) -> Refusal:
+    return Refusal(reason=ClusterReason.INSECURE_KUBE_CONFIG, message=message)

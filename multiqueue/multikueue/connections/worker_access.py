@@ -1,0 +1,106 @@
+"""Clients of workers for what people ask: pods, logs and events of jobs there.
+
+Beside the sessions, with connections and a budget of their own: however much is asked, nothing is
+dispatched later for it. Works on every replica of the manager: the one that leads uses what its
+connections use, the others read the kubeconfigs, which all of them may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import CredentialsError, TransportError
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.multikueue.connections.credentials import (
+    PATH_PREFIX,
+    Refusal,
+    check_kubeconfig,
+    read_secret,
+)
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.connections.kubeconfig_files import KubeconfigFiles
+
+REQUESTS_PER_SECOND, BURST = 20.0, 100.0
+"""Of all people together, to one worker."""
+REQUEST_SECONDS = 10.0
+
+
+class WorkerAccess:
+    """Leads to workers.
+
+    Args:
+        context: Of the manager.
+        fleet: Their connections, where this manager leads.
+        path_prefix: Where kubeconfig files may be.
+    """
+
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, *, path_prefix: Path = PATH_PREFIX
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._files = KubeconfigFiles(path_prefix)
+        self._limiters: dict[str, RateLimiter] = {}
+
+    @asynccontextmanager
+    async def open(self, cluster: str) -> AsyncIterator[KubeClient]:
+        """Give a client of a worker.
+
+        Raises:
+            TransportError: it is not connected.
+            CredentialsError: its kubeconfig cannot be used.
+        """
+        credentials = await self._find_credentials(cluster)
+        limiter = self._limiters.setdefault(
+            cluster, RateLimiter(rate=REQUESTS_PER_SECOND, burst=BURST)
+        )
+        client = KubeClient(
+            credentials,
+            limiter=limiter,
+            user_agent="multiqueue-remote",
+            default_timeout=REQUEST_SECONDS,
+        )
+        async with client:
+            yield client
+
+    async def _find_credentials(self, cluster: str) -> Credentials:
+        session = self._fleet.find_session(cluster)
+        if session is not None:
+            return session.client.credentials
+        connection = self._fleet.find(cluster)
+        if connection is not None:
+            status = connection.status
+            raise TransportError(status.message if status is not None else "not connected yet")
+        return await self._load_credentials(cluster)
+
+    async def _load_credentials(self, cluster: str) -> Credentials:
+        found = self._context.informers.multikueue_clusters.store.get(cluster)
+        if found is None:
+            self._limiters.pop(cluster, None)
+            raise TransportError(f'there is no MultiKueueCluster "{cluster}"')
+        source = found.spec.cluster_source.kube_config
+        if source is None:
+            raise TransportError("only the manager that leads is connected to it; try again")
+        if source.location_type == "Path":
+            data = await self._files.read(source.location)
+        else:
+            namespace = self._context.config.namespace
+            secret = self._context.informers.secrets.store.get(f"{namespace}/{source.location}")
+            data = read_secret(secret, source.location, namespace)
+        checked = (
+            data if isinstance(data, Refusal) else check_kubeconfig(data, self._context.clock.now())
+        )
+        if isinstance(checked, Refusal):
+            raise CredentialsError(checked.message)
+        return await Credentials.from_kubeconfig_dict(checked.config)
+
+
+def build_worker_access(context: ManagerContext, parts: Iterable[object]) -> WorkerAccess:
+    """Build it from the parts that `build_multikueue` made."""
+    fleet = next(part for part in parts if isinstance(part, Fleet))
+    return WorkerAccess(context, fleet)

@@ -1,0 +1,1 @@
+"""Asking dispatchers: which one, what it is shown, and the fence around it."""

@@ -1,0 +1,208 @@
+"""Puts together what a dispatcher is shown, and takes in what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.config import Configuration
+from multiqueue.api.config.gates import Gate
+from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.drains.orders import read_orders
+from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.filters.taints import why_avoid
+from multiqueue.multikueue.group import ClusterState, LocalWorkload, RemoteWorkload
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import (
+    ClusterView,
+    CopyState,
+    DispatchView,
+    Nomination,
+    WorkloadView,
+)
+
+
+class DispatchViews:
+    """Builds views from the live state of the workers.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests of Workloads are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._options = options
+
+    def build(
+        self, seen: Observation, workload: api.Workload, memory: GroupMemory, *, dispatcher: str
+    ) -> DispatchView:
+        """Return what there is to know about a Workload and its clusters now.
+
+        Args:
+            seen: The Workload, here and on the clusters.
+            workload: It.
+            memory: What is remembered of it.
+            dispatcher: Who is asked.
+        """
+        local = seen.view.local
+        shown = build_workload_view(
+            workload,
+            kind=describe_kind(seen.adapter.gvk) if seen.adapter is not None else "",
+            find_flavor=self._context.informers.resource_flavors.store.get,
+            options=self._options,
+        )
+        return DispatchView(
+            workload=shown,
+            clusters=tuple(self._cluster(name, seen, shown, memory) for name in seen.clusters),
+            nominated=local.nominated if local is not None else (),
+            history=memory.rounds,
+            arguments=build_arguments(self._context.config, dispatcher),
+            dispatcher=dispatcher,
+            now=self._context.clock.now(),
+        )
+
+    def accept(
+        self,
+        view: DispatchView,
+        nomination: Nomination,
+        memory: GroupMemory,
+        fleet: tuple[int, tuple[str, ...]],
+    ) -> None:
+        """Remember an answer, and count what is on its way."""
+        memory.asked_at = view.now
+        memory.ask_again_at = nomination.ask_again_at
+        memory.fleet = fleet
+        memory.room_changed = False
+        memory.followed = view.nominated if nomination.external else None
+        memory.add_round(view.now, nomination.clusters)
+        for cluster in view.clusters:
+            state = self._fleet.find_state(cluster.name)
+            if state is None:
+                continue
+            if cluster.name in nomination.clusters and not cluster.unusable:
+                state.intend(view.workload)
+            else:
+                state.forget_intent(view.workload.key)
+
+    def postpone(
+        self, memory: GroupMemory, until: datetime | None, fleet: tuple[int, tuple[str, ...]]
+    ) -> None:
+        """Remember that there was no answer, and when to ask again."""
+        memory.asked_at = self._context.clock.now()
+        memory.ask_again_at = until
+        memory.fleet = fleet
+        memory.room_changed = False
+
+    def _cluster(
+        self, name: str, seen: Observation, workload: WorkloadView, memory: GroupMemory
+    ) -> ClusterView:
+        state = seen.view.find_cluster(name)
+        found = self._context.informers.multikueue_clusters.store.get(name)
+        labels = found.metadata.labels if found is not None else {}
+        cordoned = found is not None and read_orders(found.metadata.annotations).cordoned
+        unusable = _why_unusable(state, exists=found is not None)
+        session = self._fleet.find_session(name)
+        queues = self._fleet.find_state(name)
+        if state is None or session is None or queues is None:
+            return ClusterView(
+                name=name,
+                labels=labels,
+                connected=False,
+                cordoned=cordoned,
+                unusable=unusable or "is not connected",
+                queue_known=False,
+            )
+        copy = _find_copy(state, seen.view.local)
+        running, waiting = queues.count_copies()
+        known = queues.is_known
+        return ClusterView(
+            name=name,
+            labels=labels,
+            cordoned=cordoned,
+            unusable=unusable,
+            kinds=frozenset(
+                describe_kind(adapter.gvk)
+                for adapter in self._fleet.adapters
+                if session.serves(adapter.gvk)
+            ),
+            queue=queues.queue_view(workload.namespace, workload.queue, without=workload.key)
+            if known
+            else None,
+            queue_known=known,
+            copy=_copy_state(copy),
+            offered_at=_offered_at(copy, memory.offered_since(name)),
+            avoid=_why_avoid(found, seen),
+            health=self._score(name),
+            running=running,
+            waiting=waiting,
+        )
+
+    def _score(self, name: str) -> float:
+        health = self._fleet.find_health(name)
+        return health.score if health is not None else 1.0
+
+
+def describe_kind(kind: GroupVersionKind) -> str:
+    """``Job.v1.batch``, as configurations name kinds."""
+    return ".".join(part for part in (kind.kind, kind.version, kind.group) if part)
+
+
+def _why_unusable(state: ClusterState | None, *, exists: bool) -> str:
+    if not exists:
+        return "has no MultiKueueCluster"
+    if state is None or not state.reachable:
+        return "is not connected"
+    return state.refusal
+
+
+def build_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
+    """Return what a dispatcher is told by the configuration.
+
+    The incremental one has a section of its own, as upstream, and gates (M-111, M-112).
+    """
+    section, gates = config.multi_kueue, config.gates
+    arguments: dict[str, Any] = {}
+    if dispatcher in {DISPATCHER_INCREMENTAL, INCREMENTAL}:
+        settings = section.incremental_dispatcher_config
+        if settings is not None and gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG):
+            arguments["stepSize"] = settings.step_size
+        if not gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER):
+            arguments["order"] = "Name"
+    return {**arguments, **section.dispatcher_arguments}
+
+
+def _why_avoid(cluster: api.MultiKueueCluster | None, seen: Observation) -> str:
+    if cluster is None or seen.workload is None:
+        return ""
+    return why_avoid(Candidate(cluster=cluster, workload=seen.workload, job=seen.job))
+
+
+def _find_copy(state: ClusterState, local: LocalWorkload | None) -> RemoteWorkload | None:
+    """Return the copy that counts; one of an earlier reservation is as good as gone."""
+    copy = state.copy
+    if copy is None or local is None or copy.epoch not in {"", local.epoch}:
+        return None
+    return copy
+
+
+def _offered_at(copy: RemoteWorkload | None, since: datetime | None) -> datetime | None:
+    """Return since when it is offered: what this process knows, or what the copy says."""
+    made = copy.offered_at if copy is not None else None
+    return min((at for at in (since, made) if at is not None), default=None)
+
+
+def _copy_state(copy: RemoteWorkload | None) -> CopyState:
+    if copy is None:
+        return CopyState.ABSENT
+    return CopyState.RESERVED if copy.quota_reserved else CopyState.PENDING
