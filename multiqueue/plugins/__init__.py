@@ -15,7 +15,15 @@ from multiqueue.plugins.capacity import (
     place,
     scarce_resource,
 )
-from multiqueue.plugins.dispatcher import Dispatcher
+from multiqueue.plugins.dispatcher import ChecksArguments, Dispatcher
+from multiqueue.plugins.forecast import (
+    Basis,
+    Forecast,
+    Prospect,
+    Runtime,
+    StartEstimate,
+    Victim,
+)
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination
 from multiqueue.plugins.view import (
@@ -34,6 +42,8 @@ from multiqueue.plugins.view import (
 )
 
 __all__ = [
+    "Basis",
+    "ChecksArguments",
     "ClusterVerdict",
     "ClusterView",
     "CopyState",
@@ -41,16 +51,21 @@ __all__ = [
     "Dispatcher",
     "Fit",
     "FlavorView",
+    "Forecast",
     "Grade",
     "Limit",
     "Nomination",
     "Outlook",
     "PodSetView",
+    "Prospect",
     "QueueView",
     "QuotaView",
     "ReservedFlavor",
     "ResourceGroupView",
     "Round",
+    "Runtime",
+    "StartEstimate",
+    "Victim",
     "WeightedTerm",
     "WorkloadView",
     "find_refusal",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from multiqueue.plugins.nomination import Nomination
 from multiqueue.plugins.view import DispatchView
@@ -24,4 +25,16 @@ class Dispatcher(Protocol):
 
     def nominate(self, view: DispatchView) -> Nomination:
         """Return the clusters to offer the Workload to, in order, and why not the others."""
+        ...
+
+
+@runtime_checkable
+class ChecksArguments(Protocol):
+    """A dispatcher that can tell beforehand what is wrong with its arguments.
+
+    Optional. Without it, arguments are only read when a Workload is dispatched.
+    """
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return what is wrong, one text each, naming the argument; unknown ones too."""
         ...

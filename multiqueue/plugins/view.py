@@ -16,6 +16,7 @@ from typing import Any
 
 from multiqueue.api.v1beta2.meta import Taint, Toleration
 from multiqueue.model.placement import ANYWHERE, NodeSelectorTerm, Placement
+from multiqueue.plugins.forecast import Forecast, Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,11 @@ class WorkloadView:
         labels: Labels of the Workload.
         annotations: Annotations of the Workload.
         pod_sets: All of them run, or none.
+        runtime: How long it runs, where anything is known.
+        speeds: How fast it is by hardware, in thousandths; a name is a flavor's or the value of a
+            node label. Declared (``multiqueue.dev/speeds``) or learned from finished jobs of its
+            class; what is absent is as fast as the reference.
+        data: Names of the data that it reads (``multiqueue.dev/data``).
     """
 
     key: str
@@ -93,6 +99,9 @@ class WorkloadView:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     pod_sets: tuple[PodSetView, ...] = ()
+    runtime: Runtime | None = None
+    speeds: Mapping[str, int] = field(default_factory=dict)
+    data: frozenset[str] = frozenset()
 
     @property
     def namespace(self) -> str:
@@ -213,6 +222,9 @@ class ClusterView:
         health: How well it does: from 0, best left alone, to 1, all well.
         running: Workloads of this manager that hold quota there.
         waiting: Workloads of this manager that wait there.
+        forecast: What would become of the Workload there; None where it was not asked for.
+        prices: Of an hour of one device, in thousandths, by flavor (``multiqueue.dev/prices``).
+        data: Names of the data that is there (``multiqueue.dev/data``).
     """
 
     name: str
@@ -229,6 +241,9 @@ class ClusterView:
     health: float = 1.0
     running: int = 0
     waiting: int = 0
+    forecast: Forecast | None = None
+    prices: Mapping[str, int] = field(default_factory=dict)
+    data: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
