@@ -24,6 +24,7 @@ from multiqueue.plugins.forecast import (
     StartEstimate,
     Victim,
 )
+from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination
 from multiqueue.plugins.view import (
@@ -69,6 +70,7 @@ __all__ = [
     "WeightedTerm",
     "WorkloadView",
     "find_refusal",
+    "foresee",
     "grade_flavor",
     "judge",
     "place",

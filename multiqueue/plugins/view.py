@@ -174,6 +174,8 @@ class QueueView:
         quotas: By flavor and resource.
         pending: Workloads waiting there, whoever submitted them.
         backlog: Requests, by resource, of our Workloads that wait there without fitting now.
+        checks: Its admission checks: what else decides there once quota is reserved, such as
+            whether machines can be had.
     """
 
     name: str
@@ -184,6 +186,7 @@ class QueueView:
     quotas: Mapping[tuple[str, str], QuotaView] = field(default_factory=dict)
     pending: int = 0
     backlog: Mapping[str, int] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
 
     def group_of(self, resource: str) -> ResourceGroupView | None:
         """Return the resource group that covers a resource."""
@@ -222,6 +225,7 @@ class ClusterView:
         health: How well it does: from 0, best left alone, to 1, all well.
         running: Workloads of this manager that hold quota there.
         waiting: Workloads of this manager that wait there.
+        neighbours: Of both, those of the asking Workload's LocalQueue.
         forecast: What would become of the Workload there; None where it was not asked for.
         prices: Of an hour of one device, in thousandths, by flavor (``multiqueue.dev/prices``).
         data: Names of the data that is there (``multiqueue.dev/data``).
@@ -241,6 +245,7 @@ class ClusterView:
     health: float = 1.0
     running: int = 0
     waiting: int = 0
+    neighbours: int = 0
     forecast: Forecast | None = None
     prices: Mapping[str, int] = field(default_factory=dict)
     data: frozenset[str] = frozenset()

@@ -175,6 +175,7 @@ def build_queue_view(
             for pair, quota in quotas_of(queue.resource_groups).items()
         },
         pending=member.pending,
+        checks=tuple(rule.name for rule in queue.checks),
     )
 
 

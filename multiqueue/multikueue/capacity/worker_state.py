@@ -8,6 +8,7 @@ meanwhile is counted as in flight.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -97,6 +98,7 @@ class WorkerState:
         self._copies: dict[str, WorkloadView] = {}
         self._recent: dict[str, float] = {}
         self._holding: set[str] = set()
+        self._by_local_queue: Counter[str] = Counter()
         self._intents: dict[str, Intent] = {}
         # Views with everything that is in flight, for Workloads that have nothing here; and until
         # when they are good.
@@ -151,6 +153,13 @@ class WorkerState:
     def count_copies(self) -> tuple[int, int]:
         """Return how many of our copies hold quota there and how many wait."""
         return len(self._holding), len(self._copies)
+
+    def count_neighbours(self, namespace: str, local_queue: str, *, without: str) -> int:
+        """Return how many of our unfinished copies there are of a LocalQueue, but for one."""
+        key = key_of(namespace, local_queue)
+        own = self._informers.workloads.store.get(without)
+        is_counted = own is not None and _is_of(own) == key
+        return self._by_local_queue[key] - is_counted
 
     # ------------------------------------------------------------ what is on its way
 
@@ -246,6 +255,8 @@ class WorkerState:
         workload = new or old
         assert workload is not None
         key = workload.metadata.key
+        self._by_local_queue[_is_of(old)] -= 1
+        self._by_local_queue[_is_of(new)] += 1
         if new is None or is_finished(new.status):
             self._forget_copy(key)
             self._intents.pop(key, None)
@@ -325,6 +336,13 @@ class WorkerState:
         self._views.clear()
         self._demand.clear()
         self._on_change()
+
+
+def _is_of(workload: api.Workload | None) -> str:
+    """Return the LocalQueue that a copy counts for; empty where it counts no more."""
+    if workload is None or is_finished(workload.status):
+        return ""
+    return key_of(workload.metadata.namespace, workload.spec.queue_name)
 
 
 def _add_demand(view: QueueView, workload: WorkloadView, *, look: bool = True) -> QueueView:

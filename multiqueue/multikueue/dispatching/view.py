@@ -146,6 +146,9 @@ class DispatchViews:
             health=self._score(name),
             running=running,
             waiting=waiting,
+            neighbours=queues.count_neighbours(
+                workload.namespace, workload.queue, without=workload.key
+            ),
         )
 
     def _score(self, name: str) -> float:

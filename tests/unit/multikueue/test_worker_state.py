@@ -216,6 +216,18 @@ def test_what_ended_or_went_does_not_count(worker):
     assert worker.state.count_copies() == (0, 0)
 
 
+def test_neighbours_are_the_unfinished_copies_of_the_same_local_queue(worker):
+    worker.put_copy("a", 1)
+    worker.put_copy("b", 1, reserved=True)
+    worker.put_copy("c", 1)
+    worker.put_copy("c", 1, ended=True)
+    assert worker.state.count_neighbours("ns", "lq", without="ns/asking") == 2
+    assert worker.state.count_neighbours("ns", "lq", without="ns/a") == 1
+    assert worker.state.count_neighbours("ns", "other", without="ns/a") == 0
+    worker.workloads.drop("ns/b")
+    assert worker.state.count_neighbours("ns", "lq", without="ns/a") == 0
+
+
 def test_changes_of_room_are_told_and_others_are_not(worker):
     before = worker.changes
     worker.set_used(0)

@@ -1,0 +1,84 @@
+"""What would become of a Workload on a cluster: as the manager foresees it, or from figures alone.
+
+The manager's forecast knows everybody's Workloads there. Where it may not read them, the figures of
+the queues still say whether the gang fits now; whom it would preempt and when it would start they
+do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multiqueue.plugins.capacity import NO_QUOTA, Fit, FlavorResource, Outlook, judge, place
+from multiqueue.plugins.forecast import Forecast, Prospect
+from multiqueue.plugins.view import ClusterView, QueueView, WorkloadView
+
+_PROSPECTS = {
+    Outlook.WAITS: Prospect.WAITS,
+    Outlook.NEVER: Prospect.NEVER,
+    Outlook.UNKNOWN: Prospect.UNKNOWN,
+}
+
+
+def foresee(workload: WorkloadView, cluster: ClusterView) -> Forecast | None:
+    """Return what would become of a Workload there; None where it cannot be sent there at all."""
+    if cluster.unusable:
+        return None
+    if cluster.forecast is not None:
+        return cluster.forecast
+    return forecast_of_fit(workload, cluster, judge(workload, cluster))
+
+
+def forecast_of_fit(workload: WorkloadView, cluster: ClusterView, fit: Fit) -> Forecast | None:
+    """Return what the figures of the queue say; None where something must be mended first."""
+    if fit.outlook is Outlook.UNAVAILABLE:
+        return None
+    queue = cluster.queue
+    assignment = place(workload, queue) if queue and fit.outlook is Outlook.FITS else None
+    if queue is None or assignment is None:
+        prospect = _PROSPECTS.get(fit.outlook, Prospect.UNKNOWN)
+        largest = _largest(workload, queue) if prospect is Prospect.NEVER and fit.limit else None
+        return Forecast(prospect=prospect, reason=fit.reason, largest=largest)
+    borrowed = _borrowed(queue, assignment.taken)
+    return Forecast(
+        prospect=Prospect.BORROWS if borrowed else Prospect.FITS,
+        reason=fit.reason,
+        taken=assignment.taken,
+        borrowed=borrowed,
+        left={
+            pair: queue.quotas.get(pair, NO_QUOTA).free - amount
+            for pair, amount in assignment.taken.items()
+        },
+    )
+
+
+def _borrowed(queue: QueueView, taken: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:
+    """Return how much of what is taken goes beyond the queue's own, what was sent included."""
+    borrowed = {}
+    for pair, amount in taken.items():
+        quota = queue.quotas.get(pair, NO_QUOTA)
+        own_left = max(0, quota.nominal - quota.used - quota.in_flight)
+        if amount > own_left:
+            borrowed[pair] = amount - own_left
+    return borrowed
+
+
+def _largest(workload: WorkloadView, queue: QueueView | None) -> int | None:
+    """Return how many pods of a gang of equal pods a queue could ever hold."""
+    if queue is None or len(workload.pod_sets) != 1:
+        return None
+    (pod_set,) = workload.pod_sets
+    return min(
+        (
+            _most(queue, resource) // request
+            for resource, request in pod_set.requests.items()
+            if request > 0 and queue.group_of(resource) is not None
+        ),
+        default=None,
+    )
+
+
+def _most(queue: QueueView, resource: str) -> int:
+    return max(
+        (quota.most for (_, name), quota in queue.quotas.items() if name == resource), default=0
+    )
