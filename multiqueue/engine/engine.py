@@ -38,6 +38,7 @@ from multiqueue.engine.state import (
 from multiqueue.engine.tas.forest import build_forest
 from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
+from multiqueue.engine.what_if import Trial, try_workload
 from multiqueue.engine.world import World
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Workload
@@ -275,6 +276,10 @@ class Engine(QuotaMirror):
         """Return why a workload is pending; None where it is not, or is unknown."""
         entry = self._intake.entries.get(key)
         return None if entry is None else reading.workload_reason(self._world, entry)
+
+    def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
+        """Return what a cycle would make of a workload now; changes nothing."""
+        return try_workload(self._world, workload, cluster_queue)
 
     def changed_since_last_call(self) -> Changed:
         """Return the queues whose state may have changed since the last call."""

@@ -1,0 +1,1 @@
+"""What the manager knows before it asks; see README.md."""

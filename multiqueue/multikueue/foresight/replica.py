@@ -1,0 +1,239 @@
+"""A copy of a worker's queues in memory, to try things on.
+
+Fed with what is known of the worker: its quotas, and everybody's Workloads there. The worker's own
+engine is not imitated: what it decided counts, and nothing is decided here but what was sent there
+and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
+randomness, no I/O; owned by one worker's session, or one simulated worker.
+
+Topologies and admission checks of the worker are left out: a gang that fits by quota may still wait
+there for nodes, or for machines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.api.v1beta2.meta import LabelSelector
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.flavors.assignment import Mode
+from multiqueue.engine.nomination import Nominated
+from multiqueue.engine.options import EngineOptions
+from multiqueue.engine.queues.entry import rank_of
+from multiqueue.engine.what_if import Trial
+from multiqueue.model.cluster_queue import ClusterQueue, Cohort, LocalQueue, QueueingStrategy
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import PodSet, Reservation, Workload
+from multiqueue.multikueue.foresight import answers
+from multiqueue.multikueue.foresight.asked import build_asked
+from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
+from multiqueue.plugins.view import WorkloadView
+
+OPTIONS = EngineOptions(topology=None)
+EVERY_NAMESPACE = LabelSelector()
+
+
+class Replica:
+    """The queues of one worker.
+
+    Everything is an upsert of what is, as with the `Engine`; the order does not matter.
+
+    Args:
+        options: Of the worker's engine, as far as they are known.
+    """
+
+    def __init__(self, options: EngineOptions = OPTIONS) -> None:
+        self._engine = Engine(replace(options, topology=None))
+        self._workloads: dict[str, Workload] = {}
+        self._runtimes: dict[str, Runtime] = {}
+        self._assumed: dict[str, Workload] = {}
+        self._namespaces: set[str] = set()
+
+    # ------------------------------------------------------------ what there is
+
+    def upsert_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or change a ResourceFlavor."""
+        self._engine.upsert_resource_flavor(replace(flavor, topology_name=None))
+
+    def delete_flavor(self, name: str) -> None:
+        """Remove a ResourceFlavor."""
+        self._engine.delete_resource_flavor(name)
+
+    def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
+        """Add or change a ClusterQueue."""
+        # Who has a LocalQueue of it is let in: the labels of the worker's namespaces are unknown.
+        self._engine.upsert_cluster_queue(
+            replace(cluster_queue, checks=(), namespace_selector=EVERY_NAMESPACE)
+        )
+
+    def delete_cluster_queue(self, name: str) -> None:
+        """Remove a ClusterQueue."""
+        self._engine.delete_cluster_queue(name)
+
+    def upsert_cohort(self, cohort: Cohort) -> None:
+        """Add or change a Cohort."""
+        self._engine.upsert_cohort(cohort)
+
+    def delete_cohort(self, name: str) -> None:
+        """Remove a Cohort."""
+        self._engine.delete_cohort(name)
+
+    def upsert_local_queue(self, local_queue: LocalQueue) -> None:
+        """Add or change a LocalQueue."""
+        self._engine.upsert_local_queue(local_queue)
+
+    def delete_local_queue(self, key: str) -> None:
+        """Remove a LocalQueue."""
+        self._engine.delete_local_queue(key)
+
+    # ------------------------------------------------------------ who is there
+
+    def upsert_workload(
+        self, workload: Workload, now: datetime, *, runtime: Runtime | None = None
+    ) -> None:
+        """Add or change a Workload, whoever it belongs to: waiting, holding quota, or finished.
+
+        Args:
+            workload: As it is on the worker.
+            now: The time.
+            runtime: How long it runs on the flavors that it has; None where nothing is known.
+        """
+        if workload.finished:
+            self.delete_workload(workload.key, now)
+            return
+        workload = _without_topology(workload)
+        assumed = self._assumed.get(workload.key)
+        if workload.reservation is not None:
+            self._assumed.pop(workload.key, None)
+        elif assumed is not None and assumed.reservation is not None:
+            # The worker has it and has not decided yet.
+            workload = _with_reservation(workload, assumed.reservation)
+        self._put(workload, now, runtime)
+
+    def delete_workload(self, key: str, now: datetime) -> None:
+        """Remove a Workload."""
+        self._assumed.pop(key, None)
+        self._workloads.pop(key, None)
+        self._runtimes.pop(key, None)
+        self._engine.delete_workload(key, now)
+
+    def assume(
+        self, asked: WorkloadView | Workload, now: datetime, *, runtime: Runtime | None = None
+    ) -> None:
+        """Count a Workload that was sent there, as what it would become, until it shows up.
+
+        Whoever assumes takes it back with `forget`, if the worker does otherwise for too long.
+        """
+        workload = build_asked(asked, now)
+        if workload.key in self._workloads:
+            return
+        trial = self._try(workload)
+        if trial is not None and _fits(trial) and not self._blockers(trial, workload):
+            assert isinstance(trial.verdict, Nominated)
+            admission = trial.verdict.assignment.admission(trial.queue.name)
+            workload = _with_reservation(
+                workload, Reservation(admission=admission, reserved_at=now)
+            )
+        self._assumed[workload.key] = workload
+        self._put(workload, now, runtime)
+
+    def forget(self, key: str, now: datetime) -> None:
+        """Take back what was assumed of a Workload; what the worker shows of it stays."""
+        assumed = self._assumed.pop(key, None)
+        known = self._workloads.get(key)
+        if assumed is None or known is None:
+            return
+        if known is assumed:
+            self.delete_workload(key, now)
+        elif known.reservation is assumed.reservation:
+            self._put(_with_reservation(known, None), now, self._runtimes.get(key))
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """Keys of the Workloads that are counted as what they would become."""
+        return frozenset(self._assumed)
+
+    # ------------------------------------------------------------ what if
+
+    def forecast(self, asked: WorkloadView | Workload, now: datetime) -> Forecast | None:
+        """Return what would become of a Workload there.
+
+        None where something must be mended first: there is no LocalQueue of that name, or its
+        ClusterQueue is not there or not active.
+
+        Args:
+            asked: What to try; what it has there itself does not count against it.
+            now: The time.
+        """
+        workload = build_asked(asked, now)
+        trial = self._try(workload)
+        if trial is None:
+            return None
+        known = self._workloads.get(workload.key)
+        if known is not None and known.reservation is not None:
+            return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
+        found = answers.answer(trial, now, blocked_by=self._blockers(trial, workload))
+        if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
+            return replace(found, largest=self._largest(workload))
+        return found
+
+    def _try(self, workload: Workload) -> Trial | None:
+        self._know_namespace(workload.namespace)
+        cluster_queue = self._engine.local_queue_target(workload.queue)
+        if cluster_queue is None:
+            return None
+        return self._engine.try_workload(workload, cluster_queue)
+
+    def _blockers(self, trial: Trial, workload: Workload) -> int:
+        """Return how many wait before it where nobody may pass."""
+        if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
+            return 0
+        rank = rank_of(workload)
+        members = trial.pending.members
+        return sum(entry.rank < rank for key, entry in members.items() if key != workload.key)
+
+    def _largest(self, workload: Workload) -> int:
+        """Return the most pods of its largest pod set that may ever fit, the others as they are."""
+        largest = max(workload.pod_sets, key=lambda pod_set: pod_set.count)
+
+        def may_fit(count: int) -> bool:
+            trial = self._try(_resized(workload, largest, count))
+            return trial is not None and not answers.is_hopeless(trial)
+
+        return answers.find_largest(largest.count, may_fit)
+
+    def _put(self, workload: Workload, now: datetime, runtime: Runtime | None) -> None:
+        self._know_namespace(workload.namespace)
+        if runtime is not None:
+            self._runtimes[workload.key] = runtime
+        self._workloads[workload.key] = workload
+        self._engine.upsert_workload(workload, now)
+
+    def _know_namespace(self, name: str) -> None:
+        if name not in self._namespaces:
+            self._namespaces.add(name)
+            self._engine.upsert_namespace(name, {})
+
+
+def _fits(trial: Trial) -> bool:
+    verdict = trial.verdict
+    return isinstance(verdict, Nominated) and verdict.assignment.mode is Mode.FIT
+
+
+def _with_reservation(workload: Workload, reservation: Reservation | None) -> Workload:
+    return replace(workload, reservation=reservation)
+
+
+def _without_topology(workload: Workload) -> Workload:
+    if all(pod_set.topology_request is None for pod_set in workload.pod_sets):
+        return workload
+    pod_sets = tuple(replace(pod_set, topology_request=None) for pod_set in workload.pod_sets)
+    return replace(workload, pod_sets=pod_sets)
+
+
+def _resized(workload: Workload, which: PodSet, count: int) -> Workload:
+    pod_sets = tuple(
+        replace(pod_set, count=count, min_count=None) if pod_set is which else pod_set
+        for pod_set in workload.pod_sets
+    )
+    return replace(workload, pod_sets=pod_sets)

@@ -1,0 +1,179 @@
+"""What a replica of a worker answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import pytest
+
+from multiqueue.model.cluster_queue import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    Preemption,
+    PreemptionPolicy,
+    QueueingStrategy,
+    StopPolicy,
+)
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Admission, PodSetAssignment, Workload
+from multiqueue.multikueue.foresight.replica import Replica
+from multiqueue.plugins.forecast import Forecast, Prospect
+from tests.engine_world import (
+    NAMESPACE,
+    T0,
+    flavor_quotas,
+    make_queue,
+    make_workload,
+    pod_set,
+    quota,
+    reserved,
+    seconds,
+)
+
+GPU = "nvidia.com/gpu"
+A100 = ("a100", GPU)
+
+
+def make_replica(*queues: ClusterQueue, cohorts: Iterable[Cohort] = ()) -> Replica:
+    replica = Replica()
+    replica.upsert_flavor(ResourceFlavor(name="a100"))
+    for cohort in cohorts:
+        replica.upsert_cohort(cohort)
+    for queue in queues or (make_queue("cq", flavor_quotas("a100", gpu=8)),):
+        replica.upsert_cluster_queue(queue)
+        lq = LocalQueue(key=f"{NAMESPACE}/{queue.name}", cluster_queue=queue.name)
+        replica.upsert_local_queue(lq)
+    return replica
+
+
+def gang(name: str, gpus: int, *, queue: str = "cq", **fields: object) -> Workload:
+    return make_workload(name, queue=queue, pod_sets=[pod_set(count=gpus, gpu=1)], **fields)
+
+
+def running(name: str, gpus: int, *, queue: str = "cq", **fields: object) -> Workload:
+    assignment = PodSetAssignment(name="main", flavors={GPU: "a100"}, usage={GPU: gpus}, count=gpus)
+    admission = Admission(cluster_queue=queue, pod_sets=(assignment,))
+    return reserved(gang(name, gpus, queue=queue, **fields), admission)
+
+
+def ask(replica: Replica, workload: Workload, *, after: float = 0) -> Forecast:
+    found = replica.forecast(workload, T0 + seconds(after))
+    assert found is not None
+    return found
+
+
+def test_what_fits_takes_its_own_quota_and_says_what_is_left() -> None:
+    replica = make_replica()
+    replica.upsert_workload(running("a", 2), T0)
+    found = ask(replica, gang("b", 4))
+    assert found.prospect is Prospect.FITS
+    assert (found.taken, found.borrowed, found.left) == ({A100: 4}, {}, {A100: 2})
+    assert found.start is not None
+    assert found.start.at == T0
+
+
+def test_what_goes_beyond_the_guarantee_borrows() -> None:
+    small = make_queue("cq", flavor_quotas("a100", gpu=2), cohort="all")
+    large = make_queue("other", flavor_quotas("a100", gpu=6), cohort="all")
+    found = ask(make_replica(small, large), gang("b", 5))
+    assert found.prospect is Prospect.BORROWS
+    assert found.borrowed == {A100: 3}
+    assert "borrows 3 nvidia.com/gpu (a100) of 5" in found.reason
+
+
+def test_whoever_preempts_is_told_whom_and_what_is_lost() -> None:
+    policy = Preemption(within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY)
+    replica = make_replica(make_queue("cq", flavor_quotas("a100", gpu=8), preemption=policy))
+    replica.upsert_workload(running("low", 6), T0)
+    found = ask(replica, gang("high", 4, priority=10), after=3600)
+    assert found.prospect is Prospect.PREEMPTS
+    (victim,) = found.victims
+    assert (victim.key, victim.queue, victim.lost) == ("team/low", "cq", timedelta(hours=6))
+    assert "6.0 GPU hours" in found.reason
+
+
+def test_what_has_no_room_waits() -> None:
+    replica = make_replica()
+    replica.upsert_workload(running("a", 6), T0)
+    found = ask(replica, gang("b", 4))
+    assert found.prospect is Prospect.WAITS
+    assert "2 more needed" in found.reason
+
+
+def test_a_gang_that_is_too_large_is_told_the_largest() -> None:
+    replica = make_replica()
+    replica.upsert_workload(running("a", 6), T0)
+    found = ask(replica, gang("b", 9))
+    assert (found.prospect, found.largest) == (Prospect.NEVER, 8)
+
+
+def test_other_hardware_is_never_and_has_no_largest() -> None:
+    workload = make_workload("b", queue="cq", pod_sets=[pod_set(count=1, gpu=1, cpu=1)])
+    found = ask(make_replica(), workload)
+    assert (found.prospect, found.largest) == (Prospect.NEVER, None)
+
+
+def test_nobody_passes_in_a_strict_queue() -> None:
+    strict = make_queue("cq", flavor_quotas("a100", gpu=8), strategy=QueueingStrategy.STRICT_FIFO)
+    replica = make_replica(strict)
+    replica.upsert_workload(running("a", 6), T0)
+    replica.upsert_workload(gang("first", 4), T0)
+    assert ask(replica, gang("b", 1), after=1).prospect is Prospect.WAITS
+    assert ask(replica, gang("c", 1, priority=1), after=1).prospect is Prospect.FITS
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        pytest.param("nowhere", id="no LocalQueue"),
+        pytest.param("stopped", id="a ClusterQueue that admits nobody"),
+    ],
+)
+def test_what_must_be_mended_first_has_no_forecast(queue: str) -> None:
+    stopped = make_queue("stopped", flavor_quotas("a100", gpu=8), stop_policy=StopPolicy.HOLD)
+    assert make_replica(stopped).forecast(gang("b", 1, queue=queue), T0) is None
+
+
+def test_a_burst_does_not_see_the_same_room_twice() -> None:
+    replica = make_replica()
+    for name in ("a", "b"):
+        assert ask(replica, gang(name, 4)).prospect is Prospect.FITS
+        replica.assume(gang(name, 4), T0)
+    assert ask(replica, gang("c", 4)).prospect is Prospect.WAITS
+
+
+def test_what_was_sent_counts_until_the_worker_has_decided() -> None:
+    replica = make_replica()
+    replica.assume(gang("a", 8), T0)
+    replica.upsert_workload(gang("a", 8), T0)
+    assert ask(replica, gang("b", 4)).prospect is Prospect.WAITS
+    replica.upsert_workload(running("a", 8), T0)
+    assert replica.assumed == frozenset()
+    replica.delete_workload("team/a", T0)
+    assert ask(replica, gang("b", 4)).prospect is Prospect.FITS
+
+
+@pytest.mark.parametrize("arrived", [False, True], ids=["never came", "came and waits"])
+def test_what_was_assumed_wrongly_is_taken_back(arrived: bool) -> None:
+    replica = make_replica()
+    replica.assume(gang("a", 8), T0)
+    if arrived:
+        replica.upsert_workload(gang("a", 8), T0)
+    replica.forget("team/a", T0)
+    assert ask(replica, gang("b", 4)).prospect is Prospect.FITS
+
+
+def test_its_own_quota_does_not_count_against_it() -> None:
+    replica = make_replica()
+    replica.upsert_workload(running("a", 8), T0)
+    found = ask(replica, gang("a", 8))
+    assert (found.prospect, found.reason) == (Prospect.FITS, "has its quota there")
+
+
+def test_lent_quota_may_be_limited() -> None:
+    small = make_queue("cq", flavor_quotas("a100", gpu=quota(GPU, 2, borrow=1)), cohort="all")
+    large = make_queue("other", flavor_quotas("a100", gpu=6), cohort="all")
+    found = ask(make_replica(small, large, cohorts=[Cohort(name="all")]), gang("b", 5))
+    assert (found.prospect, found.largest) == (Prospect.NEVER, 3)
