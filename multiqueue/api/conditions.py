@@ -74,6 +74,7 @@ class Reason(StrEnum):
     OUT_OF_SYNC = "OutOfSync"
     OWNER_NOT_FOUND = "OwnerNotFound"
     FAILED_TO_START = "FailedToStart"
+    WORKLOAD_SLICE_REPLACED = "WorkloadSliceReplaced"
     # Evicted, Requeued
     PREEMPTED = "Preempted"
     PODS_READY_TIMEOUT = "PodsReadyTimeout"

@@ -6,6 +6,7 @@ cycle for assumed ones, so that both count the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from multiqueue.engine.cache.cache import Cache
@@ -70,10 +71,14 @@ class Ledger:
     ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
     keys of the trees for which room on nodes became free, until `take_freed`. ``placing`` are
     admissions with new places that are decided and not written yet, by key of the workload.
+    ``_successors`` counts the holders that replace another one, by ClusterQueue and its key;
+    ``_withheld`` is what that one would use, by its key.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._successors: dict[tuple[str, str], int] = {}
+        self._withheld: dict[str, Mapping[FlavorResource, Amount]] = {}
         self.local_queues: dict[str, LocalQueueRecord] = {}
         self.holders: dict[str, dict[str, Entry]] = {}
         self.holders_version: dict[str, int] = {}
@@ -124,6 +129,8 @@ class Ledger:
         entry.displaced = frozenset()
         entry.charged = admission.cluster_queue
         entry.usage = admission.usage()
+        if self.is_replaced(entry):
+            self._withheld[entry.key], entry.usage = entry.usage, {}
         entry.admitted = admitted
         self.holders.setdefault(entry.charged, {})[entry.key] = entry
         self.unready += not entry.workload.pods_ready
@@ -138,9 +145,12 @@ class Ledger:
             record.admitted += 1
             add_to(record.admitted_usage, entry.usage, 1)
         self.touch(entry)
+        self._count_successor(entry, 1)
 
     def release(self, entry: Entry) -> None:
         """Take back what a workload holds."""
+        self._count_successor(entry, -1)
+        self._withheld.pop(entry.key, None)
         self.touch(entry)
         holders = self.holders[entry.charged]
         del holders[entry.key]
@@ -166,6 +176,59 @@ class Ledger:
         entry.usage = {}
         entry.admitted = entry.assumed = entry.preempted = False
         entry.reserved_at = 0
+
+    def find_replaced(self, workload: Workload, cluster_queue: str) -> Entry | None:
+        """Return the slice whose quota a workload would take over in a ClusterQueue (E-167)."""
+        if not workload.replaces:
+            return None
+        found = self.holders.get(cluster_queue, {}).get(workload.replaces)
+        if found is None or found.workload.reservation is None or self.is_replaced(found):
+            return None
+        return found
+
+    def is_replaced(self, entry: Entry) -> bool:
+        """Whether a holder of the same ClusterQueue took over its quota, and counts for it.
+
+        It will be finished. Until that is seen it holds nothing, and has all of it back where the
+        admission of the other one could not be written.
+        """
+        return (entry.charged, entry.key) in self._successors
+
+    def _count_successor(self, entry: Entry, change: int) -> None:
+        """Note that a slice takes over the quota of another one, or gives it back to it."""
+        if not entry.workload.replaces:
+            return
+        pair = (entry.charged, entry.workload.replaces)
+        count = self._successors.get(pair, 0) + change
+        if count:
+            self._successors[pair] = count
+        else:
+            del self._successors[pair]
+        replaced = self.holders.get(entry.charged, {}).get(entry.workload.replaces)
+        if replaced is None:
+            return
+        if not count:
+            self._weigh(replaced, self._withheld.pop(replaced.key))
+        elif replaced.key not in self._withheld:
+            self._withheld[replaced.key] = replaced.usage
+            self._weigh(replaced, {})
+
+    def _weigh(self, entry: Entry, usage: Mapping[FlavorResource, Amount]) -> None:
+        """Let a holder count with another usage than before."""
+        queue = self._cache.queues.get(entry.charged)
+        record = self.local_queue(entry.workload.queue)
+        for part, sign in ((entry.usage, -1), (usage, 1)):
+            if queue is not None:
+                tree = self._cache.tree_by_queue[queue.name]
+                (tree.add_usage if sign > 0 else tree.remove_usage)(queue, part)
+            add_to(record.reserved_usage, part, sign)
+            if entry.admitted:
+                add_to(record.admitted_usage, part, sign)
+                if queue is not None:
+                    add_to(queue.admitted_usage, part, sign)
+        entry.usage = usage
+        self._change_holders(entry.charged)
+        self.touch(entry)
 
     def place(self, entry: Entry, admission: Admission) -> None:
         """Have the pods of a holder count on the nodes of its admission, and on no others."""

@@ -14,8 +14,9 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assigner import assign_flavors
 from multiqueue.engine.flavors.assignment import Mode, ResumeState
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
-from multiqueue.engine.flavors.oracle import PreemptionOracle, no_candidates
+from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle, no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
+from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nomination import Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import RequeueReason
@@ -32,6 +33,11 @@ from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
 _DEFAULTS = EngineOptions()
+_LEAVING = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
+    note="The workload slice that it replaces is being stopped",
+)
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
@@ -48,13 +54,22 @@ def judge(
         reason, words = impossible.reason, impossible.words
         return Rejected(requeue_reason=RequeueReason.NO_CLUSTER, reason=reason, note=words)
     tree = world.cache.tree_by_queue[queue.name]
+    replaced = world.ledger.find_replaced(workload, queue.name)
+    if replaced is not None and replaced.is_leaving:
+        return _LEAVING
+    context = _context(world, {}, replaced)
+    oracle: Oracle = no_candidates
+    if may_preempt(queue):
+        trees = world.cache.tree_by_queue
+        oracle = world.oracle if replaced is None else PreemptionOracle(trees, context)
     search = FlavorSearch(
         queue=queue,
         workload=workload,
         remote=remote,
+        replaced=None if replaced is None else replaced_slice(replaced),
         flavors=world.cache.flavors,
         rooms=queue.room_memo(tree.version),
-        oracle=world.oracle if may_preempt(queue) else no_candidates,
+        oracle=oracle,
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
         is_fungible=world.options.fungibility,
@@ -62,11 +77,12 @@ def judge(
     attempts = Attempts(
         search=search,
         tree=tree,
-        context=world.context,
+        context=context,
         options=world.options,
         phase=_phase(world, workload, queue),
     )
-    return _choose(attempts, resume)
+    found = _choose(attempts, resume)
+    return found if replaced is None else replace(found, replaced=replaced.key)
 
 
 def look_again(
@@ -97,10 +113,12 @@ def judge_again(
     so only when the others' victims have left; without any it fits, on other nodes.
     """
     tree = world.cache.tree_by_queue[queue.name]
-    context = replace(world.context, excluded=frozenset(preempted))
+    replaced = world.ledger.find_replaced(workload, queue.name)
+    context = _context(world, preempted, replaced)
     search = FlavorSearch(
         queue=queue,
         workload=workload,
+        replaced=None if replaced is None else replaced_slice(replaced),
         remote=world.fleet.search(workload, queue.remote_check),
         flavors=world.cache.flavors,
         rooms={},
@@ -118,10 +136,19 @@ def judge_again(
         phase=_phase(world, workload, queue),
     )
     with without(tree, preempted.values()):
-        again = _choose(attempts, None)
+        again = replace(_choose(attempts, None), replaced=first.replaced)
     if again.assignment.mode is not Mode.FIT or not preempted:
         return again
-    return Nominated(assignment=replace(again.assignment, mode=Mode.DEFERRED_FIT))
+    deferred = replace(again.assignment, mode=Mode.DEFERRED_FIT)
+    return Nominated(assignment=deferred, replaced=first.replaced)
+
+
+def _context(world: World, preempted: Mapping[str, Entry], replaced: Entry | None) -> SearchContext:
+    """Return who may be preempted: not who is, and not the slice that is replaced anyway."""
+    if not preempted and replaced is None:
+        return world.context
+    own = frozenset((replaced.key,) if replaced is not None else ())
+    return replace(world.context, excluded=frozenset(preempted) | own)
 
 
 class Attempts(Value, frozen=True, kw_only=True, gc=False):

@@ -23,10 +23,14 @@ class Rejected(Value, frozen=True, kw_only=True, gc=False):
 
 
 class Nominated(Value, frozen=True, kw_only=True, gc=False):
-    """The head and the flavors that it would get, once the targets have left."""
+    """The head and the flavors that it would get, once the targets have left.
+
+    Shape: ``replaced`` is the key of the slice whose quota it would take over, "" for none.
+    """
 
     assignment: Assignment
     targets: tuple[Target, ...] = ()
+    replaced: str = ""
 
 
 Verdict: TypeAlias = Rejected | Nominated

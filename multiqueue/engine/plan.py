@@ -45,6 +45,7 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     ``admitted`` says that all of them are ready already and no topology is left for later, so
     Admitted=True goes with it (E-110).
     ``borrowing`` is the height of the subtree that lends, 0 where nothing is borrowed (E-37).
+    ``replaces`` is the key of the slice whose quota it took over, "" for none (E-167).
     """
 
     workload: str
@@ -53,6 +54,7 @@ class Admit(Value, frozen=True, kw_only=True, gc=False):
     checks: tuple[str, ...] = ()
     admitted: bool = True
     borrowing: int = 0
+    replaces: str = ""
 
     @property
     def reason(self) -> Reason:

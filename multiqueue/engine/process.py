@@ -92,7 +92,7 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
     if assignment.mode is Mode.DEFERRED_FIT:
         course.reservations.hold(queue, assignment)
         return _defer(head)
-    if reason := _find_obstacle(course, queue, verdict):
+    if reason := _find_obstacle(world, course, head, verdict):
         return _skip(head, reason, Reason.WAITING_FOR_QUOTA)
     if assignment.mode is Mode.PREEMPT:
         course.preempt(verdict.targets)
@@ -101,13 +101,18 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
     if world.options.block_admission and world.ledger.unready:
         world.blocked.add(course.tree.key)
         return _skip(head, SkipReason.WAITING_FOR_PODS, Reason.WAITING_FOR_PODS_READY)
-    return admit(world, head, assignment, now)
+    return admit(world, head, verdict, now)
 
 
-def _find_obstacle(course: Course, queue: CachedQueue, verdict: Nominated) -> SkipReason | None:
+def _find_obstacle(
+    world: World, course: Course, head: Head, verdict: Nominated
+) -> SkipReason | None:
     """Return how the heads before this one are in its way (E-76, E-77)."""
-    if has_overlap(course, verdict):
+    queue = head.queue
+    if has_overlap(course, verdict) or verdict.replaced in course.preempted:
         return SkipReason.OVERLAPPING_TARGETS
+    if verdict.replaced and not world.ledger.find_replaced(head.entry.workload, queue.name):
+        return SkipReason.NO_LONGER_FITS  # another slice took its place
     return None if fits(course, queue, verdict) else SkipReason.NO_LONGER_FITS
 
 
@@ -149,9 +154,9 @@ def is_free(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:
     return all(amount <= max(0, queue.node.available(slot)) for slot, amount in usage.items())
 
 
-def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Admit:
+def admit(world: World, head: Head, verdict: Nominated, now: datetime) -> Admit:
     """Reserve the quota at once; the status follows (E-83)."""
-    entry, queue = head.entry, head.queue
+    entry, queue, assignment = head.entry, head.queue, verdict.assignment
     admission = assignment.admission(queue.name)
     flavors = {name for ps in admission.pod_sets for name in ps.flavors.values()}
     checks = queue.checks_for(flavors) if queue.spec.checks else ()
@@ -172,6 +177,7 @@ def admit(world: World, head: Head, assignment: Assignment, now: datetime) -> Ad
         checks=checks,
         admitted=admitted,
         borrowing=assignment.borrowing,
+        replaces=verdict.replaced,
     )
 
 

@@ -99,6 +99,43 @@ class AffinityMismatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherFlavorThanBefore:
+    """The slice that would be replaced has another flavor, and its pods run on (E-167)."""
+
+    flavor: str
+    original: str
+
+    @property
+    def reason(self) -> Reason:
+        """Waiting does not help."""
+        return Reason.NO_MATCHING_FLAVOR
+
+    def __str__(self) -> str:
+        return (
+            f"could not assign {self.flavor} flavor since the original workload is assigned: "
+            f"{self.original}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedSlice:
+    """The pods of the slice that would be replaced have places in a topology."""
+
+    flavor: str
+
+    @property
+    def reason(self) -> Reason:
+        """Waiting does not help."""
+        return Reason.NO_MATCHING_FLAVOR
+
+    def __str__(self) -> str:
+        return (
+            f"Flavor {self.flavor} has a topology, where elastic jobs keep their size while they"
+            " run"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyMismatch:
     """The pods want a topology that the flavor lacks, or want none where it has one (E-62)."""
 
@@ -213,4 +250,6 @@ Refusal = (
     | ResourceNotCovered
     | InvalidPlacement
     | NoClusterHolds
+    | OtherFlavorThanBefore
+    | PlacedSlice
 )

@@ -28,7 +28,7 @@ def without_rivals(verdict: Verdict, entry: Entry, tree: Tree) -> Verdict:
     counts = _counts(entry, tree)
     for target in verdict.targets:
         if counts.get(target.entry, 0) >= LIMIT and not target.entry.is_leaving:
-            return Nominated(assignment=verdict.assignment)
+            return Nominated(assignment=verdict.assignment, replaced=verdict.replaced)
     return verdict
 
 

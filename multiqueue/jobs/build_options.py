@@ -19,6 +19,7 @@ def build_options(config: Configuration) -> BuildOptions:
         reclaimable_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
         gated_by=config.gates.enabled(Gate.ADMISSION_GATED_BY),
         reclaimed_last=not config.gates.enabled(Gate.PRIORITY_SORTING_WITHIN_COHORT),
+        elastic=config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
         request_rules=RequestRules(
             exclude_prefixes=config.resources.exclude_resource_prefixes,
             transformations=tuple(

@@ -18,6 +18,7 @@ from multiqueue.api.conditions import (
     WorkloadCondition,
     is_true,
 )
+from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
@@ -60,6 +61,8 @@ class BuildOptions:
     """Gate ReclaimablePods: whether pods that will not come again give their quota back."""
     gated_by: bool = True
     """Gate AdmissionGatedBy: whether the annotation keeps a Workload out of the queues."""
+    elastic: bool = False
+    """Gate ElasticJobsViaWorkloadSlices: whether a Workload may replace another one of its job."""
     reclaimed_last: bool = False
     """Without gate PrioritySortingWithinCohort: whoever lost borrowed quota queues anew (E-13)."""
 
@@ -188,6 +191,7 @@ def build_workload(
         placement_updates=reader.placement_updates(),
         unhealthy_nodes=tuple(node.name for node in status.unhealthy_nodes),
         closed_gates=closed_gates(obj),
+        replaces=replaced_key(obj) if options.elastic else "",
         problems=(*problems, *reader.problems),
     )
 

@@ -109,6 +109,8 @@ class Workload:
     ``pods_ready`` is true too for those that run on another cluster, which waits for the pods.
     ``is_broken`` is a reservation that names no admission: it holds nothing that could be counted.
     ``closed_gates`` names the preemption gates of the spec that nobody has opened (E-174).
+    ``replaces`` is the key of the slice of the same job whose quota it takes over, "" for none
+    (E-167).
     """
 
     key: str
@@ -136,6 +138,7 @@ class Workload:
     placement_updates: Mapping[str, Placement] = field(default_factory=dict)
     unhealthy_nodes: tuple[str, ...] = ()
     closed_gates: tuple[str, ...] = ()
+    replaces: str = ""
     problems: tuple[str, ...] = ()
 
     @property
@@ -151,7 +154,8 @@ class Workload:
     @cached_property
     def shape(self) -> Shape:
         """What decides the verdict (E-26): equal shapes get equal verdicts in one queue."""
-        return (self.priority, self.problems, tuple(_pod_set_shape(ps) for ps in self.pod_sets))
+        pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
+        return (self.priority, self.problems, pod_sets, self.replaces)
 
 
 def _pod_set_shape(pod_set: PodSet) -> Shape:

@@ -39,6 +39,7 @@ from tests.engine_world import (
     READY,
     T0,
     condition,
+    make_workload,
     reserved,
     seconds,
     with_changes,
@@ -80,6 +81,7 @@ class History:
         options: EngineOptions | None = None,
     ) -> None:
         self.random = random.Random(seed)
+        self.elastic = seed % 3 == 0
         placed = self.random.random() < 0.4
         self.draw = Draw(random=self.random, placed=placed, best_effort=best_effort)
         self.options = options or self.draw.options()
@@ -134,6 +136,7 @@ class History:
         for decision in plan.decisions:
             self.counts[type(decision).__name__] += 1
             if isinstance(decision, Admit):
+                self.counts["Replace"] += bool(decision.replaces)
                 self.landing[decision.workload] = decision.admission
                 self.write(decision.workload, at_once=at_once)
             elif isinstance(decision, Preempt):
@@ -159,6 +162,8 @@ class History:
             leaving = [key for key, workload in self.known.items() if is_leaving(workload)]
             for key in leaving:
                 self.leave(key)
+            while self.replaced():
+                self.finish_replaced()
             moved = [d for d in plan.decisions if not isinstance(d, Requeue | Skip | PlaceFailed)]
             quiet = 0 if moved or leaving else quiet + (not plan.exhausted)
             at = self.engine.next_cycle_at(self.now)
@@ -232,6 +237,7 @@ class History:
         """Let one random thing happen."""
         often: list[Callable[[], object]] = [self.create, self.create, self.create, self.stop]
         often += [self.end, self.end, self.create, self.hear, self.check]
+        often += [self.grow, self.finish_replaced] if self.elastic else []
         seldom = [self.disturb, self.edit, self.hold_back, self.wait, self.sample, self.shrink]
         seldom += [self.reconfigure, self.restructure, self.close_or_open, self.change_node]
         self.random.choice(often + often + seldom)()
@@ -248,6 +254,30 @@ class History:
         at = (self.now - T0).total_seconds() - self.draw.upto(50)
         workload = self.draw.workload(f"w{self.made:03}", at=int(at))
         self.submit(workload)
+
+    def grow(self) -> None:
+        """Let an elastic job ask for more pods: by a slice that replaces the one it has."""
+        key = self.pick(k for k, w in self.known.items() if w.reservation and not is_leaving(w))
+        if key is None or any(w.replaces == key for w in self.known.values()):
+            return
+        old = self.known[key]
+        self.made += 1
+        grown = [replace(ps, count=ps.count + self.draw.upto(3)) for ps in old.pod_sets]
+        name = f"w{self.made:03}"
+        workload = make_workload(name, at=self.now, pod_sets=grown, priority=old.priority)
+        self.submit(with_changes(workload, queue=old.queue, replaces=key))
+
+    def finish_replaced(self) -> None:
+        """Let a slice be finished that another one took over from."""
+        key = self.pick(self.replaced())
+        if key is not None:
+            workload = self.known.pop(key)
+            self.engine.upsert_workload(with_changes(workload, finished=True), self.now)
+
+    def replaced(self) -> Sequence[str]:
+        """Slices whose successor has its admission written."""
+        successors = {w.replaces for w in self.known.values() if w.reservation is not None}
+        return [key for key in self.known if key in successors and key not in self.landing]
 
     def end(self) -> None:
         key = self.pick(self.known)

@@ -18,6 +18,7 @@ Pair = tuple[str, str]
 
 def assert_all(engine: Engine, known: Mapping[str, Workload]) -> None:
     assert_sums_hold(engine)
+    assert_slices_hold(engine)
     assert_local_queues_hold(engine)
     assert_nodes_hold(engine)
     assert_nothing_is_lost(engine, known)
@@ -55,6 +56,18 @@ def assert_sums_hold(engine: Engine) -> None:
             assert (queue.reserving, queue.admitted) == (len(holders), len(admitted))
     everybody = [entry for holders in holders_by_queue.values() for entry in holders.values()]
     assert engine._ledger.unready == sum(not entry.workload.pods_ready for entry in everybody)
+
+
+def assert_slices_hold(engine: Engine) -> None:
+    """What a slice took over is counted once, and all else in full (E-167)."""
+    for holders in engine._ledger.holders.values():
+        taken = {entry.workload.replaces for entry in holders.values()}
+        for entry in holders.values():
+            reservation = entry.workload.reservation
+            if entry.key in taken:
+                assert entry.usage == {}
+            elif reservation is not None and not entry.assumed:
+                assert entry.usage == reservation.admission.usage()
 
 
 def borrowed(child: QuotaNode, slot: int) -> int:

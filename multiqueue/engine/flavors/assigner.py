@@ -48,10 +48,11 @@ def assign_flavors(
             for pod_set, size in zip(members, sizes, strict=True)
         ]
         tried = resume.tried[indexes[0]] if resume and indexes[0] < len(resume.tried) else {}
+        wanted = [_wanted(search, ps, asked) for ps, asked in zip(members, requests, strict=True)]
         choices, refused = _assign_together(
             search,
             members,
-            requests,
+            wanted,
             assumed,
             tried=tried,
             ignore_undeclared=ignore_undeclared,
@@ -65,12 +66,12 @@ def assign_flavors(
             break
         for choice in choices.values():
             borrowing = max(borrowing, choice.borrowing)
-        _count_usage(assumed, choices, requests)
+        _count_usage(assumed, choices, wanted)
     return Assignment(
         pod_sets=tuple(results),
         mode=mode,
         borrowing=borrowing,
-        usage={slot: amount for slot, amount in assumed.items() if amount},
+        usage={slot: amount for slot, amount in assumed.items() if amount > 0},
     )
 
 
@@ -93,6 +94,15 @@ def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, A
     if charges_pods:
         requests[PODS] = count
     return requests
+
+
+def _wanted(
+    search: FlavorSearch, pod_set: PodSet, requests: Mapping[str, Amount]
+) -> Mapping[str, Amount]:
+    """Return what a pod set needs of the quota: all of it, or what its job does not have yet."""
+    if search.replaced is None:
+        return requests
+    return search.replaced.difference(pod_set.name, requests)
 
 
 def _assign_together(

@@ -18,6 +18,7 @@ from multiqueue.engine.flavors.assignment import (
 )
 from multiqueue.engine.flavors.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
+from multiqueue.engine.flavors.replaced_slice import ReplacedSlice, refuse_beside
 from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall
 from multiqueue.engine.remote import ChosenFlavors, RemoteSearch
 from multiqueue.engine.value import Value
@@ -38,7 +39,8 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     only flavors to look at, by name of the pod set; None for all (E-70). ``is_fair`` is true with
     fair sharing, where whoever may reclaim may do so while borrowing (E-48). ``topologies`` by name
     is None where they are those of other clusters, so that nothing is known of their levels.
-    ``is_fungible`` is gate FlavorFungibility. ``remote`` is None where the pods run here.
+    ``is_fungible`` is gate FlavorFungibility. ``remote`` is None where the pods run here;
+    ``replaced`` where the workload takes over nobody's quota.
     """
 
     queue: CachedQueue
@@ -51,6 +53,7 @@ class FlavorSearch(Value, frozen=True, kw_only=True, gc=False):
     topologies: Mapping[str, Topology] | None = None
     is_fungible: bool = True
     remote: RemoteSearch | None = None
+    replaced: ReplacedSlice | None = None
 
 
 class _Outcome:
@@ -159,6 +162,8 @@ def _refuse_flavor(
             refusal = refuse_placement(flavor, pod_set.placement)
             if refusal is not None:
                 return refusal
+    if search.replaced is not None:
+        return refuse_beside(search.replaced, flavor, pod_sets, group.covered_resources)
     return None
 
 
@@ -182,7 +187,10 @@ def _check_resources(
         if amount <= room.available:
             mode, borrowing = FlavorMode.FIT, node.borrow_height(slot, amount)[0]
         else:
-            mode, borrowing = _check_beyond(search, slot, amount)
+            held = search.replaced.usage.get((flavor, resource), 0) if search.replaced else 0
+            mode, borrowing = _check_beyond(search, slot, amount, held)
+            if amount + held > node.potential[slot]:
+                previous += held
             shortfall = (flavor, resource, asked, previous, room.free, room.borrowable)
             outcome.refusals.append(Shortfall(*shortfall, node.potential[slot]))
         outcome.choices.append((resource, mode, borrowing, slot))
@@ -201,11 +209,17 @@ def _room(node: QuotaNode, slot: int) -> Room:
     return Room(available, free, available - free)
 
 
-def _check_beyond(search: FlavorSearch, slot: int, amount: Amount) -> tuple[FlavorMode, int]:
-    """Return the mode and the borrow height of what is more than available."""
+def _check_beyond(
+    search: FlavorSearch, slot: int, amount: Amount, held: Amount
+) -> tuple[FlavorMode, int]:
+    """Return the mode and the borrow height of what is more than available.
+
+    Deviates: together with what is held already it must not be more than could ever be used;
+    upstream looks at the difference alone, and waits for what cannot come (E-167).
+    """
     queue = search.queue
     node, preemption = queue.node, queue.spec.preemption
-    if amount > node.potential[slot]:
+    if amount + held > node.potential[slot]:
         return FlavorMode.NO_FIT, 0
     borrowing, may_reclaim = node.borrow_height(slot, amount)
     if (

@@ -1,0 +1,62 @@
+"""What Workloads say about being slices of an elastic job (E-165 to E-168, M-85). Pure.
+
+A slice holds the quota of an elastic job at one size. One that is larger replaces it: the two are a
+chain, and all slices of a chain share the name of the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multiqueue.api import names
+from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.v1beta2 import PodSet, Workload, WorkloadStatus
+
+Counts = Mapping[str, int]
+"""Pods by name of the pod set."""
+
+
+def is_elastic(workload: Workload) -> bool:
+    """Whether the Workload may be replaced by another one of its job."""
+    return workload.metadata.annotations.get(names.ELASTIC_JOB) == "true"
+
+
+def replaced_key(workload: Workload) -> str:
+    """Key of the slice whose quota this one takes over; "" where it replaces none.
+
+    What names another namespace, or itself, names nothing.
+    """
+    key = workload.metadata.annotations.get(names.WORKLOAD_SLICE_REPLACEMENT_FOR, "")
+    namespace, _, name = key.partition("/")
+    is_other = name not in {"", workload.metadata.name}
+    return key if is_other and namespace == workload.metadata.namespace else ""
+
+
+def slice_name(workload: Workload) -> str:
+    """Return the name of the first slice of the chain, which all its pods know."""
+    known = workload.metadata.annotations.get(names.WORKLOAD_SLICE_NAME)
+    return known or workload.metadata.name
+
+
+def is_replaced(status: WorkloadStatus) -> bool:
+    """Whether another slice took over; the job runs on."""
+    finished = find_condition(status.conditions, WorkloadCondition.FINISHED)
+    return (
+        finished is not None
+        and finished.status == "True"
+        and finished.reason == Reason.WORKLOAD_SLICE_REPLACED
+    )
+
+
+def counts_of(pod_sets: tuple[PodSet, ...]) -> Counts:
+    """Pods by name of the pod set."""
+    return {pod_set.name: pod_set.count for pod_set in pod_sets}
+
+
+def is_scale_down(old: Counts, new: Counts) -> bool:
+    """Whether some count is lower and none is higher (E-166); pod sets themselves are the same."""
+    return (
+        old.keys() == new.keys()
+        and old != new
+        and all(new[name] <= count for name, count in old.items())
+    )
