@@ -19,7 +19,14 @@ from multiqueue.lib.quantity import QuantityError
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build import build_cluster_queue, build_cohort
 from multiqueue.model.resources import parse_request
-from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
+from multiqueue.plugins import (
+    FlavorView,
+    QueueView,
+    QuotaView,
+    ResourceGroupView,
+    WorkloadView,
+    place,
+)
 
 FlavorResource = tuple[str, str]
 MAX_DEPTH = 64
@@ -201,6 +208,17 @@ def with_in_flight(view: QueueView, taken: Mapping[FlavorResource, int]) -> Queu
         if quota is not None:
             quotas[pair] = replace(quota, in_flight=quota.in_flight + amount)
     return replace(view, quotas=quotas)
+
+
+def with_demand(view: QueueView, workload: WorkloadView, *, look: bool = True) -> QueueView:
+    """Return the view with one waiting Workload where it fits now, or in the backlog."""
+    assignment = place(workload, view) if look else None
+    if assignment is not None:
+        return with_in_flight(view, assignment.taken)
+    backlog = dict(view.backlog)
+    for resource, amount in workload.totals().items():
+        backlog[resource] = backlog.get(resource, 0) + amount
+    return replace(view, backlog=backlog)
 
 
 def quotas_of(groups: tuple[model.ResourceGroup, ...]) -> dict[FlavorResource, model.Quota]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiqueue.api import v1beta2 as api
@@ -22,7 +22,7 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity import quota_view
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.workload_view import build_workload_view, usage_of
-from multiqueue.plugins import QueueView, WorkloadView, place
+from multiqueue.plugins import QueueView, WorkloadView
 
 SETTLE_SECONDS = 1.0
 """How long a copy that just got quota counts as not yet in the ClusterQueue's status, unless that
@@ -172,7 +172,7 @@ class WorkerState:
         name = self._queue_of(workload)
         if is_new and name in self._demand:
             view, until = self._demand[name]
-            self._demand[name] = (_add_demand(view, workload), until)
+            self._demand[name] = (quota_view.with_demand(view, workload), until)
 
     def forget_intent(self, key: str) -> None:
         """Stop counting it: it was sent elsewhere."""
@@ -212,7 +212,7 @@ class WorkerState:
         misses = 0
         for workload_view in self._waiting(name, without):
             before = view
-            view = _add_demand(view, workload_view, look=misses < MAX_MISSES)
+            view = quota_view.with_demand(view, workload_view, look=misses < MAX_MISSES)
             misses = misses + 1 if view.quotas is before.quotas else 0
         return view
 
@@ -343,14 +343,3 @@ def _is_of(workload: api.Workload | None) -> str:
     if workload is None or is_finished(workload.status):
         return ""
     return key_of(workload.metadata.namespace, workload.spec.queue_name)
-
-
-def _add_demand(view: QueueView, workload: WorkloadView, *, look: bool = True) -> QueueView:
-    """Put one waiting Workload where it fits now, or into the backlog."""
-    assignment = place(workload, view) if look else None
-    if assignment is not None:
-        return quota_view.with_in_flight(view, assignment.taken)
-    backlog = dict(view.backlog)
-    for resource, amount in workload.totals().items():
-        backlog[resource] = backlog.get(resource, 0) + amount
-    return replace(view, backlog=backlog)
