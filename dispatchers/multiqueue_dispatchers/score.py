@@ -1,55 +1,41 @@
-"""Send each gang to the one worker that suits it best, judged from the workers' live queues.
+"""Send each gang to the one worker that suits it best, foreseen from the workers' live queues.
 
-1. Filter: connected, kind served, LocalQueue present, asked hardware present, gang not too large.
-2. Tiers: where it fits now, then where nothing is known, then where it has to wait.
-3. Within a tier: those that nothing speaks against, then the hardware that was asked for, then the
-   least left over (so that large gangs find large gaps; the argument ``placement: Spread`` takes
-   the most, so that many small jobs are dealt out evenly), or for waiting the least demand; at
-   last the name.
+1. Filters: connected, kind served, LocalQueue present, hardware that was asked for, gang not too
+   large, whatever else keeps the core from sending it there; and those of the argument ``filters``.
+2. Tiers: where it fits now, on lent quota, by stopping others, where nothing is known, where it has
+   to wait (`multiqueue.plugins.options`).
+3. Within a tier the highest score: what each scorer thinks of the clusters, from 0 to 1000, times
+   its weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns one off.
 
-There is one remote copy at a time. A Workload stays where it is unless another cluster is in a
-better tier, so it does not wander; a cluster that was expected to start it and did not within
-`PATIENCE` counts as one where it has to wait, for a while.
+There is one remote copy at a time, but where checks of the worker's own come after its quota
+(machines are provisioned, say): there the best ``race`` clusters try at once.
+
+Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
-from enum import IntEnum
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from multiqueue.plugins import (
     ClusterVerdict,
-    ClusterView,
-    CopyState,
     DispatchView,
-    Fit,
     Nomination,
-    Outlook,
-    judge,
-    read_choice,
+    Option,
+    ScoreTerm,
+    bind,
+    find_problems,
+    read_count,
+    read_names,
+    read_weights,
+    survey,
 )
+from multiqueue_dispatchers.filters import FILTERS
+from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
-PATIENCE = timedelta(seconds=30)
-"""A worker with room admits within a second or two; ten times that means that its queue is held up
-by something that the figures do not show."""
-LOOK_AGAIN = timedelta(minutes=1)
-"""The core asks again when room changes; this is for what it cannot see."""
-GRUDGE = timedelta(minutes=5)
-"""How long a cluster that did not start the Workload is put last."""
-
-
-class Tier(IntEnum):
-    """How soon a cluster could start the Workload; smaller is better."""
-
-    NOW = 0
-    PERHAPS = 1
-    LATER = 2
-
-
-_TIERS = {Outlook.FITS: Tier.NOW, Outlook.UNKNOWN: Tier.PERHAPS, Outlook.WAITS: Tier.LATER}
-
-Rank = tuple[int, ...]
+RACE = 2
 
 
 class Score:
@@ -59,75 +45,60 @@ class Score:
 
     def nominate(self, view: DispatchView) -> Nomination:
         """Return the one cluster that suits best."""
-        fits = {cluster.name: judge(view.workload, cluster) for cluster in view.clusters}
-        failed = frozenset(_failed_lately(view))
-        spreads = read_choice(view.arguments, "placement", ("Pack", "Spread"), "Pack") == "Spread"
-        ranked = sorted(
-            (_rank(cluster, fit, failed, spreads=spreads), cluster.name)
-            for cluster in view.clusters
-            if (fit := fits[cluster.name]).outlook in _TIERS
+        weights = _read_weights(view.arguments)
+        filters = [FILTERS[name] for name in _read_filters(view.arguments)]
+        found = survey(
+            view,
+            keep=lambda option: next((why for f in filters if (why := f(view, option))), ""),
         )
-        if not ranked:
-            return Nomination(
-                verdicts=_verdicts(view, fits, ""), ask_again_at=view.now + LOOK_AGAIN
+        sheets = _score(view, found.options, weights)
+        totals = {name: _total(terms) for name, terms in sheets.items()}
+        got = bind(found, lambda option: -totals[option.name], race=_read_race(view.arguments))
+        return replace(got, verdicts=tuple(_with_score(v, sheets) for v in got.verdicts))
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return what is wrong with arguments."""
+        readers = {"scorers": _read_weights, "filters": _read_filters, "race": _read_race}
+        return find_problems(arguments, readers)
+
+
+def _read_weights(arguments: Mapping[str, Any]) -> dict[str, int]:
+    return read_weights(arguments, "scorers", WEIGHTS)
+
+
+def _read_filters(arguments: Mapping[str, Any]) -> tuple[str, ...]:
+    return read_names(arguments, "filters", FILTERS)
+
+
+def _read_race(arguments: Mapping[str, Any]) -> int:
+    return read_count(arguments, "race", RACE)
+
+
+def _score(
+    view: DispatchView, options: Sequence[Option], weights: Mapping[str, int]
+) -> dict[str, tuple[ScoreTerm, ...]]:
+    """Return what each option's score is made of; options are compared within their tier."""
+    sheets: dict[str, tuple[ScoreTerm, ...]] = {}
+    for tier in sorted({option.tier for option in options}):
+        peers = [option for option in options if option.tier is tier]
+        columns = {
+            name: SCORERS[name](view, peers) for name, weight in weights.items() if weight > 0
+        }
+        for index, option in enumerate(peers):
+            sheets[option.name] = tuple(
+                ScoreTerm(name=name, value=values[index], weight=weights[name])
+                for name, values in columns.items()
             )
-        chosen = _stay(view, ranked) or ranked[0][1]
-        return Nomination(
-            clusters=(chosen,),
-            verdicts=_verdicts(view, fits, chosen),
-            ask_again_at=_ask_again_at(view, chosen, fits[chosen]),
-        )
+    return sheets
 
 
-def _rank(cluster: ClusterView, fit: Fit, failed: frozenset[str], *, spreads: bool) -> Rank:
-    tier = _TIERS[fit.outlook]
-    disappointing = cluster.name in failed and tier is not Tier.LATER
-    avoided = bool(cluster.avoid)
-    if fit.outlook is Outlook.FITS:
-        order: Rank = (-fit.grade, -fit.preference, -fit.spare if spreads else fit.spare)
-    elif fit.outlook is Outlook.UNKNOWN:
-        order = (cluster.waiting, cluster.running, 0)
-    else:
-        order = (-fit.grade, -fit.preference, fit.load_permille)
-    return (Tier.LATER if disappointing else tier, avoided, disappointing, *order)
+def _total(terms: Sequence[ScoreTerm]) -> int:
+    """Return the weighted mean."""
+    return sum(t.value * t.weight for t in terms) // max(1, sum(t.weight for t in terms))
 
 
-def _stay(view: DispatchView, ranked: list[tuple[Rank, str]]) -> str | None:
-    """Return the present cluster, unless another one is in a better tier."""
-    if len(view.nominated) != 1:
-        return None
-    present = view.nominated[0]
-    cluster = view.find_cluster(present)
-    rank = next((rank for rank, name in ranked if name == present), None)
-    if cluster is None or rank is None:
-        return None
-    if cluster.copy is CopyState.RESERVED or rank[0] == ranked[0][0][0]:
-        return present
-    return None
-
-
-def _failed_lately(view: DispatchView) -> Iterator[str]:
-    """Yield clusters that had the Workload for `PATIENCE` and did not start it."""
-    ends = [*(later.at for later in view.history[1:]), view.now]
-    for round_, end in zip(view.history, ends, strict=False):
-        if end - round_.at >= PATIENCE and view.now - end < GRUDGE:
-            yield from round_.clusters
-
-
-def _ask_again_at(view: DispatchView, chosen: str, fit: Fit) -> datetime:
-    begun = view.history[-1].at if view.nominated == (chosen,) and view.history else view.now
-    if fit.outlook is Outlook.FITS and view.now - begun < PATIENCE:
-        return begun + PATIENCE
-    return view.now + LOOK_AGAIN
-
-
-def _verdicts(view: DispatchView, fits: dict[str, Fit], chosen: str) -> tuple[ClusterVerdict, ...]:
-    avoid = {cluster.name: cluster.avoid for cluster in view.clusters}
-    return tuple(
-        ClusterVerdict(
-            cluster=name,
-            nominated=name == chosen,
-            reason=", ".join(filter(None, (fit.reason, avoid[name]))),
-        )
-        for name, fit in sorted(fits.items())
-    )
+def _with_score(
+    verdict: ClusterVerdict, sheets: Mapping[str, tuple[ScoreTerm, ...]]
+) -> ClusterVerdict:
+    terms = sheets.get(verdict.cluster)
+    return verdict if terms is None else replace(verdict, score=_total(terms), terms=terms)

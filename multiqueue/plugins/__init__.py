@@ -5,7 +5,15 @@ See ``dispatchers/README.md`` for how to write, test, install and choose a dispa
 
 from __future__ import annotations
 
-from multiqueue.plugins.arguments import read_choice, read_count, read_duration
+from multiqueue.plugins.arguments import (
+    find_problems,
+    read_choice,
+    read_count,
+    read_duration,
+    read_flag,
+    read_names,
+    read_weights,
+)
 from multiqueue.plugins.capacity import (
     Fit,
     Limit,
@@ -26,7 +34,9 @@ from multiqueue.plugins.forecast import (
 )
 from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
-from multiqueue.plugins.nomination import ClusterVerdict, Nomination
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination, ScoreTerm
+from multiqueue.plugins.offers import cost_of, find_speed, runtime_on, speed_on
+from multiqueue.plugins.options import Option, Survey, Tier, bind, rank, survey
 from multiqueue.plugins.view import (
     ClusterView,
     CopyState,
@@ -56,6 +66,7 @@ __all__ = [
     "Grade",
     "Limit",
     "Nomination",
+    "Option",
     "Outlook",
     "PodSetView",
     "Prospect",
@@ -65,17 +76,31 @@ __all__ = [
     "ResourceGroupView",
     "Round",
     "Runtime",
+    "ScoreTerm",
     "StartEstimate",
+    "Survey",
+    "Tier",
     "Victim",
     "WeightedTerm",
     "WorkloadView",
+    "bind",
+    "cost_of",
+    "find_problems",
     "find_refusal",
+    "find_speed",
     "foresee",
     "grade_flavor",
     "judge",
     "place",
+    "rank",
     "read_choice",
     "read_count",
     "read_duration",
+    "read_flag",
+    "read_names",
+    "read_weights",
+    "runtime_on",
     "scarce_resource",
+    "speed_on",
+    "survey",
 ]

@@ -7,6 +7,15 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreTerm:
+    """What one scorer thinks of a cluster: from 0, worst, to 1000; and how much that counts."""
+
+    name: str
+    value: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterVerdict:
     """Why a cluster was nominated, or was not; shown to the user beside the cluster's name.
 
@@ -14,11 +23,17 @@ class ClusterVerdict:
         cluster: Name of the cluster.
         nominated: Whether it is among the nominated ones.
         reason: A few words with numbers, such as ``8 of 8 nvidia.com/gpu in use``.
+        tier: Which class of clusters it is in, where the dispatcher has some.
+        score: How it does among those of its tier, from 0 to 1000, where they are scored.
+        terms: What the score is made of.
     """
 
     cluster: str
     nominated: bool
     reason: str = ""
+    tier: str = ""
+    score: int | None = None
+    terms: tuple[ScoreTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

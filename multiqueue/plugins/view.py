@@ -81,7 +81,7 @@ class WorkloadView:
         priority: Effective priority.
         created_at: When it was submitted.
         labels: Labels of the Workload.
-        annotations: Annotations of the Workload.
+        annotations: Annotations of the Workload, and those of its job that it lacks.
         pod_sets: All of them run, or none.
         runtime: How long it runs, where anything is known.
         speeds: How fast it is by hardware, in thousandths; a name is a flavor's or the value of a

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +14,12 @@ from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.cluster_state import ClusterState, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.drains.orders import read_orders
 from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.taints import why_avoid
-from multiqueue.multikueue.group import ClusterState, LocalWorkload, RemoteWorkload
+from multiqueue.multikueue.group import LocalWorkload
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.workload_view import build_workload_view
@@ -62,6 +64,7 @@ class DispatchViews:
             find_flavor=self._context.informers.resource_flavors.store.get,
             options=self._options,
         )
+        shown = replace(shown, annotations={**_annotations(seen.job), **shown.annotations})
         return DispatchView(
             workload=shown,
             clusters=tuple(self._cluster(name, seen, shown, memory) for name in seen.clusters),
@@ -154,6 +157,10 @@ class DispatchViews:
     def _score(self, name: str) -> float:
         health = self._fleet.find_health(name)
         return health.score if health is not None else 1.0
+
+
+def _annotations(job: Mapping[str, Any] | None) -> Mapping[str, str]:
+    return (job["metadata"].get("annotations") or {}) if job is not None else {}
 
 
 def describe_kind(kind: GroupVersionKind) -> str:

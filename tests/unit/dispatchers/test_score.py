@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from multiqueue_dispatchers.score import GRUDGE, LOOK_AGAIN, PATIENCE, Score
+from multiqueue_dispatchers.score import Score
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.plugins import CopyState, PodSetView, Round, WeightedTerm, WorkloadView
+from multiqueue.plugins.options import GRUDGE, LOOK_AGAIN, PATIENCE
 from multiqueue.plugins.testing import (
     GPU,
     T0,
@@ -41,7 +42,7 @@ def test_the_least_left_over_keeps_gaps_for_large_gangs():
 
 def test_the_most_left_over_deals_small_jobs_out_evenly():
     clusters = (make_cluster("a", used=1), make_cluster("b"), make_cluster("c", used=6))
-    assert choose(*clusters, arguments={"placement": "Spread"}) == ("b",)
+    assert choose(*clusters, arguments={"scorers": {"packing": 0, "spreading": 8}}) == ("b",)
 
 
 def test_equal_clusters_are_told_apart_by_name():

@@ -1,0 +1,27 @@
+"""Send each job where it costs least, of the clusters that suit equally soon.
+
+Operators write the price of a device's hour on the MultiKueueCluster, by flavor:
+``multiqueue.dev/prices: a100=1.80,h100=4.10``. Faster hardware needs fewer hours
+(``multiqueue.dev/speeds`` on the job). Where a price is missing the job goes last.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from multiqueue.plugins import DispatchView, Nomination, Option, bind, cost_of, survey
+
+
+class CheapestFirst:
+    """Nominates the cheapest cluster of the best tier."""
+
+    name = "cheapest-first"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        """Return the cheapest."""
+
+        def cost(option: Option) -> int:
+            known = cost_of(view.workload, option)
+            return sys.maxsize if known is None else known
+
+        return bind(survey(view), cost)

@@ -1,0 +1,23 @@
+"""Send each job where most of its data is, of the clusters that suit equally soon.
+
+Jobs name what they read (``multiqueue.dev/data: dataset/imagenet,checkpoint/run-7``), clusters
+what they have, in the annotation of the same name on the MultiKueueCluster.
+"""
+
+from __future__ import annotations
+
+from multiqueue.plugins import DispatchView, Nomination, Option, bind, survey
+
+
+class DataLocality:
+    """Nominates the cluster of the best tier that lacks the least of the data."""
+
+    name = "data-locality"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        """Return where the data is."""
+
+        def missing(option: Option) -> int:
+            return len(view.workload.data - option.cluster.data)
+
+        return bind(survey(view), missing)

@@ -1,0 +1,190 @@
+"""What `score` weighs: one function each, from 0 for the worst to 1000 for the best of a tier.
+
+A scorer sees all options of a tier at once, so that it can compare them; where all are alike it
+gives all the same, and so decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from types import MappingProxyType
+
+from multiqueue.plugins import (
+    DispatchView,
+    Grade,
+    Option,
+    cost_of,
+    find_speed,
+    runtime_on,
+    scarce_resource,
+)
+
+Scorer = Callable[[DispatchView, Sequence[Option]], Sequence[int]]
+
+BEST = 1000
+SUITED = {Grade.MATCH: BEST, Grade.SILENT: BEST // 2}
+
+
+def hardware(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer hardware that was asked for to what says nothing; then what the pods prefer."""
+    del view
+    most = max((option.fit.preference for option in options), default=0)
+    return [(SUITED.get(o.fit.grade, 0) * 2 + _share(o.fit.preference, most)) // 3 for o in options]
+
+
+def packing(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer the least left over, so that large gangs find large gaps."""
+    return [BEST - value for value in spreading(view, options)]
+
+
+def spreading(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer the most left over, so that many small jobs are dealt out evenly."""
+    left = [_left(view, option) for option in options]
+    most = max(left, default=0)
+    return [_share(amount, most) for amount in left]
+
+
+def guaranteed(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer quota of the queue's own to what is lent, and may be taken back."""
+    scarce = scarce_resource(view.workload)
+    return [
+        BEST
+        - _share(
+            sum(n for (_, name), n in o.forecast.borrowed.items() if name == scarce),
+            sum(n for (_, name), n in o.forecast.taken.items() if name == scarce),
+        )
+        for o in options
+    ]
+
+
+def start(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer an early start, by what the wait is beside the time that the job runs."""
+    runtime = view.workload.runtime
+    own = runtime.expected if runtime is not None else timedelta(minutes=10)
+    return [
+        _share(_seconds(own), _seconds(own) + _seconds(o.forecast.start.at - view.now))
+        if o.forecast.start is not None
+        else BEST // 2
+        for o in options
+    ]
+
+
+def speed(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer hardware that this job is fast on."""
+    speeds = [find_speed(view.workload, option) for option in options]
+    most = max(speeds, default=0)
+    return [_share(each, most) for each in speeds]
+
+
+def finish(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer an early end: the wait and the time that the job runs there."""
+    ends = [
+        (_seconds(o.forecast.start.at - view.now) if o.forecast.start is not None else 0)
+        + _seconds(runtime_on(view.workload, o))
+        for o in options
+    ]
+    return [_share(min(ends), end) for end in ends]
+
+
+def load(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer the queue with the least demand beside what it could hold; else the fewest of ours."""
+    del view
+    demands = [o.fit.load_permille or o.cluster.waiting + o.cluster.running for o in options]
+    least = min(demands, default=0)
+    return [_share(least + 1, demand + 1) for demand in demands]
+
+
+def price(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer what costs least for the whole job; slow hardware costs longer."""
+    costs = [cost_of(view.workload, option) for option in options]
+    known = [cost for cost in costs if cost is not None]
+    return [_share(min(known) + 1, cost + 1) if cost is not None else 0 for cost in costs]
+
+
+def locality(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer where the data is that the job reads."""
+    wanted = view.workload.data
+    return [_share(len(wanted & option.cluster.data), len(wanted)) for option in options]
+
+
+def victims(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer to throw away the least work of others, then to stop the fewest."""
+    del view
+    losses = [
+        sum((_seconds(v.lost) for v in o.forecast.victims), len(o.forecast.victims))
+        for o in options
+    ]
+    least = min(losses, default=0)
+    return [_share(least + 1, loss + 1) for loss in losses]
+
+
+def together(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer where more of the same LocalQueue runs."""
+    del view
+    most = max((option.cluster.neighbours for option in options), default=0)
+    return [_share(option.cluster.neighbours, most) for option in options]
+
+
+def apart(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer where less of the same LocalQueue runs."""
+    return [BEST - value for value in together(view, options)]
+
+
+def health(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer workers that did well lately."""
+    del view
+    return [round(BEST * option.cluster.health) for option in options]
+
+
+SCORERS: Mapping[str, Scorer] = MappingProxyType(
+    {
+        scorer.__name__: scorer
+        for scorer in (
+            hardware,
+            packing,
+            spreading,
+            guaranteed,
+            start,
+            speed,
+            finish,
+            load,
+            price,
+            locality,
+            victims,
+            together,
+            apart,
+            health,
+        )
+    }
+)
+"""By the names that the argument ``scorers`` uses."""
+WEIGHTS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(SCORERS, 0)
+    | {
+        "hardware": 40,
+        "packing": 8,
+        "guaranteed": 4,
+        "finish": 8,
+        "load": 4,
+        "price": 6,
+        "locality": 6,
+        "victims": 8,
+        "health": 4,
+    }
+)
+"""How much each counts unless the arguments say otherwise."""
+
+
+def _left(view: DispatchView, option: Option) -> int:
+    scarce = scarce_resource(view.workload)
+    left = {pair: n for pair, n in option.forecast.left.items() if pair[1] == scarce}
+    return sum(left.values())
+
+
+def _share(part: int, whole: int) -> int:
+    return BEST * part // whole if whole > 0 else 0
+
+
+def _seconds(span: timedelta) -> int:
+    return max(1, int(span.total_seconds()))

@@ -1,0 +1,64 @@
+"""What an option is worth to a job: how fast it runs there, how long, and what that costs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from multiqueue.plugins.capacity import scarce_resource
+from multiqueue.plugins.options import Option
+from multiqueue.plugins.view import ClusterView, WorkloadView
+
+REFERENCE = 1000
+"""The speed of the reference hardware."""
+SOME_TIME = timedelta(hours=1)
+"""What a job takes of which nothing is known; the same for all, so it only scales."""
+
+
+def flavors_of(workload: WorkloadView, option: Option) -> tuple[str, ...]:
+    """Return the flavors that the job would get its scarce resource from, or might get.
+
+    Those of the forecast where it has any; else all of the queue that have quota of it.
+    """
+    scarce = scarce_resource(workload)
+    taken = tuple(flavor for flavor, name in option.forecast.taken if name == scarce)
+    queue = option.cluster.queue
+    if taken or queue is None:
+        return taken
+    return tuple(flavor for flavor, name in queue.quotas if name == scarce)
+
+
+def find_speed(workload: WorkloadView, option: Option) -> int:
+    """Return how fast the job is there, in thousandths; its slowest pods count."""
+    flavors = flavors_of(workload, option)
+    return min(
+        (speed_on(workload, option.cluster, flavor) for flavor in flavors), default=REFERENCE
+    )
+
+
+def speed_on(workload: WorkloadView, cluster: ClusterView, flavor: str) -> int:
+    """Return how fast a job is on a flavor, in thousandths: by its name or its node labels."""
+    if flavor in workload.speeds:
+        return workload.speeds[flavor]
+    found = cluster.queue.flavors.get(flavor) if cluster.queue is not None else None
+    labels = found.node_labels.values() if found is not None else ()
+    return next((workload.speeds[v] for v in labels if v in workload.speeds), REFERENCE)
+
+
+def runtime_on(workload: WorkloadView, option: Option) -> timedelta:
+    """Return how long the job is expected to run there."""
+    expected = workload.runtime.expected if workload.runtime is not None else SOME_TIME
+    return expected * REFERENCE / max(1, find_speed(workload, option))
+
+
+def cost_of(workload: WorkloadView, option: Option) -> int | None:
+    """Return what the job costs there, in thousandths; None where a price is missing.
+
+    The dearest of the flavors that it might get counts.
+    """
+    flavors = flavors_of(workload, option)
+    prices = [option.cluster.prices.get(flavor) for flavor in flavors]
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return None
+    hours = runtime_on(workload, option) / timedelta(hours=1)
+    return round(max(known) * workload.total(scarce_resource(workload)) * hours)

@@ -1,0 +1,236 @@
+"""Choosing one cluster: who comes into question, in which order, and when to change one's mind.
+
+A dispatcher that binds a Workload to one cluster at a time says how it likes each option; the rest
+is the same for all of them:
+
+1. Tiers: where it fits, then where it fits on lent quota, then where others would be stopped for
+   it, then where nothing is known, then where it has to wait. Each is tried on all clusters before
+   the next.
+2. A cluster that was expected to start the Workload in time and did not is put last for a while;
+   within a tier, so is what something speaks against (a taint).
+3. A Workload stays where it is unless another cluster is in a better tier, so it does not wander.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import IntEnum
+from typing import Any
+
+from multiqueue.plugins.capacity import Fit, judge
+from multiqueue.plugins.forecast import Forecast, Prospect
+from multiqueue.plugins.foresee import forecast_of_fit
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination
+from multiqueue.plugins.view import ClusterView, CopyState, DispatchView
+
+PATIENCE = timedelta(seconds=30)
+"""A worker with room admits within a second or two; ten times that means that its queue is held up
+by something that the figures do not show."""
+STOP_TIME = timedelta(minutes=5)
+"""What is to be stopped first may take its time to save what it has."""
+LOOK_AGAIN = timedelta(minutes=1)
+"""The core asks again when room changes; this is for what it cannot see."""
+GRUDGE = timedelta(minutes=5)
+"""How long a cluster that did not start the Workload is put last."""
+
+
+class Tier(IntEnum):
+    """How soon, and at whose cost, a cluster could start the Workload; smaller is better."""
+
+    FIT = 0
+    BORROW = 1
+    PREEMPT = 2
+    PERHAPS = 3
+    WAIT = 4
+
+
+TIERS = {
+    Prospect.FITS: Tier.FIT,
+    Prospect.BORROWS: Tier.BORROW,
+    Prospect.PREEMPTS: Tier.PREEMPT,
+    Prospect.UNKNOWN: Tier.PERHAPS,
+    Prospect.WAITS: Tier.WAIT,
+}
+PATIENCES = {
+    Tier.FIT: PATIENCE,
+    Tier.BORROW: PATIENCE,
+    Tier.PREEMPT: PATIENCE + STOP_TIME,
+    Tier.PERHAPS: PATIENCE,
+}
+"""Within what time a cluster is expected to start it, by tier; the others are not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A cluster that could take the Workload.
+
+    Attributes:
+        cluster: It.
+        fit: How its queue and hardware suit.
+        forecast: What would become of the Workload there.
+        tier: As that says; `Tier.WAIT` for one that disappointed lately.
+        disappointed: Whether it had the Workload lately and did not start it in time.
+    """
+
+    cluster: ClusterView
+    fit: Fit
+    forecast: Forecast
+    tier: Tier
+    disappointed: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the cluster."""
+        return self.cluster.name
+
+
+Preference = Callable[[Option], Any]
+"""What the best option has the least of: a number, or a tuple of some."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """All clusters, looked at once.
+
+    Attributes:
+        view: What was looked at.
+        options: Those that could take the Workload, in the order of the view.
+        refusals: Why the others cannot, by name.
+    """
+
+    view: DispatchView
+    options: tuple[Option, ...]
+    refusals: dict[str, str]
+
+
+def survey(view: DispatchView, *, keep: Callable[[Option], str] = lambda _: "") -> Survey:
+    """Look at all clusters.
+
+    Args:
+        view: What there is.
+        keep: Says why an option shall not be taken all the same; empty where it may be.
+    """
+    had = _how_long_lately(view)
+    options: list[Option] = []
+    refusals: dict[str, str] = {}
+    for cluster in view.clusters:
+        fit = judge(view.workload, cluster)
+        forecast = cluster.forecast or forecast_of_fit(view.workload, cluster, fit)
+        if cluster.unusable or forecast is None or forecast.prospect is Prospect.NEVER:
+            refusals[cluster.name] = (
+                cluster.unusable or (forecast.reason if forecast else "") or fit.reason
+            )
+            continue
+        tier = TIERS[forecast.prospect]
+        patience = PATIENCES.get(tier)
+        disappointed = patience is not None and had.get(cluster.name, timedelta()) >= patience
+        option = Option(
+            cluster=cluster,
+            fit=fit,
+            forecast=forecast,
+            tier=Tier.WAIT if disappointed else tier,
+            disappointed=disappointed,
+        )
+        if why := keep(option):
+            refusals[cluster.name] = why
+        else:
+            options.append(option)
+    return Survey(view=view, options=tuple(options), refusals=refusals)
+
+
+def rank(options: Sequence[Option], preference: Preference) -> list[Option]:
+    """Return the options, the best first; ties end by name."""
+    return sorted(
+        options,
+        key=lambda o: (o.tier, bool(o.cluster.avoid), o.disappointed, preference(o), o.name),
+    )
+
+
+def bind(found: Survey, preference: Preference, *, race: int = 1) -> Nomination:
+    """Nominate the best option, or the present one where none is in a better tier.
+
+    Args:
+        found: The options.
+        preference: Tells the better of a tier.
+        race: How many are nominated at once where checks of the worker's own come after its quota,
+            so that room there is not yet a start (machines to be provisioned, say).
+    """
+    view = found.view
+    ranked = rank(found.options, preference)
+    if not ranked:
+        return Nomination(verdicts=_verdicts(found, ()), ask_again_at=view.now + LOOK_AGAIN)
+    best = _find_present(view, ranked) or ranked[0]
+    chosen = (best.name, *_rivals(best, ranked, race))
+    return Nomination(
+        clusters=chosen,
+        verdicts=_verdicts(found, chosen),
+        ask_again_at=_ask_again_at(view, best),
+    )
+
+
+def _rivals(best: Option, ranked: Sequence[Option], race: int) -> tuple[str, ...]:
+    if not _is_provisioned(best):
+        return ()
+    others = (
+        o.name for o in ranked if o is not best and o.tier is best.tier and _is_provisioned(o)
+    )
+    return tuple(others)[: race - 1]
+
+
+def _is_provisioned(option: Option) -> bool:
+    queue = option.cluster.queue
+    return queue is not None and bool(queue.checks)
+
+
+def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None:
+    """Return the cluster that has it, the first of several; None where it should move."""
+    present = next((option for option in ranked if option.name in view.nominated[:1]), None)
+    if present is None:
+        return None
+    if present.cluster.copy is CopyState.RESERVED or present.tier is ranked[0].tier:
+        return present
+    return None
+
+
+def _how_long_lately(view: DispatchView) -> dict[str, timedelta]:
+    """Return how long clusters had the Workload without starting it, the longest time of each."""
+    longest: dict[str, timedelta] = {}
+    ends = [*(later.at for later in view.history[1:]), view.now]
+    for round_, end in zip(view.history, ends, strict=False):
+        if view.now - end < GRUDGE:
+            for name in round_.clusters:
+                longest[name] = max(longest.get(name, timedelta()), end - round_.at)
+    return longest
+
+
+def _ask_again_at(view: DispatchView, best: Option) -> datetime:
+    is_there = view.nominated[:1] == (best.name,) and view.history
+    begun = view.history[-1].at if is_there else view.now
+    patience = PATIENCES.get(best.tier)
+    if patience is not None and view.now - begun < patience:
+        return begun + patience
+    return view.now + LOOK_AGAIN
+
+
+def _verdicts(found: Survey, chosen: Sequence[str]) -> tuple[ClusterVerdict, ...]:
+    options = (
+        ClusterVerdict(
+            cluster=option.name,
+            nominated=option.name in chosen,
+            reason=", ".join(filter(None, (_describe(option), option.cluster.avoid))),
+            tier=option.tier.name.capitalize(),
+        )
+        for option in found.options
+    )
+    refusals = (
+        ClusterVerdict(cluster=name, nominated=False, reason=why)
+        for name, why in found.refusals.items()
+    )
+    return tuple(sorted((*options, *refusals), key=lambda verdict: verdict.cluster))
+
+
+def _describe(option: Option) -> str:
+    reason = option.forecast.reason or option.fit.reason
+    return f"{reason}; did not start it before" if option.disappointed else reason
