@@ -55,6 +55,7 @@ KINDS = (
     Kind("resourceflavor", QUEUES, "resourceflavors", seen_by_all=False, status=False),
     Kind("topology", QUEUES, "topologies", seen_by_all=False, status=False),
     Kind("workload", QUEUES, "workloads", viewed_by=BOTH),
+    Kind("dispatchprofile", "multiqueue.dev", "dispatchprofiles", seen_by_all=False),
     Kind(
         "pending-workloads-cq",
         VISIBILITY,

@@ -10,6 +10,9 @@ from typing import Final, NewType
 GROUP: Final = "kueue.x-k8s.io"
 V1BETA1: Final = f"{GROUP}/v1beta1"
 V1BETA2: Final = f"{GROUP}/v1beta2"
+OWN_GROUP: Final = "multiqueue.dev"
+"""Of the kinds that upstream does not have."""
+V1ALPHA1: Final = f"{OWN_GROUP}/v1alpha1"
 
 WorkloadKey = NewType("WorkloadKey", str)
 """``namespace/name`` of a Workload."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.api.v1beta2 import (
     AdmissionCheck,
     ClusterQueue,
@@ -62,6 +63,7 @@ class Informers:
     kube_priority_classes: Informer[dict[str, Any]]
     multikueue_configs: Informer[MultiKueueConfig]
     multikueue_clusters: Informer[MultiKueueCluster]
+    dispatch_profiles: Informer[DispatchProfile]
     namespaces: Informer[dict[str, Any]]
     limit_ranges: Informer[dict[str, Any]]
     runtime_classes: Informer[dict[str, Any]]

@@ -11,6 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
+from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Integration
@@ -81,6 +82,7 @@ def build_informers(
         kube_priority_classes=Informer(client, resources.PRIORITY_CLASSES),
         multikueue_configs=typed(resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
         multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
+        dispatch_profiles=typed(resources.DISPATCH_PROFILES, DispatchProfile),
         namespaces=Informer(client, resources.NAMESPACES),
         limit_ranges=Informer(client, resources.LIMIT_RANGES),
         runtime_classes=Informer(client, resources.RUNTIME_CLASSES),

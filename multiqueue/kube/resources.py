@@ -83,6 +83,13 @@ WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", "WorkloadPriorityC
 MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", "MultiKueueConfig")
 MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", "MultiKueueCluster")
 PROVISIONING_REQUEST_CONFIGS = _kueue("provisioningrequestconfigs", "ProvisioningRequestConfig")
+DISPATCH_PROFILES = Resource(
+    group=names.OWN_GROUP,
+    version="v1alpha1",
+    plural="dispatchprofiles",
+    kind="DispatchProfile",
+    namespaced=False,
+)
 PROVISIONING_REQUESTS = _resource(
     "autoscaling.x-k8s.io/v1", "provisioningrequests", "ProvisioningRequest"
 )

@@ -75,8 +75,8 @@ async def _define(api: Api) -> None:
             **query,
         )
     for crd in load_crds():
-        plural = crd["spec"]["names"]["plural"]
-        path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}"
+        spec = crd["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][-1]['name']}/{spec['names']['plural']}"
         await api.until(path, lambda answer: answer.status == 200)
 
 

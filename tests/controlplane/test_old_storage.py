@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from multiqueue.api.crd import load_crds
+from multiqueue.api.names import GROUP
 from tests.controlplane import binaries
 from tests.controlplane.conftest import StartControlPlane
 from tests.controlplane.installed import CONFIG, NAMESPACE, install, manager
@@ -56,7 +57,7 @@ def endpoint(port: int, *, ready: bool) -> dict[str, object]:
 
 def old_storage(plane: RealControlPlane, folder: Path) -> None:
     """Leave an object that is stored in v1beta1 behind."""
-    definitions = load_crds()
+    definitions = [crd for crd in load_crds() if crd["spec"]["group"] == GROUP]
     for definition in definitions:
         definition["spec"]["conversion"] = {"strategy": "None"}
         for version in definition["spec"]["versions"]:

@@ -10,12 +10,14 @@ from random import Random
 from typing import Any
 
 from multiqueue.api.crd import load_crds
+from multiqueue.api.names import GROUP
 
 Schema = Mapping[str, Any]
 
 SCHEMAS: dict[tuple[str, str], Schema] = {
     (crd["spec"]["names"]["kind"], version["name"]): version["schema"]["openAPIV3Schema"]
     for crd in load_crds()
+    if crd["spec"]["group"] == GROUP
     for version in crd["spec"]["versions"]
 }
 KINDS = sorted({kind for kind, _ in SCHEMAS})

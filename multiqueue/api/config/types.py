@@ -205,6 +205,8 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     incremental_dispatcher_config: IncrementalDispatcher | None = None
     dispatcher_arguments: dict[str, Any] = {}
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
+    dispatch_profile: str = ""
+    """Deviates: an extension of ours. The DispatchProfile where no queue or config names one."""
     drain_period: Duration = Duration(seconds=6)
     drain_at_once: int = 4
     """Deviates: extensions of ours. The pace of drains of workers that name none."""

@@ -205,6 +205,10 @@ def _multikueue(config: Configuration) -> Iterator[str]:
             f'{path}.origin: "{section.origin}" is not a label value (at most 63 of A-Z a-z 0-9 - '
             "_ .)"
         )
+    if section.dispatch_profile and not _DNS_SUBDOMAIN.fullmatch(section.dispatch_profile):
+        yield (
+            f'{path}.dispatchProfile: "{section.dispatch_profile}" is no name of a DispatchProfile'
+        )
     kinds = [framework.name for framework in section.external_frameworks]
     yield from unique(f"{path}.externalFrameworks", kinds)
     yield from _kinds(f"{path}.externalFrameworks", kinds)

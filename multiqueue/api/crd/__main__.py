@@ -10,7 +10,7 @@ import yaml
 
 from multiqueue.api.crd.definitions import load_crds
 
-HEADER = "# Generated from multiqueue/api/v1beta2 by `make crds`. Do not edit.\n"
+HEADER = "# Generated from multiqueue/api/{version} by `make crds`. Do not edit.\n"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -22,7 +22,10 @@ class _Dumper(yaml.SafeDumper):
 
 def render(definition: dict[str, Any]) -> str:
     """The file of one definition; the same bytes for the same types."""
-    return HEADER + yaml.dump(definition, Dumper=_Dumper, sort_keys=False, width=110)
+    version = next(each["name"] for each in definition["spec"]["versions"] if each["storage"])
+    return HEADER.format(version=version) + yaml.dump(
+        definition, Dumper=_Dumper, sort_keys=False, width=110
+    )
 
 
 def write(directory: Path) -> None:

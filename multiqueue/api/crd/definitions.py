@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from multiqueue.api.config.types import Configuration, InternalCertManagement
+from multiqueue.api.crd.dispatch_profile import dispatch_profile_crd
 from multiqueue.api.crd.kinds import KINDS, Column, CustomKind
 from multiqueue.api.crd.schema import object_schema
 from multiqueue.api.crd.v1beta1 import downgrade_schema
@@ -16,11 +17,12 @@ Definition = dict[str, Any]
 def load_crds() -> list[Definition]:
     """Return the CustomResourceDefinitions of all kinds, by kind; every call makes new ones.
 
-    Both versions are served and v1beta2 is stored. A webhook of the manager converts; whoever runs
+    Kinds of our own group come last. Of the others both versions are served and v1beta2 is
+    stored. A webhook of the manager converts; whoever runs
     it completes the address (`multiqueue.webhooks.conversion_registration`), or cert-manager does.
     The embedded server needs none: it is given `multiqueue.api.conversion.converters`.
     """
-    return [_definition(kind) for kind in KINDS]
+    return [*(_definition(kind) for kind in KINDS), dispatch_profile_crd()]
 
 
 def _definition(kind: CustomKind) -> Definition:

@@ -10,6 +10,7 @@ from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.conversion import stash
 from multiqueue.api.names import RESOURCE_IN_USE
 from multiqueue.api.validation.access import Object, items, mapping, strings, text
+from multiqueue.api.validation.cluster_wishes import OF_QUEUES, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
     immutable,
@@ -64,14 +65,14 @@ def _fill(parent: dict[str, Any], field: str, **defaults: str) -> None:
 
 def validate_cluster_queue_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
     """Return what is wrong with a new ClusterQueue."""
-    return [*_validate(obj), *_on_flavors(obj)]
+    return [*_validate(obj), *_on_flavors(obj), *validate_annotations(obj, OF_QUEUES)]
 
 
 def validate_cluster_queue_update(
     new: Object, old: Object, gates: Gates | None = None
 ) -> list[FieldError]:
     """Return what is wrong with an update; unknown flavors of checks may stay as they are."""
-    errors = list(_validate(new))
+    errors = [*_validate(new), *validate_annotations(new, OF_QUEUES)]
     legacy = without_empty(mapping(old, "spec", "admissionChecksStrategy"))
     current = without_empty(mapping(new, "spec", "admissionChecksStrategy"))
     strict = gates is not None and gates.enabled(Gate.REJECT_UPDATES_TO_CQ_WITH_INVALID_ON_FLAVORS)

@@ -1,5 +1,5 @@
-"""Rules of the annotations by which jobs choose clusters, clusters keep jobs off, and a
-MultiKueueConfig chooses its dispatcher.
+"""Rules of the annotations by which jobs choose clusters, clusters keep jobs off, and queues and
+MultiKueueConfigs choose who dispatches.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def _read_dispatcher(text: str) -> None:
         )
 
 
+def _read_profile(text: str) -> None:
+    if problems := check_subdomain(text.strip()):
+        raise ValueError(f"must be the name of a DispatchProfile: {'; '.join(problems)}")
+
+
 OF_JOBS: Mapping[str, Parse] = MappingProxyType(
     {
         names.CLUSTER_NAMES: _read_names,
@@ -43,7 +48,10 @@ OF_JOBS: Mapping[str, Parse] = MappingProxyType(
     }
 )
 OF_CLUSTERS: Mapping[str, Parse] = MappingProxyType({names.CLUSTER_TAINTS: parse_taints})
-OF_CONFIGS: Mapping[str, Parse] = MappingProxyType({names.DISPATCHER: _read_dispatcher})
+OF_QUEUES: Mapping[str, Parse] = MappingProxyType({names.DISPATCH_PROFILE: _read_profile})
+OF_CONFIGS: Mapping[str, Parse] = MappingProxyType(
+    {names.DISPATCHER: _read_dispatcher, **OF_QUEUES}
+)
 
 
 def validate_annotations(obj: Object, rules: Mapping[str, Parse]) -> Iterator[FieldError]:

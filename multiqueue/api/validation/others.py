@@ -13,6 +13,7 @@ from multiqueue.api.validation.access import Object, items, mapping, strings, te
 from multiqueue.api.validation.cluster_wishes import (
     OF_CLUSTERS,
     OF_CONFIGS,
+    OF_QUEUES,
     validate_annotations,
 )
 from multiqueue.api.validation.field_error import (
@@ -29,7 +30,7 @@ def validate_local_queue_create(obj: Object, _gates: Gates | None = None) -> lis
     """Return what is wrong with a LocalQueue."""
     spec = mapping(obj, "spec")
     name = spec.get("clusterQueue")
-    errors = list(validate_weight(spec))
+    errors = [*validate_weight(spec), *validate_annotations(obj, OF_QUEUES)]
     if isinstance(name, str):
         errors.extend(invalid("spec.clusterQueue", name, m) for m in check_subdomain(name))
     return errors

@@ -410,4 +410,15 @@ OWN_RULES: tuple[OwnRule, ...] = (
         )
         for field, values in (("valuesPerLevel[]", level_values), ("podCounts", numbers))
     ),
+    *(
+        OwnRule(
+            kind="DispatchProfile",
+            path=f"spec.{who}",
+            message="exactly one of dispatcher and profile is required",
+            values=some(dispatcher=words, profile=words),
+            holds=one_of("dispatcher", "profile"),
+            versions=("v1alpha1",),
+        )
+        for who in ("shadow", "canary")
+    ),
 )

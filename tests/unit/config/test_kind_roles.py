@@ -34,6 +34,9 @@ WANTED = {
     },
     "pending-workloads-lq-viewer": {ADMIN, USER, *TO_ALL},
     "pending-workloads-cq-viewer": {ADMIN, *TO_ALL},
+    # Ours: who dispatches.
+    "dispatchprofile-editor": {ADMIN},
+    "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
     # Ours: pods, logs and events of jobs on workers.
     **{f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL} for what in ("pods", "log", "events")},
 }
@@ -55,7 +58,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 45
+    assert len(ROLES) == len(WANTED) == 47
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

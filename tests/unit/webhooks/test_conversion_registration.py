@@ -25,7 +25,9 @@ def patch(definition: dict[str, Any], address: Address, authority: bytes = b"ca"
 
 
 def test_all_definitions_are_ours() -> None:
-    assert sorted(DEFINITIONS) == sorted(crd["metadata"]["name"] for crd in load_crds())
+    """Those that are served in two versions; a kind of our own group has one."""
+    converted = [crd["metadata"]["name"] for crd in load_crds() if len(crd["spec"]["versions"]) > 1]
+    assert sorted(DEFINITIONS) == sorted(converted)
 
 
 def test_behind_the_service_of_the_manifests_only_the_authority_is_missing() -> None:

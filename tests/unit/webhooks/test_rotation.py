@@ -81,7 +81,8 @@ async def registered_authorities(client: KubeClient) -> set[bytes]:
     hooks = (await client.list(MUTATING_WEBHOOKS)).items[0]["webhooks"]
     crds = (await client.list(CRDS)).items
     configs = [hook["clientConfig"] for hook in hooks]
-    configs += [crd["spec"]["conversion"]["webhook"]["clientConfig"] for crd in crds]
+    conversions = [crd["spec"]["conversion"] for crd in crds]
+    configs += [each["webhook"]["clientConfig"] for each in conversions if "webhook" in each]
     return {base64.b64decode(config["caBundle"]) for config in configs}
 
 
