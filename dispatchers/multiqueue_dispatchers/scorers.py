@@ -40,7 +40,8 @@ def packing(view: DispatchView, options: Sequence[Option]) -> list[int]:
 
 def spreading(view: DispatchView, options: Sequence[Option]) -> list[int]:
     """Prefer the most left over, so that many small jobs are dealt out evenly."""
-    left = [_left(view, option) for option in options]
+    scarce = scarce_resource(view.workload)
+    left = [sum(n for (_, r), n in o.forecast.left.items() if r == scarce) for o in options]
     most = max(left, default=0)
     return [_share(amount, most) for amount in left]
 
@@ -174,12 +175,6 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
     }
 )
 """How much each counts unless the arguments say otherwise."""
-
-
-def _left(view: DispatchView, option: Option) -> int:
-    scarce = scarce_resource(view.workload)
-    left = {pair: n for pair, n in option.forecast.left.items() if pair[1] == scarce}
-    return sum(left.values())
 
 
 def _share(part: int, whole: int) -> int:

@@ -21,7 +21,6 @@ from multiqueue.plugins.capacity import (
     find_refusal,
     judge,
     place,
-    scarce_resource,
 )
 from multiqueue.plugins.dispatcher import ChecksArguments, Dispatcher
 from multiqueue.plugins.forecast import (
@@ -37,6 +36,7 @@ from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, ScoreTerm
 from multiqueue.plugins.offers import cost_of, find_speed, runtime_on, speed_on
 from multiqueue.plugins.options import Option, Survey, Tier, bind, rank, survey
+from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import (
     ClusterView,
     CopyState,

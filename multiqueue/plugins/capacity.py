@@ -13,18 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from multiqueue.model.resources import format_amount
-from multiqueue.plugins.hardware import Grade, describe_wish, grade_flavor, preference_of
-from multiqueue.plugins.view import (
-    ClusterView,
-    PodSetView,
-    QueueView,
-    QuotaView,
-    ResourceGroupView,
-    WorkloadView,
-)
-
-FlavorResource = tuple[str, str]
-"""Flavor and resource."""
+from multiqueue.plugins.hardware import Grade, describe_wish
+from multiqueue.plugins.suitability import FlavorResource, Suitability
+from multiqueue.plugins.view import ClusterView, PodSetView, QueueView, QuotaView, WorkloadView
 
 NO_QUOTA = QuotaView()
 
@@ -81,6 +72,7 @@ class Fit:
         reason: In words, with numbers.
         grade: How well its hardware suits.
         preference: How much of the preferred affinity it meets.
+        taken: With `Outlook.FITS`: what it would get, by flavor and resource.
         spare: With `Outlook.FITS`: what stays free of the scarce resource in the flavors used. The
             smaller, the less is cut to pieces.
         load_permille: With `Outlook.WAITS`: demand for the scarce resource, this gang included, in
@@ -92,6 +84,7 @@ class Fit:
     reason: str
     grade: Grade = Grade.SILENT
     preference: int = 0
+    taken: Mapping[FlavorResource, int] = field(default_factory=dict)
     spare: int = 0
     load_permille: int = 0
     limit: Limit | None = None
@@ -109,7 +102,8 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
             outlook=Outlook.UNAVAILABLE,
             reason=f'has no LocalQueue "{workload.queue}" in namespace "{workload.namespace}"',
         )
-    if impossible := find_impossibility(workload, queue):
+    suited = Suitability(workload, queue)
+    if impossible := _find_impossibility(suited):
         limit = impossible if isinstance(impossible, Limit) else None
         return Fit(outlook=Outlook.NEVER, reason=str(impossible), limit=limit)
     if not queue.active:
@@ -117,11 +111,11 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
         return Fit(
             outlook=Outlook.UNAVAILABLE, reason=f'ClusterQueue "{queue.name}" is inactive: {words}'
         )
-    if uncovered := _uncovered(workload, queue):
+    if uncovered := _uncovered(suited):
         return Fit(
             outlook=Outlook.UNKNOWN, reason=f'ClusterQueue "{queue.name}" covers no {uncovered}'
         )
-    return _compare_room(workload, queue)
+    return _compare_room(suited)
 
 
 def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
@@ -129,25 +123,7 @@ def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
 
     Cost: pod sets times flavors.
     """
-    taken: dict[FlavorResource, int] = {}
-    grades: list[Grade] = []
-    preference = 0
-    for pod_set in workload.pod_sets:
-        for group in _groups_of(pod_set, queue):
-            for grade, weight, flavor in _candidates(pod_set, queue, group):
-                need = _need(pod_set, group, flavor)
-                if all(
-                    taken.get(pair, 0) + amount <= queue.quotas.get(pair, NO_QUOTA).free
-                    for pair, amount in need.items()
-                ):
-                    for pair, amount in need.items():
-                        taken[pair] = taken.get(pair, 0) + amount
-                    grades.append(grade)
-                    preference += weight
-                    break
-            else:
-                return None
-    return Assignment(taken=taken, grade=min(grades, default=Grade.SILENT), preference=preference)
+    return _place(Suitability(workload, queue))
 
 
 def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
@@ -173,52 +149,70 @@ def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
 
 def find_impossibility(workload: WorkloadView, queue: QueueView) -> Limit | str:
     """Say why a queue can never hold a gang; empty where it could."""
-    for pod_set in workload.pod_sets:
-        for resource in sorted(pod_set.requests):
-            if pod_set.requests[resource] > 0 and _is_absent(resource, queue):
-                return Limit(resource=resource, asked=workload.total(resource), most=0)
-        for group in _groups_of(pod_set, queue):
-            suited = _candidates(pod_set, queue, group)
-            if not suited:
-                return f"has no flavor for {describe_wish(pod_set) or 'these pods'}"
-            for resource in group.resources:
-                most = max(_most(queue, flavor, resource) for _, _, flavor in suited)
-                if _least_total(pod_set, resource) > most:
-                    return Limit(resource=resource, asked=workload.total(resource), most=most)
-    for resource, asked in sorted(_least_totals(workload).items()):
-        flavors = _flavors_for(workload, queue, resource)
+    return _find_impossibility(Suitability(workload, queue))
+
+
+def _find_impossibility(suited: Suitability) -> Limit | str:
+    queue, totals = suited.queue, suited.totals
+    for resource, asked in totals.items():
+        if _is_absent(resource, queue):
+            return Limit(resource=resource, asked=asked, most=0)
+    for need in suited.needs:
+        pod_set = need.pod_set
+        if not need.candidates:
+            return f"has no flavor for {describe_wish(pod_set) or 'these pods'}"
+        for resource in need.group.resources:
+            most = max(_most(queue, candidate.flavor, resource) for candidate in need.candidates)
+            if _least_total(pod_set, resource) > most:
+                return Limit(resource=resource, asked=totals.get(resource, 0), most=most)
+    for resource, asked in totals.items():
+        flavors = suited.flavors_for(resource)
         most = sum(_most(queue, flavor, resource) for flavor in flavors)
-        if flavors and asked > most:
-            return Limit(resource=resource, asked=workload.total(resource), most=most)
+        least = sum(_least_total(pod_set, resource) for pod_set in suited.workload.pod_sets)
+        if flavors and least > most:
+            return Limit(resource=resource, asked=asked, most=most)
     return ""
 
 
-def scarce_resource(workload: WorkloadView) -> str:
-    """Return the resource that matters: the device asked for most, or else the first by name."""
-    totals = workload.totals()
-    devices = {name: total for name, total in totals.items() if "/" in name}
-    if devices:
-        return max(sorted(devices), key=devices.__getitem__)
-    return next(iter(totals), "")
+def _place(suited: Suitability) -> Assignment | None:
+    quotas = suited.queue.quotas
+    taken: dict[FlavorResource, int] = {}
+    grades: list[Grade] = []
+    preference = 0
+    for need in suited.needs:
+        for candidate in need.candidates:
+            amounts = need.amounts(candidate.flavor)
+            if all(
+                taken.get(pair, 0) + amount <= quotas.get(pair, NO_QUOTA).free
+                for pair, amount in amounts.items()
+            ):
+                for pair, amount in amounts.items():
+                    taken[pair] = taken.get(pair, 0) + amount
+                grades.append(candidate.grade)
+                preference += candidate.preference
+                break
+        else:
+            return None
+    return Assignment(taken=taken, grade=min(grades, default=Grade.SILENT), preference=preference)
 
 
-def _compare_room(workload: WorkloadView, queue: QueueView) -> Fit:
-    scarce = scarce_resource(workload)
-    flavors = _flavors_for(workload, queue, scarce)
-    free = sum(queue.quotas.get((name, scarce), NO_QUOTA).free for name in flavors)
-    asked = workload.total(scarce)
-    assignment = place(workload, queue)
+def _compare_room(suited: Suitability) -> Fit:
+    queue, scarce = suited.queue, suited.scarce
+    asked = suited.totals.get(scarce, 0)
+    assignment = _place(suited)
     if assignment is not None:
         used = {flavor for flavor, resource in assignment.taken if resource == scarce}
         left = sum(queue.quotas.get((name, scarce), NO_QUOTA).free for name in used) - asked
         return Fit(
             outlook=Outlook.FITS,
-            reason=_describe_fit(scarce, asked, free),
+            reason=_describe_fit(scarce, asked, _free(suited, scarce)),
             grade=assignment.grade,
             preference=assignment.preference,
+            taken=assignment.taken,
             spare=max(0, left),
         )
-    grade, preference = _best_suited(workload, queue)
+    flavors = suited.flavors_for(scarce)
+    grade, preference = suited.best()
     most = sum(_most(queue, name, scarce) for name in flavors)
     busy = sum(
         quota.used + quota.in_flight
@@ -228,7 +222,7 @@ def _compare_room(workload: WorkloadView, queue: QueueView) -> Fit:
     demand = busy + queue.backlog.get(scarce, 0) + asked
     return Fit(
         outlook=Outlook.WAITS,
-        reason=_describe_wait(workload, queue, scarce),
+        reason=_describe_wait(suited),
         grade=grade,
         preference=preference,
         load_permille=demand * 1000 // max(1, most),
@@ -242,77 +236,21 @@ def _describe_fit(scarce: str, asked: int, free: int) -> str:
     return f"fits: {wanted} of {left} free {scarce}"
 
 
-def _describe_wait(workload: WorkloadView, queue: QueueView, scarce: str) -> str:
+def _describe_wait(suited: Suitability) -> str:
     """Name the first resource that is short; where each alone would do, the scarce one."""
-    short = [
-        (resource, asked, free)
-        for resource, asked in workload.totals().items()
-        if (free := _free(workload, queue, resource)) < asked
-        and queue.group_of(resource) is not None
-    ]
-    resource, asked, free = short[0] if short else (scarce, workload.total(scarce), 0)
-    if not short:
-        free = _free(workload, queue, scarce)
-    wanted, left = (format_amount(resource, amount) for amount in (asked, free))
-    return f"waits: {wanted} {resource} asked, {left} free"
+    asked, free = suited.totals.get(suited.scarce, 0), _free(suited, suited.scarce)
+    resource = suited.scarce
+    for name, total in suited.totals.items():
+        if suited.queue.group_of(name) is not None and (left := _free(suited, name)) < total:
+            resource, asked, free = name, total, left
+            break
+    wanted, have = (format_amount(resource, amount) for amount in (asked, free))
+    return f"waits: {wanted} {resource} asked, {have} free"
 
 
-def _free(workload: WorkloadView, queue: QueueView, resource: str) -> int:
-    flavors = _flavors_for(workload, queue, resource)
-    return sum(queue.quotas.get((name, resource), NO_QUOTA).free for name in flavors)
-
-
-def _groups_of(pod_set: PodSetView, queue: QueueView) -> list[ResourceGroupView]:
-    return [
-        group
-        for group in queue.groups
-        if any(pod_set.requests.get(resource, 0) > 0 for resource in group.resources)
-    ]
-
-
-def _candidates(
-    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView
-) -> list[tuple[Grade, int, str]]:
-    """Return (grade, preference, flavor) of the suitable flavors, the best first."""
-    graded = [
-        (grade_flavor(pod_set, queue, group, flavor), preference_of(pod_set, flavor), name)
-        for name in group.flavors
-        if (flavor := queue.flavors.get(name)) is not None
-    ]
-    suited = [entry for entry in graded if entry[0] is not Grade.MISMATCH]
-    return sorted(suited, key=lambda entry: (-entry[0], -entry[1]))
-
-
-def _best_suited(workload: WorkloadView, queue: QueueView) -> tuple[Grade, int]:
-    best = [
-        _candidates(pod_set, queue, group)[0]
-        for pod_set in workload.pod_sets
-        for group in _groups_of(pod_set, queue)
-    ]
-    grade = min((entry[0] for entry in best), default=Grade.SILENT)
-    return grade, sum(entry[1] for entry in best)
-
-
-def _flavors_for(workload: WorkloadView, queue: QueueView, resource: str) -> list[str]:
-    """Return the flavors that some pod set could take this resource from, in the queue's order."""
-    group = queue.group_of(resource)
-    if group is None:
-        return []
-    suited = {
-        flavor
-        for pod_set in workload.pod_sets
-        if pod_set.requests.get(resource, 0) > 0
-        for _, _, flavor in _candidates(pod_set, queue, group)
-    }
-    return [name for name in group.flavors if name in suited]
-
-
-def _need(pod_set: PodSetView, group: ResourceGroupView, flavor: str) -> dict[FlavorResource, int]:
-    return {
-        (flavor, resource): pod_set.total(resource)
-        for resource in group.resources
-        if pod_set.requests.get(resource, 0) > 0
-    }
+def _free(suited: Suitability, resource: str) -> int:
+    quotas = suited.queue.quotas
+    return sum(quotas.get((name, resource), NO_QUOTA).free for name in suited.flavors_for(resource))
 
 
 def _most(queue: QueueView, flavor: str, resource: str) -> int:
@@ -324,17 +262,10 @@ def _least_total(pod_set: PodSetView, resource: str) -> int:
     return pod_set.requests.get(resource, 0) * count
 
 
-def _least_totals(workload: WorkloadView) -> dict[str, int]:
-    return {
-        resource: sum(_least_total(pod_set, resource) for pod_set in workload.pod_sets)
-        for resource in workload.totals()
-    }
-
-
 def _is_absent(resource: str, queue: QueueView) -> bool:
     """Whether a queue has none of a device. A worker may be told not to count cpu or memory."""
     return "/" in resource and queue.group_of(resource) is None
 
 
-def _uncovered(workload: WorkloadView, queue: QueueView) -> str:
-    return ", ".join(resource for resource in workload.totals() if queue.group_of(resource) is None)
+def _uncovered(suited: Suitability) -> str:
+    return ", ".join(name for name in suited.totals if suited.queue.group_of(name) is None)

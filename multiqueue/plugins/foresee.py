@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from multiqueue.plugins.capacity import NO_QUOTA, Fit, FlavorResource, Outlook, judge, place
+from multiqueue.plugins.capacity import NO_QUOTA, Fit, Outlook, judge
 from multiqueue.plugins.forecast import Forecast, Prospect
+from multiqueue.plugins.suitability import FlavorResource
 from multiqueue.plugins.view import ClusterView, QueueView, WorkloadView
 
 _PROSPECTS = {
@@ -34,20 +35,19 @@ def forecast_of_fit(workload: WorkloadView, cluster: ClusterView, fit: Fit) -> F
     if fit.outlook is Outlook.UNAVAILABLE:
         return None
     queue = cluster.queue
-    assignment = place(workload, queue) if queue and fit.outlook is Outlook.FITS else None
-    if queue is None or assignment is None:
+    if queue is None or fit.outlook is not Outlook.FITS:
         prospect = _PROSPECTS.get(fit.outlook, Prospect.UNKNOWN)
         largest = _largest(workload, queue) if prospect is Prospect.NEVER and fit.limit else None
         return Forecast(prospect=prospect, reason=fit.reason, largest=largest)
-    borrowed = _borrowed(queue, assignment.taken)
+    borrowed = _borrowed(queue, fit.taken)
     return Forecast(
         prospect=Prospect.BORROWS if borrowed else Prospect.FITS,
         reason=fit.reason,
-        taken=assignment.taken,
+        taken=fit.taken,
         borrowed=borrowed,
         left={
             pair: queue.quotas.get(pair, NO_QUOTA).free - amount
-            for pair, amount in assignment.taken.items()
+            for pair, amount in fit.taken.items()
         },
     )
 

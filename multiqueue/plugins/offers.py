@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multiqueue.plugins.capacity import scarce_resource
 from multiqueue.plugins.options import Option
+from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterView, WorkloadView
 
 REFERENCE = 1000

@@ -114,8 +114,11 @@ class WorkloadView:
 
     def totals(self) -> dict[str, int]:
         """Requests of all pod sets together, by resource, sorted by name."""
-        names = sorted({name for pod_set in self.pod_sets for name in pod_set.requests})
-        return {name: total for name in names if (total := self.total(name))}
+        totals: dict[str, int] = {}
+        for pod_set in self.pod_sets:
+            for name, request in pod_set.requests.items():
+                totals[name] = totals.get(name, 0) + request * pod_set.count
+        return {name: totals[name] for name in sorted(totals) if totals[name]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,115 @@
+"""Which flavors of a queue would do for which pods of a gang; worked out once for a judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multiqueue.plugins.hardware import Grade, grade_flavor, preference_of
+from multiqueue.plugins.view import PodSetView, QueueView, ResourceGroupView, WorkloadView
+
+FlavorResource = tuple[str, str]
+"""Flavor and resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A flavor that would do.
+
+    Attributes:
+        grade: How well it suits; never a mismatch.
+        preference: Weights of the preferred affinity terms that it meets.
+        flavor: Its name.
+    """
+
+    grade: Grade
+    preference: int
+    flavor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one pod set needs of one resource group.
+
+    Attributes:
+        pod_set: It.
+        group: The resource group.
+        candidates: Flavors that would do, the best first, then as the queue lists them.
+    """
+
+    pod_set: PodSetView
+    group: ResourceGroupView
+    candidates: Sequence[Candidate]
+
+    def amounts(self, flavor: str) -> dict[FlavorResource, int]:
+        """Return what all pods together would take of a flavor."""
+        return {
+            (flavor, resource): self.pod_set.total(resource)
+            for resource in self.group.resources
+            if self.pod_set.requests.get(resource, 0) > 0
+        }
+
+
+class Suitability:
+    """A gang beside a queue.
+
+    Shape: ``totals`` are the requests of all pod sets, by resource; ``scarce`` is the resource that
+    matters; ``needs`` has an entry for each pod set and resource group that it asks of.
+    """
+
+    __slots__ = ("needs", "queue", "scarce", "totals", "workload")
+
+    def __init__(self, workload: WorkloadView, queue: QueueView) -> None:
+        self.workload = workload
+        self.queue = queue
+        self.totals = workload.totals()
+        self.scarce = _find_scarce(self.totals)
+        self.needs = [
+            Need(pod_set, group, _find_candidates(pod_set, queue, group))
+            for pod_set in workload.pod_sets
+            for group in queue.groups
+            if any(pod_set.requests.get(resource, 0) > 0 for resource in group.resources)
+        ]
+
+    def flavors_for(self, resource: str) -> list[str]:
+        """Return the flavors that some pods could take this from, in the queue's order."""
+        group = self.queue.group_of(resource)
+        if group is None:
+            return []
+        suited = {
+            candidate.flavor
+            for need in self.needs
+            if need.group is group and need.pod_set.requests.get(resource, 0) > 0
+            for candidate in need.candidates
+        }
+        return [name for name in group.flavors if name in suited]
+
+    def best(self) -> tuple[Grade, int]:
+        """Return the worst grade among the best flavors, and the preferences that these meet."""
+        best = [need.candidates[0] for need in self.needs if need.candidates]
+        grade = min((candidate.grade for candidate in best), default=Grade.SILENT)
+        return grade, sum(candidate.preference for candidate in best)
+
+
+def scarce_resource(workload: WorkloadView) -> str:
+    """Return the resource that matters: the device asked for most, or else the first by name."""
+    return _find_scarce(workload.totals())
+
+
+def _find_scarce(totals: dict[str, int]) -> str:
+    devices = {name: total for name, total in totals.items() if "/" in name}
+    if devices:
+        return max(sorted(devices), key=devices.__getitem__)
+    return next(iter(totals), "")
+
+
+def _find_candidates(
+    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView
+) -> list[Candidate]:
+    candidates = []
+    for name in group.flavors:
+        flavor = queue.flavors.get(name)
+        grade = Grade.MISMATCH if flavor is None else grade_flavor(pod_set, queue, group, flavor)
+        if flavor is not None and grade is not Grade.MISMATCH:
+            candidates.append(Candidate(grade, preference_of(pod_set, flavor), name))
+    return sorted(candidates, key=lambda candidate: (-candidate.grade, -candidate.preference))
