@@ -16,13 +16,13 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.what_if import Trial
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.model.resources import format_amount
+from multiqueue.multikueue.foresight.runs import STOP_SECONDS
 from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate, Victim
 
 FlavorResource = tuple[str, str]
 Amounts = Mapping[FlavorResource, int]
 
-STOP = timedelta(seconds=30)
-"""How long who is preempted is expected to take to stop: the grace period of pods by default."""
+STOP = timedelta(seconds=STOP_SECONDS)
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 
 

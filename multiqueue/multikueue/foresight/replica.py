@@ -26,6 +26,7 @@ from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Reservation, Workload
 from multiqueue.multikueue.foresight import answers
 from multiqueue.multikueue.foresight.asked import build_asked
+from multiqueue.multikueue.foresight.starts import Starts
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from multiqueue.plugins.view import WorkloadView
 
@@ -45,7 +46,7 @@ class Replica:
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
         self._engine = Engine(replace(options, topology=None))
         self._workloads: dict[str, Workload] = {}
-        self._runtimes: dict[str, Runtime] = {}
+        self._starts = Starts()
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
@@ -54,10 +55,12 @@ class Replica:
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
         self._engine.upsert_resource_flavor(replace(flavor, topology_name=None))
+        self._starts.set_flavor(flavor.name, flavor)
 
     def delete_flavor(self, name: str) -> None:
         """Remove a ResourceFlavor."""
         self._engine.delete_resource_flavor(name)
+        self._starts.set_flavor(name, None)
 
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
@@ -65,26 +68,32 @@ class Replica:
         self._engine.upsert_cluster_queue(
             replace(cluster_queue, checks=(), namespace_selector=EVERY_NAMESPACE)
         )
+        self._starts.set_cluster_queue(cluster_queue.name, cluster_queue)
 
     def delete_cluster_queue(self, name: str) -> None:
         """Remove a ClusterQueue."""
         self._engine.delete_cluster_queue(name)
+        self._starts.set_cluster_queue(name, None)
 
     def upsert_cohort(self, cohort: Cohort) -> None:
         """Add or change a Cohort."""
         self._engine.upsert_cohort(cohort)
+        self._starts.forget_estimates()
 
     def delete_cohort(self, name: str) -> None:
         """Remove a Cohort."""
         self._engine.delete_cohort(name)
+        self._starts.forget_estimates()
 
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue."""
         self._engine.upsert_local_queue(local_queue)
+        self._starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue."""
         self._engine.delete_local_queue(key)
+        self._starts.set_local_queue(key, None)
 
     # ------------------------------------------------------------ who is there
 
@@ -113,8 +122,7 @@ class Replica:
     def delete_workload(self, key: str, now: datetime) -> None:
         """Remove a Workload."""
         self._assumed.pop(key, None)
-        self._workloads.pop(key, None)
-        self._runtimes.pop(key, None)
+        self._starts.drop(self._workloads.pop(key, None))
         self._engine.delete_workload(key, now)
 
     def assume(
@@ -146,7 +154,7 @@ class Replica:
         if known is assumed:
             self.delete_workload(key, now)
         elif known.reservation is assumed.reservation:
-            self._put(_with_reservation(known, None), now, self._runtimes.get(key))
+            self._put(_with_reservation(known, None), now, None)
 
     @property
     def assumed(self) -> frozenset[str]:
@@ -173,6 +181,8 @@ class Replica:
         if known is not None and known.reservation is not None:
             return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
         found = answers.answer(trial, now, blocked_by=self._blockers(trial, workload))
+        if found.prospect is Prospect.WAITS:
+            return replace(found, start=self._starts.estimate(trial, workload, now))
         if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
             return replace(found, largest=self._largest(workload))
         return found
@@ -204,10 +214,10 @@ class Replica:
 
     def _put(self, workload: Workload, now: datetime, runtime: Runtime | None) -> None:
         self._know_namespace(workload.namespace)
-        if runtime is not None:
-            self._runtimes[workload.key] = runtime
+        before = self._workloads.get(workload.key)
         self._workloads[workload.key] = workload
         self._engine.upsert_workload(workload, now)
+        self._starts.put(before, workload, runtime)
 
     def _know_namespace(self, name: str) -> None:
         if name not in self._namespaces:

@@ -1,0 +1,76 @@
+"""What a Workload needs of a queue, flavor by flavor: the little that a timeline asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
+from multiqueue.engine.flavors.eligibility import refuse_placement
+from multiqueue.model.cluster_queue import ClusterQueue, ResourceGroup
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.resources import PODS
+from multiqueue.model.workload import PodSet, Workload
+
+Option = tuple[tuple[FlavorResource, int], ...]
+"""What one flavor would have to give."""
+Needs = tuple[tuple[Option, ...], ...]
+"""Per pod set and resource group, its options in the order of the queue; one of each is taken."""
+
+
+def build_needs(
+    workload: Workload, queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor]
+) -> Needs:
+    """Return what a Workload needs; a pod set that no flavor suits has no option."""
+    return tuple(
+        _options(pod_set, group, flavors)
+        for pod_set in workload.pod_sets
+        for group in queue.resource_groups
+        if _requests(pod_set, group)
+    )
+
+
+def try_to_take(needs: Needs, node: QuotaNode) -> list[tuple[int, int]] | None:
+    """Take what is needed from a queue as it stands; all of it or nothing.
+
+    Returns:
+        Slots and amounts; None where nothing was taken.
+    """
+    taken: list[tuple[int, int]] = []
+    for options in needs:
+        for option in options:
+            slots = [(node.slot(pair), amount) for pair, amount in option]
+            if all(node.available(slot) >= amount for slot, amount in slots):
+                for slot, amount in slots:
+                    node.add_usage(slot, amount)
+                taken += slots
+                break
+        else:
+            give_back(taken, node)
+            return None
+    return taken
+
+
+def give_back(taken: list[tuple[int, int]], node: QuotaNode) -> None:
+    """Give back what was taken."""
+    for slot, amount in taken:
+        node.remove_usage(slot, amount)
+
+
+def _options(
+    pod_set: PodSet, group: ResourceGroup, flavors: Mapping[str, ResourceFlavor]
+) -> tuple[Option, ...]:
+    requests = _requests(pod_set, group)
+    return tuple(
+        tuple(((item.name, resource), amount) for resource, amount in requests)
+        for item in group.flavors
+        if (flavor := flavors.get(item.name)) is not None
+        and refuse_placement(flavor, pod_set.placement) is None
+    )
+
+
+def _requests(pod_set: PodSet, group: ResourceGroup) -> list[tuple[str, int]]:
+    return [
+        (resource, amount)
+        for resource in group.covered_resources
+        if (amount := pod_set.count if resource == PODS else pod_set.total(resource)) > 0
+    ]

@@ -1,0 +1,133 @@
+"""When what holds quota of a queue will end: as many guesses for each as there are samples. Pure.
+
+A guess is a time, so it stays good while time goes by; who has outlived one of its guesses gets new
+ones, from how long those take that ran so long already. The guesses of one Workload are spread
+evenly over its distribution, in an order of its own, so few samples say much.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.queues.entry import is_evicted
+from multiqueue.model.workload import Reservation, Workload
+from multiqueue.multikueue.foresight.curve import Curve
+
+SAMPLES = 31
+"""Futures that are played through: enough for tenths to mean something."""
+FEW = 8
+"""Newcomers are put where they belong one by one up to so many; else all is sorted again."""
+
+STOP_SECONDS = 30.0
+"""How long who has to stop may take: the grace period of pods by default."""
+
+End = tuple[float, str]
+"""Seconds since the epoch, key."""
+
+
+def draw_shares(key: str) -> list[float]:
+    """Return the quantile of a Workload's runtime in each sample: all of them, in its own order."""
+    digest = hashlib.blake2b(key.encode(), digest_size=SAMPLES).digest()
+    order = sorted(range(SAMPLES), key=digest.__getitem__)
+    return [(place + 0.5) / SAMPLES for place in order]
+
+
+@dataclass(slots=True)
+class Run:
+    """A Workload that holds quota.
+
+    Shape: ``usage`` by flavor and resource. ``since`` in seconds since the epoch. ``ends`` by
+    sample. One that ``is_leaving`` was told to stop.
+    """
+
+    key: str
+    queue: str
+    usage: tuple[tuple[FlavorResource, int], ...]
+    since: float
+    curve: Curve
+    is_leaving: bool = False
+    ends: tuple[float, ...] = ()
+
+    def draw(self, now: float) -> None:
+        """Guess when it ends, given that it runs now."""
+        shares = draw_shares(self.key)
+        if self.is_leaving:
+            self.ends = tuple(now + share * STOP_SECONDS for share in shares)
+            return
+        age = max(0.0, now - self.since)
+        self.ends = tuple(max(now, self.since + self.curve.end(age, share)) for share in shares)
+
+
+def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run:
+    """Return a Workload as what it holds until it ends."""
+    return Run(
+        key=workload.key,
+        queue=reservation.admission.cluster_queue,
+        usage=tuple(sorted(reservation.admission.usage().items())),
+        since=reservation.reserved_at.timestamp(),
+        curve=curve,
+        is_leaving=is_evicted(workload),
+    )
+
+
+class Runs:
+    """What holds quota of one ClusterQueue.
+
+    Cost: of a change, nothing until somebody asks; then some microseconds a sample.
+    """
+
+    def __init__(self) -> None:
+        self.by_key: dict[str, Run] = {}
+        self._sorted: list[list[End]] = [[] for _ in range(SAMPLES)]
+        self._new: set[str] = set()
+
+    def put(self, run: Run) -> None:
+        """Add or change one."""
+        self.by_key[run.key] = run
+        self._new.add(run.key)
+
+    def drop(self, key: str) -> None:
+        """Remove one; its guesses go when there are too many of that kind."""
+        self.by_key.pop(key, None)
+        self._new.discard(key)
+
+    def settle(self, now: float) -> None:
+        """Bring the guesses up to date."""
+        self._new |= self._outlived(now)
+        if not self._new and len(self._sorted[0]) <= 2 * len(self.by_key) + FEW:
+            return
+        changed = [self.by_key[key] for key in sorted(self._new)]
+        self._new.clear()
+        for run in changed:
+            run.draw(now)
+        if len(changed) > FEW or len(self._sorted[0]) > 2 * len(self.by_key) + FEW:
+            for sample in range(SAMPLES):
+                self._sorted[sample] = sorted(
+                    (run.ends[sample], key) for key, run in self.by_key.items()
+                )
+            return
+        for run in changed:
+            for sample, end in enumerate(run.ends):
+                insort(self._sorted[sample], (end, run.key))
+
+    def ends(self, sample: int) -> Iterator[tuple[float, Run]]:
+        """Yield who ends, and when, in the order of one sample."""
+        for end, key in self._sorted[sample]:
+            run = self.by_key.get(key)
+            if run is not None and run.ends and run.ends[sample] == end:
+                yield end, run
+
+    def _outlived(self, now: float) -> set[str]:
+        found: set[str] = set()
+        for sample, ends in enumerate(self._sorted):
+            for end, key in ends:
+                if end >= now:
+                    break
+                run = self.by_key.get(key)
+                if run is not None and run.ends and run.ends[sample] == end:
+                    found.add(key)
+        return found

@@ -1,0 +1,106 @@
+"""When those start who wait on a worker: keeps what a timeline begins with. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.engine.what_if import Trial
+from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Workload
+from multiqueue.multikueue.foresight.curve import UNKNOWN, Curve
+from multiqueue.multikueue.foresight.estimates import Estimates
+from multiqueue.multikueue.foresight.lines import Lines
+from multiqueue.multikueue.foresight.runs import Runs, build_run
+from multiqueue.multikueue.foresight.timeline import Scene, estimate
+from multiqueue.plugins.forecast import Runtime, StartEstimate
+
+UNKNOWN_CURVE = Curve.of(UNKNOWN)
+
+
+class Starts:
+    """Who holds what until when on a worker, and who waits."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._runs: dict[str, Runs] = {}
+        self._curves: dict[str, Curve] = {}
+        self._estimates = Estimates()
+
+    def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
+        """Add, change or (None) remove a ResourceFlavor."""
+        self._lines.set_flavor(name, flavor)
+
+    def set_cluster_queue(self, name: str, cluster_queue: ClusterQueue | None) -> None:
+        """Add, change or (None) remove a ClusterQueue."""
+        self._lines.set_cluster_queue(name, cluster_queue)
+
+    def set_local_queue(self, key: str, cluster_queue: str | None) -> None:
+        """Add, change or (None) remove a LocalQueue."""
+        self._lines.set_local_queue(key, cluster_queue)
+
+    def forget_estimates(self) -> None:
+        """Take note that there is more quota, or less."""
+        self._estimates.clear()
+
+    def put(self, before: Workload | None, workload: Workload, runtime: Runtime | None) -> None:
+        """Add or change a Workload; without a runtime what was known of it stays."""
+        curve = Curve.of(runtime) if runtime is not None else self._curves.get(workload.key)
+        if before is not None and before.reservation != workload.reservation:
+            self.drop(before)
+        if curve is not None:
+            self._curves[workload.key] = curve
+        curve = curve or UNKNOWN_CURVE
+        if workload.reservation is None:
+            self._lines.put(workload, curve)
+            return
+        self._lines.drop(workload.key)
+        run = build_run(workload, workload.reservation, curve)
+        runs = self._runs.setdefault(run.queue, Runs())
+        known = runs.by_key.get(run.key)
+        if known is None or known.curve != curve or known.is_leaving != run.is_leaving:
+            runs.put(run)
+
+    def drop(self, workload: Workload | None) -> None:
+        """Forget a Workload as it was known."""
+        if workload is None:
+            return
+        self._curves.pop(workload.key, None)
+        self._lines.drop(workload.key)
+        if workload.reservation is not None:
+            runs = self._runs.get(workload.reservation.admission.cluster_queue)
+            if runs is not None:
+                runs.drop(workload.key)
+
+    def estimate(self, trial: Trial, workload: Workload, now: datetime) -> StartEstimate | None:
+        """Return when a Workload that does not fit would start.
+
+        Args:
+            trial: The verdict on it.
+            workload: It.
+            now: The time.
+        """
+        question = (trial.queue.name, workload.shape, self._lines.knows(workload.key))
+        known = self._estimates.find(question, self._lines.arrivals, now)
+        if known is not None:
+            return known
+        asked = self._lines.build_waiter(workload, UNKNOWN_CURVE)
+        if asked is None:
+            return None
+        queues = trial.tree.queues
+        active = sorted(name for name, queue in queues.items() if queue.is_active)
+        scene = Scene(
+            tree=trial.tree,
+            runs=[self._runs[name] for name in sorted(queues) if name in self._runs],
+            lines=[*self._lines.of(active, without=workload.key), [asked]],
+            asked=asked,
+            strict=frozenset(
+                name
+                for name in active
+                if queues[name].spec.strategy is QueueingStrategy.STRICT_FIFO
+            ),
+            now=now.timestamp(),
+        )
+        found = estimate(scene)
+        self._estimates.keep(question, self._lines.arrivals, now, found)
+        return found
