@@ -17,6 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _GAP = 3
+CUT = "…"
 COLOURS = {
     "running": "green",
     "succeeded": "green",
@@ -59,6 +60,18 @@ def output_option(function: F) -> F:
     )(function)
 
 
+def wide_output_option(function: F) -> F:
+    """Add ``-o wide|json|yaml``; wide cuts nothing."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(["human", "wide", "json", "yaml"]),
+        default="human",
+        show_default=True,
+        help="How to print the result; wide shows more, and cuts nothing.",
+    )(function)
+
+
 def print_data(data: Any, output: str) -> None:
     """Print a value for programs."""
     if output == "json":
@@ -71,9 +84,17 @@ def print_data(data: Any, output: str) -> None:
     click.echo(yaml.safe_dump(data, sort_keys=False, allow_unicode=True), nl=False)
 
 
-def print_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Print aligned columns; the last one is cut to the terminal's width."""
-    click.echo(format_table(headers, rows, width=_terminal_width()), color=_wants_colour())
+def print_table(
+    headers: Sequence[str], rows: Sequence[Sequence[Any]], *, wide: bool = False
+) -> bool:
+    """Print aligned columns; the last one is cut to the terminal's width, unless it may be wide.
+
+    Returns:
+        Whether anything was cut.
+    """
+    told = format_table(headers, rows, width=None if wide else _terminal_width())
+    click.echo(told, color=_wants_colour())
+    return told.count(CUT) > sum(str(row[-1]).count(CUT) for row in rows)
 
 
 class RowPrinter:
@@ -163,7 +184,7 @@ def _visible(text: str) -> int:
 
 
 def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + CUT
 
 
 def _join(cells: Sequence[str], widths: Sequence[int]) -> str:

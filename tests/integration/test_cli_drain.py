@@ -10,6 +10,9 @@ import pytest
 import structlog
 import yaml
 
+from multiqueue.api import names
+from multiqueue.cli.projection.prerequisites import LEASE
+from multiqueue.kube.resources import LEASES
 from multiqueue.runtime.apply import apply_all
 from tests.integration.test_cli_commands import Shell
 from tests.integration.test_multikueue_drain import (
@@ -43,9 +46,11 @@ async def test_a_drain_from_plan_to_end(tmp_path: Path, capsys: pytest.CaptureFi
     async with shell_of_fleet(tmp_path, capsys) as (shell, world):
         await submit_to(world, "a", GANGS)
         plan = await shell.run("clusters", "drain", "a", "--dry-run", "--rate", "60/min")
-        assert "4 would be moved in this order, at most 4 at a time and one every 1 s" in plan
+        assert "4 would be moved.\n" in plan
+        assert "in this order, at most 4 at a time and one every 1 s" in plan
         assert "Nothing was changed" in plan
-        assert len(await shell.json("clusters", "drain", "a", "--dry-run")) == len(GANGS)
+        data = await shell.json("clusters", "drain", "a", "--dry-run")
+        assert [(each["fate"], each["to"]) for each in data["workloads"]] == [("Moves", "b")] * 4
         assert condition(world, "a") is None
 
         told = (await shell.run("clusters", "drain", "a")).splitlines()
@@ -76,7 +81,65 @@ async def test_what_is_left_needs_somebody(
         assert "stays: no other cluster can ever hold it: b has at most 2 nvidia.com/gpu" in told
         assert where(world, "large") == "a"
         told = await shell.run("clusters", "drain", "a", "--force")
-        assert "Drained: 1 moved" in told
+        assert "Drained: 0 moved, 1 stopped by force, 0 moving, 0 left" in told
+        ended = await shell.json("clusters", "drain", "a")
+        assert (ended["moved"], ended["stoppedByForce"]) == (0, 1)
+
+
+async def test_a_plan_tells_who_moves_who_waits_and_who_never_can(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+        await set_quota(world, "b", 2)
+        await submit_to(world, "a", ["large"], gpus=5)
+        await submit_to(world, "a", ["first"], gpus=2)
+        await submit_to(world, "a", ["second"], gpus=1)
+        plan = await shell.json("clusters", "drain", "a", "--dry-run", "--grace", "1h")
+        fates = {each["workload"]: (each["fate"], each["to"]) for each in plan["workloads"]}
+        keys = {job: world.workload(job).metadata.key for job in ("large", "first", "second")}
+        assert fates == {
+            keys["large"]: ("Stays", None),
+            keys["first"]: ("Moves", "b"),
+            keys["second"]: ("Waits", None),
+        }
+        assert plan["counts"] == {"moves": 1, "waits": 1, "stays": 1, "stops": 0}
+        whys = {each["workload"]: each["why"] for each in plan["workloads"]}
+        assert "can ever hold it: b has at most 2" in whys[keys["large"]]
+        assert "1 nvidia.com/gpu asked, 0 free" in whys[keys["second"]]
+        assert plan["order"]["notBefore"]
+        table = await shell.run("clusters", "drain", "a", "--dry-run", "--force")
+        assert "moves to b" in table
+        assert "2 would be stopped by force, with nowhere to go" in table
+
+
+async def test_another_order_changes_only_what_it_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+
+        def order() -> str:
+            cluster = world.hub.informers.multikueue_clusters.store.get("a")
+            return cluster.metadata.annotations[names.DRAIN] if cluster is not None else ""
+
+        await submit_to(world, "a", GANGS[:1])
+        began = await shell.json("clusters", "drain", "a", "--grace", "3600", "--no-wait")
+        assert began["state"] == "Draining"
+        await until_says(world, "a", "nothing is moved before")
+        grace = order()
+        told = await shell.run("clusters", "drain", "a", "--no-wait")
+        assert told == f"a is being drained already ({grace})\n"
+        await shell.run("clusters", "drain", "a", "--no-wait", "--rate", "2/h", "--force")
+        await world.changes.until(lambda: order() == f"rate=2/h,{grace},force", "another rate")
+        assert where(world, GANGS[0]) == "a"
+
+        told = await shell.run("clusters", "cordon", "a", "--reason", "psu swap")
+        assert told == 'a cordoned (psu swap); its drain goes on, "uncordon" ends both\n'
+        assert "already cordoned (psu swap)" in await shell.run("clusters", "cordon", "a")
+        assert "psu swap: 0 moved" in await shell.run("clusters", "-o", "wide")
+
+        await shell.run("clusters", "drain", "a", "--grace", "0", "--no-force", "--rate", "10/min")
+        assert order() == "rate=10/min"
+        assert where(world, GANGS[0]) != "a"
 
 
 async def test_nobody_waits_longer_than_he_wants(
@@ -85,7 +148,7 @@ async def test_nobody_waits_longer_than_he_wants(
     async with shell_of_fleet(tmp_path, capsys) as (shell, world):
         await submit_to(world, "a", GANGS[:1])
         order = ("clusters", "drain", "a", "--grace", "1h")
-        assert await shell.run(*order, "--no-wait") == "a is being drained\n"
+        assert "a is being drained (not-before=2" in await shell.run(*order, "--no-wait")
         await shell.run(*order, "--timeout", "100ms", code=1)
         assert "a is not drained after" in shell.errors
         assert (await until_says(world, "a", "nothing is moved before")).startswith("0 moved")
@@ -126,3 +189,19 @@ async def test_who_has_the_role_may_drain(
         )
         assert "Drained: 0 moved" in await shell.run("clusters", "drain", "a")
         assert await shell.run("clusters", "uncordon", "a") == "a uncordoned\n"
+
+
+async def test_states_are_told_to_be_old_where_no_manager_leads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with shell_of_fleet(tmp_path, capsys) as (shell, world):
+        assert (await shell.json("clusters"))[0]["stale"] is False
+        lease = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": "kueue-system"},
+            "spec": {"holderIdentity": "gone", "renewTime": "2026-01-01T00:00:00.000000Z"},
+        }
+        await world.hub.create(LEASES, lease)
+        assert (await shell.json("clusters"))[0]["stale"] is True
+        assert "no manager leads: the last sign of one is" in shell.errors

@@ -122,7 +122,7 @@ async def test_what_has_nowhere_to_go_stays_and_says_why_until_it_is_forced() ->
         await until_event(world, "large", "the workload stays there for now: no other cluster")
         await annotate(world, "a", drain="force")
         await world.until(lambda: where(world, "large") is None, "sent away")
-        assert (await until_drained(world, "a")).startswith("1 moved")
+        assert (await until_drained(world, "a")).startswith("0 moved, 1 stopped by force")
 
 
 async def test_what_other_clusters_are_too_full_for_waits_where_it_runs() -> None:

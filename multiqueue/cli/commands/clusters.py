@@ -15,7 +15,7 @@ from multiqueue.cli.connect import (
     system_namespace_option,
 )
 from multiqueue.cli.lazy import LazyGroup
-from multiqueue.cli.output import echo, output_option, print_data, print_table
+from multiqueue.cli.output import echo, print_data, print_table, wide_output_option
 
 if TYPE_CHECKING:
     from multiqueue.cli.workers import WorkerStatus
@@ -31,6 +31,8 @@ SUBCOMMANDS = {
 }
 """Each in a module of its own, ``clusters_NAME``."""
 
+HEADERS = ("WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON")
+
 
 @click.command(
     "clusters",
@@ -41,7 +43,7 @@ SUBCOMMANDS = {
 )
 @system_namespace_option
 @cluster_options
-@output_option
+@wide_output_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -68,20 +70,32 @@ def _given(ctx: click.Context) -> dict[str, Any]:
 
 
 async def _show(target: Target, system_namespace: str, output: str) -> None:
+    from multiqueue.cli.leader import find_absence
     from multiqueue.cli.workers import read_workers
 
     async with connect(target) as (client, _):
         workers = await read_workers(client, system_namespace=system_namespace)
-    if output != "human":
-        print_data([worker.to_dict() for worker in workers], output)
+        absence = await find_absence(client, system_namespace)
+    if absence:
+        echo(f"{click.style('warning: ', fg='yellow')}{absence}", err=True)
+    if output in {"json", "yaml"}:
+        print_data([{**worker.to_dict(), "stale": bool(absence)} for worker in workers], output)
         return
     if not workers:
         echo("No MultiKueueClusters; jobs run on this cluster only.")
         return
-    print_table(
-        ["WORKER", "CONNECTED", "STATE", "GPUS", "USED", "FREE", "RUNNING", "WAITING", "REASON"],
-        [_row(worker) for worker in workers],
-    )
+    if output == "wide":
+        headers = [*HEADERS[:-1], "PROGRAM", "KUBERNETES", HEADERS[-1]]
+        print_table(headers, [_wide_row(worker) for worker in workers], wide=True)
+    elif print_table(HEADERS, [_row(worker) for worker in workers]):
+        echo('REASON is cut here; "multiqueue clusters -o wide" shows all of it.', err=True)
+
+
+def _wide_row(worker: WorkerStatus) -> list[str | int]:
+    found = worker.capabilities or {}
+    told = [worker.reason, worker.problem, worker.use.told, *worker.warnings, *worker.stopped]
+    versions = [found.get("program", ""), found.get("kubernetes", "")]
+    return [*_row(worker)[:-1], *versions, "; ".join(filter(None, told))]
 
 
 def _row(worker: WorkerStatus) -> list[str | int]:
@@ -97,6 +111,6 @@ def _row(worker: WorkerStatus) -> list[str | int]:
         worker.waiting,
         worker.reason
         or worker.problem
-        or worker.use.message
+        or worker.use.told
         or "; ".join(worker.warnings + worker.stopped),
     ]

@@ -11,22 +11,30 @@ from multiqueue.cli.output import echo
 
 @click.command("cordon")
 @click.argument("name", metavar="NAME")
-@click.option("--reason", default="true", metavar="TEXT", help="Why, for whoever looks.")
+@click.option("--reason", metavar="TEXT", help="Why, for whoever looks; as before by default.")
 @cluster_options
-def command(name: str, reason: str, kubeconfig: str | None, context: str | None) -> None:
+def command(name: str, reason: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Send nothing new to worker NAME; what runs there goes on.
 
     What waits there without having started is offered elsewhere. "uncordon" ends it.
     """
-    if reason.strip() == "false":
-        raise UsageProblem('--reason: "false" would end the cordon; use uncordon')
+    if reason is not None and reason.strip() in {"", "false"}:
+        raise UsageProblem(f'--reason: "{reason}" is no reason; to end the cordon, use uncordon')
     run_async(_cordon(Target(kubeconfig=kubeconfig, context=context), name, reason))
 
 
-async def _cordon(target: Target, name: str, reason: str) -> None:
+async def _cordon(target: Target, name: str, reason: str | None) -> None:
     from multiqueue.api.names import CORDON
     from multiqueue.cli.cluster_marks import mark, read_cluster
+    from multiqueue.multikueue.drains.orders import OFF, read_orders
 
     async with connect(target) as (client, _):
-        changed = await mark(client, await read_cluster(client, name), {CORDON: reason})
-    echo(f"{name} {'cordoned' if changed else 'already cordoned'}")
+        cluster = await read_cluster(client, name)
+        known = cluster.metadata.annotations.get(CORDON, OFF)
+        value = reason or (known if known.strip() not in {OFF, ""} else "true")
+        changed = await mark(client, cluster, {CORDON: value})
+    why = f" ({value})" if value != "true" else ""
+    told = f"{name} {'cordoned' if changed else 'already cordoned'}{why}"
+    orders = read_orders(cluster.metadata.annotations)
+    drained = orders.drain is not None or orders.problem
+    echo(f'{told}; its drain goes on, "uncordon" ends both' if drained else told)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.connect import (
+    Target,
+    cluster_options,
+    connect,
+    run_async,
+    system_namespace_option,
+)
+from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import MultiKueueCluster
     from multiqueue.cli.views.drains import Use
     from multiqueue.kube.client import KubeClient
+    from multiqueue.multikueue.drains.orders import DrainOrder
 
 UNSEEN_SECONDS = 10.0
 """How long a manager has to act on the order before the user is asked whether one runs."""
@@ -29,18 +38,27 @@ UNSEEN_SECONDS = 10.0
     "--at-once", type=click.IntRange(1, 1000), help="Moves under way at a time; 4 by default."
 )
 @click.option(
-    "--grace", metavar="DURATION", help="Let what runs go on for so long (30m, 2h) before that."
+    "--grace",
+    type=DURATION,
+    metavar="DURATION",
+    help="Let what runs go on for so long (30m, 2h) before that; 0s ends an earlier grace.",
 )
 @click.option(
-    "--force",
-    is_flag=True,
+    "--force/--no-force",
+    default=None,
     help="Move also what no other cluster has room for, and what would lose its checkpoint.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be moved, and in which order.")
 @click.option(
     "--wait/--no-wait", default=True, help="Wait for the end and show how far it is (default)."
 )
-@click.option("--timeout", metavar="DURATION", help="Wait no longer than this; the drain goes on.")
+@click.option(
+    "--timeout",
+    type=DURATION,
+    metavar="DURATION",
+    help="Wait no longer than this (90s, 10m); the drain goes on.",
+)
+@system_namespace_option
 @cluster_options
 @output_option
 def command(  # noqa: PLR0913 - the options are the interface
@@ -48,11 +66,12 @@ def command(  # noqa: PLR0913 - the options are the interface
     name: str,
     rate: str | None,
     at_once: int | None,
-    grace: str | None,
-    force: bool,
+    grace: timedelta | None,
+    force: bool | None,
     dry_run: bool,
     wait: bool,
-    timeout: str | None,
+    timeout: timedelta | None,
+    system_namespace: str,
     kubeconfig: str | None,
     context: str | None,
     output: str,
@@ -61,103 +80,112 @@ def command(  # noqa: PLR0913 - the options are the interface
 
     Each job is stopped with all its grace, then runs on another worker that has room for it. One
     that no other worker can hold, or has room for, stays where it runs and says so. "uncordon" ends
-    the drain. Interrupting this command does not.
+    the drain. Interrupting this command does not. Of a worker that is being drained already, only
+    what is given changes: grace, pace and force of the first order go on to hold otherwise.
 
     Ends with 0 when nothing runs there any more, with 1 when what is left needs somebody to act, or
     at the timeout.
     """
     target = Target(kubeconfig=kubeconfig, context=context)
+    given = _Given(
+        rate=_check_rate(rate),
+        at_once=at_once or 0,
+        grace=grace,
+        force=force,
+    )
     if dry_run:
-        return run_async(_show(target, name, rate or "", at_once or 0, output))
-    limit = _duration("--timeout", timeout)
-    text = _order(rate or "", at_once or 0, _duration("--grace", grace), force=force)
+        return run_async(_show(target, name, system_namespace, given, output))
     try:
-        return run_async(_drain(target, name, text, limit if wait else timedelta(), output))
+        return run_async(_drain(target, name, given, timeout if wait else timedelta(), output))
     except KeyboardInterrupt:
         echo(f'\nThe drain of {name} goes on; "multiqueue clusters uncordon {name}" ends it.')
         raise
 
 
-def _duration(option: str, text: str | None) -> timedelta | None:
-    from multiqueue.api.config import parse_duration
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Given:
+    """What the user says of a drain; what they leave out stays as it was ordered."""
 
-    if text is None:
-        return None
+    rate: str
+    at_once: int
+    grace: timedelta | None
+    force: bool | None
+
+    def text(self, cluster: MultiKueueCluster) -> str:
+        """Return the order, as the annotation has it."""
+        from multiqueue.api.names import DRAIN
+        from multiqueue.multikueue.drains.orders import ANY_TIME, format_drain
+
+        known = cluster.metadata.annotations.get(DRAIN, "")
+        begins = None
+        if self.grace is not None:
+            begins = datetime.now(UTC) + self.grace if self.grace else ANY_TIME
+        return format_drain(
+            rate=self.rate, at_once=self.at_once, not_before=begins, force=self.force, known=known
+        )
+
+    def order(self, cluster: MultiKueueCluster) -> DrainOrder:
+        """Return the order."""
+        from multiqueue.multikueue.drains.orders import parse_drain
+
+        return parse_drain(self.text(cluster))
+
+
+def _check_rate(rate: str | None) -> str:
+    from multiqueue.multikueue.drains.orders import parse_rate
+
     try:
-        duration = parse_duration(text)
-    except ValueError as error:
-        raise UsageProblem(f"{option}: {error}") from error
-    if duration < timedelta():
-        raise UsageProblem(f'{option}: "{text}" is negative; write a time such as 30m')
-    return duration
-
-
-def _order(rate: str, at_once: int, grace: timedelta | None, *, force: bool) -> str:
-    from multiqueue.multikueue.drains.orders import format_drain, parse_drain
-
-    begins = datetime.now(UTC) + grace if grace is not None else None
-    text = format_drain(rate=rate, at_once=at_once, not_before=begins, force=force)
-    try:
-        parse_drain(text)
+        return rate if rate is not None and parse_rate(rate) else ""
     except ValueError as error:
         raise UsageProblem(f"--rate: {error}") from error
-    return text
 
 
-# ---------------------------------------------------------------- what would happen
-
-
-async def _show(target: Target, name: str, rate: str, at_once: int, output: str) -> int:
-    from multiqueue.api.v1beta2.meta import format_time
+async def _show(
+    target: Target, name: str, system_namespace: str, given: _Given, output: str
+) -> int:
+    """Print what would happen."""
     from multiqueue.cli.cluster_marks import read_cluster
-    from multiqueue.cli.find import decode_workload
-    from multiqueue.cli.views.drains import MOVE_HEADERS, estimate_moves, plan_moves
-    from multiqueue.kube.resources import JOBS, WORKLOADS
-    from multiqueue.multikueue.drains.orders import parse_drain
+    from multiqueue.cli.drain_reading import read_surroundings
+    from multiqueue.cli.views.drain_plan import HEADERS, build_plan
 
-    text = _order(rate, at_once, None, force=False)
-    now = datetime.now(UTC)
     async with connect(target) as (client, _):
-        await read_cluster(client, name)
-        workloads = await client.list(WORKLOADS, decode=decode_workload)
-        jobs = await client.list(JOBS)
-    by_uid = {job["metadata"]["uid"]: job for job in jobs.items}
-    moves = plan_moves(workloads.items, name, by_uid, now)
-    pace = parse_drain(text).pace
+        cluster = await read_cluster(client, name)
+        around = await read_surroundings(client, system_namespace=system_namespace)
+    plan = build_plan(name, around, given.order(cluster), datetime.now(UTC))
     if output != "human":
-        print_data([move.to_dict() for move in moves], output)
+        print_data(plan.to_dict(), output)
         return ExitCode.OK
-    if not moves:
-        echo(f"Nothing of this manager runs on {name}.")
-        return ExitCode.OK
-    print_table(MOVE_HEADERS, [move.row(now) for move in moves])
-    lost = sum(move.lost_gpu_hours for move in moves)
-    end = format_time(estimate_moves(moves, pace, now))
-    echo()
-    echo(
-        f"{len(moves)} would be moved in this order, at most {pace.at_once} at a time and one "
-        f"every {pace.every.total_seconds():g} s, each as soon as another worker has room for it. "
-        f"At most {lost:.2f} GPU-hours of work would be lost. If there is room for all, the last "
-        f"one has stopped at about {end}. Nothing was changed."
-    )
+    if plan.moves:
+        print_table(HEADERS, [move.row(plan.now) for move in plan.moves])
+        echo()
+    for line in plan.sentences():
+        echo(line)
     return ExitCode.OK
 
 
 # ---------------------------------------------------------------- what happens
 
 
-async def _drain(target: Target, name: str, text: str, limit: timedelta | None, output: str) -> int:
+async def _drain(
+    target: Target, name: str, given: _Given, limit: timedelta | None, output: str
+) -> int:
     """Order it, then follow it: without end (None), or for so long."""
     import asyncio
 
     from multiqueue.api.names import DRAIN
     from multiqueue.cli.cluster_marks import mark, read_cluster
+    from multiqueue.cli.views.drains import describe_order, view_use
 
     async with connect(target) as (client, _):
-        changed = await mark(client, await read_cluster(client, name), {DRAIN: text})
+        cluster = await read_cluster(client, name)
+        text = given.text(cluster)
+        changed = await mark(client, cluster, {DRAIN: text})
         if output == "human":
-            echo(f"{name} {'is being drained' if changed else 'is being drained already'}")
+            already = "" if changed else " already"
+            echo(f"{name} is being drained{already}{describe_order(text)}")
         if limit is not None and not limit:
+            if output != "human":
+                print_data(view_use(await read_cluster(client, name)).to_dict(), output)
             return ExitCode.OK
         use: Use | None = None
         seconds = limit.total_seconds() if limit is not None else None

@@ -6,12 +6,11 @@ on one worker only to wait in the queue of the manager.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, product
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.jobs.context import Informers
 from multiqueue.multikueue.capacity import quota_view
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.workload_view import usage_of
@@ -55,11 +54,21 @@ class OwnQuota:
     """Reads the ClusterQueues of the manager.
 
     Args:
-        informers: Of the manager.
+        cluster_queues: Lists them.
+        cohorts: Lists the Cohorts.
+        flavors: Lists the ResourceFlavors.
     """
 
-    def __init__(self, informers: Informers) -> None:
-        self._informers = informers
+    def __init__(
+        self,
+        *,
+        cluster_queues: Callable[[], Iterable[api.ClusterQueue]],
+        cohorts: Callable[[], Iterable[api.Cohort]],
+        flavors: Callable[[], Iterable[api.ResourceFlavor]],
+    ) -> None:
+        self._cluster_queues = cluster_queues
+        self._cohorts = cohorts
+        self._flavors = flavors
         self._read: dict[str, tuple[str, QueueObject | None]] = {}
         self._views: dict[str, QueueView | None] = {}
 
@@ -71,14 +80,14 @@ class OwnQuota:
 
     def take(self, claim: Claim) -> None:
         """Count a claim until the next `refresh`."""
-        view = self._view(claim.queue)
+        view = self.find(claim.queue)
         if view is not None:
             self._views[claim.queue] = quota_view.with_in_flight(view, claim.taken)
 
     def choices(self, workload: api.Workload, shown: WorkloadView) -> list[Choice]:
         """Return the ways to reserve for a Workload, in the order of its ClusterQueue."""
         admission = workload.status.admission
-        queue = self._view(admission.cluster_queue) if admission is not None else None
+        queue = self.find(admission.cluster_queue) if admission is not None else None
         if queue is None:
             return []
         free = quota_view.with_usage(queue, usage_of(workload))
@@ -107,26 +116,24 @@ class OwnQuota:
             has_room=all(n <= queue.quotas.get(p, NO_QUOTA).free for p, n in taken.items()),
         )
 
-    def _view(self, name: str) -> QueueView | None:
+    def find(self, name: str) -> QueueView | None:
+        """Return a ClusterQueue with everything that was taken of it; None: there is none."""
         if name not in self._views:
             self._views[name] = self._build(name)
         return self._views[name]
 
     def _build(self, name: str) -> QueueView | None:
-        queues = {
-            obj.metadata.name: self._parse(obj)
-            for obj in self._informers.cluster_queues.store.list()
-        }
+        queues = {obj.metadata.name: self._parse(obj) for obj in self._cluster_queues()}
         member = queues.get(name)
         if member is None:
             return None
         cohorts = {
             obj.metadata.name: cohort
-            for obj in self._informers.cohorts.store.list()
+            for obj in self._cohorts()
             if (cohort := quota_view.read_cohort(obj)) is not None
         }
         known = [queue for queue in queues.values() if queue is not None]
-        flavors = {f.metadata.name: f for f in self._informers.resource_flavors.store.list()}
+        flavors = {f.metadata.name: f for f in self._flavors()}
         pools = quota_view.pools_of(member, known, cohorts)
         return quota_view.build_queue_view(member, flavors, pools)
 

@@ -19,6 +19,7 @@ OFF = "false"
 _RATE = re.compile(r"([1-9][0-9]{0,3})/(min|h)")
 _UNITS = {"min": timedelta(minutes=1), "h": timedelta(hours=1)}
 MAX_AT_ONCE = 1000
+ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +137,45 @@ def parse_rate(text: str) -> timedelta:
 
 
 def format_drain(
-    *, rate: str = "", at_once: int = 0, not_before: datetime | None, force: bool
+    *,
+    rate: str = "",
+    at_once: int = 0,
+    not_before: datetime | None = None,
+    force: bool | None = None,
+    known: str = "",
 ) -> str:
-    """Return the value of the drain annotation; what is empty is left to the manager."""
-    parts = [
-        f"rate={rate}" if rate else "",
-        f"at-once={at_once}" if at_once else "",
-        f"not-before={format_time(not_before)}" if not_before is not None else "",
-        "force" if force else "",
-    ]
-    return ",".join(filter(None, parts)) or "true"
+    """Return the value of the drain annotation.
+
+    Args:
+        rate: As `parse_rate` reads it; empty: as before.
+        at_once: Moves at a time; 0: as before.
+        not_before: When it may begin; None: as before; `ANY_TIME`: at once.
+        force: Whether to move also what has nowhere to go; None: as before.
+        known: The order that is there; what it does not say either is left to the manager.
+    """
+    given = {
+        "rate": f"rate={rate}" if rate else None,
+        "at-once": f"at-once={at_once}" if at_once else None,
+        "not-before": _format_start(not_before) if not_before is not None else None,
+        "force": None if force is None else "force" if force else "",
+    }
+    parts = _read_parts(known)
+    parts.update({name: part for name, part in given.items() if part is not None})
+    return ",".join(parts[name] for name in given if parts.get(name)) or "true"
+
+
+def _format_start(not_before: datetime) -> str:
+    return "" if not_before == ANY_TIME else f"not-before={format_time(not_before)}"
+
+
+def _read_parts(text: str) -> dict[str, str]:
+    """Return the settings of an order by name; none where it cannot be understood."""
+    try:
+        parse_drain(text)
+    except ValueError:
+        return {}
+    parts = (part.strip() for part in text.split(","))
+    return {part.partition("=")[0].strip(): part for part in parts if part != "force=false"}
 
 
 def _parse_count(text: str) -> int:

@@ -86,7 +86,11 @@ class Relocation:
         self._fleet = fleet
         self._options = options
         self._observer = Observer(context, fleet)
-        self._own = OwnQuota(context.informers)
+        self._own = OwnQuota(
+            cluster_queues=context.informers.cluster_queues.store.list,
+            cohorts=context.informers.cohorts.store.list,
+            flavors=context.informers.resource_flavors.store.list,
+        )
 
     def refresh(self, claims: Iterable[Claim]) -> None:
         """Read the manager's quota anew; those on their way have these claims to it."""
@@ -108,19 +112,11 @@ class Relocation:
             return Prospect(chance=Chance.NEVER, why="it is gone")
         shown = self.view(workload)
         others = [name for name in seen.clusters if name != leaving]
-        choices = self._own.choices(workload, shown)
-        best: dict[str, tuple[Fit, Claim | None]] = {}
-        for choice, asked in self._asked(workload, choices):
+        ways = []
+        for choice, asked in list_ways(workload, self._own.choices(workload, shown)):
             view = self.view(asked, kind=_kind_of(seen))
-            for name in others:
-                fit = _with_room(judge(view, self._cluster(name, seen, asked, view)), choice)
-                if name not in best or _rank(fit) < _rank(best[name][0]):
-                    best[name] = (fit, choice.claim if choice is not None else None)
-        prospect = combine({name: best[name][0] for name in others})
-        if prospect.cluster:
-            prospect = replace(prospect, claim=best[prospect.cluster][1])
-        cut_off = find_cut_off(workload, seen.job)
-        return replace(prospect, why=cut_off) if cut_off and not prospect.why else prospect
+            ways.append((choice, view, [self._cluster(n, seen, asked, view) for n in others]))
+        return judge_ways(ways, cut_off=find_cut_off(workload, seen.job))
 
     def expect(self, workload: api.Workload, cluster: str) -> None:
         """Count a Workload at the cluster that it is expected on, until its copy shows up there."""
@@ -136,15 +132,6 @@ class Relocation:
             find_flavor=self._context.informers.resource_flavors.store.get,
             options=self._options,
         )
-
-    def _asked(
-        self, workload: api.Workload, choices: list[Choice]
-    ) -> Iterator[tuple[Choice | None, api.Workload]]:
-        """Yield the Workload as it would be with each choice; bare where there is none to make."""
-        for choice in choices:
-            yield choice, with_flavors(workload, choice.flavors)
-        if not choices:
-            yield None, with_flavors(workload, None)
 
     def _cluster(
         self, name: str, seen: Observation, asked: api.Workload, view: WorkloadView
@@ -167,6 +154,37 @@ class Relocation:
             else None,
             queue_known=known,
         )
+
+
+def list_ways(
+    workload: api.Workload, choices: list[Choice]
+) -> Iterator[tuple[Choice | None, api.Workload]]:
+    """Yield the Workload as it would be with each choice; bare where there is none to make."""
+    for choice in choices:
+        yield choice, with_flavors(workload, choice.flavors)
+    if not choices:
+        yield None, with_flavors(workload, None)
+
+
+def judge_ways(
+    ways: Iterable[tuple[Choice | None, WorkloadView, Iterable[ClusterView]]], *, cut_off: str
+) -> Prospect:
+    """Return what there is for a Workload elsewhere. Pure.
+
+    Args:
+        ways: Each way to reserve, with the Workload and the other clusters as they are seen so.
+        cut_off: Why its checkpoint would be cut off; empty where it would not.
+    """
+    best: dict[str, tuple[Fit, Claim | None]] = {}
+    for choice, view, clusters in ways:
+        for cluster in clusters:
+            fit = _with_room(judge(view, cluster), choice)
+            if cluster.name not in best or _rank(fit) < _rank(best[cluster.name][0]):
+                best[cluster.name] = (fit, choice.claim if choice is not None else None)
+    prospect = combine({name: fit for name, (fit, _) in best.items()})
+    if prospect.cluster:
+        prospect = replace(prospect, claim=best[prospect.cluster][1])
+    return replace(prospect, why=cut_off) if cut_off and not prospect.why else prospect
 
 
 def combine(fits: Mapping[str, Fit]) -> Prospect:

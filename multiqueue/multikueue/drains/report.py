@@ -7,7 +7,7 @@ command line shows it. Both ways of it are here and nowhere else.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,11 +16,17 @@ from multiqueue.api.v1beta2.meta import format_time, parse_time
 SHOWN = 10
 """Workloads that stay, named in the message."""
 _COUNTS = re.compile(
-    r"(?P<moved>\d+) moved, (?P<moving>\d+) moving, (?P<left>\d+) left"
+    r"(?P<moved>\d+) moved(?:, (?P<stopped>\d+) stopped by force)?"
+    r", (?P<moving>\d+) moving, (?P<left>\d+) left"
     r"; at most (?P<lost>\d+\.\d\d) GPU-hours of work lost(?:; done about (?P<end>[0-9TZ:-]+))?"
 )
 _FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
 """A number with its unit; not the digits in a name."""
+_STAYING = re.compile(
+    r"(?:^|; )(?P<keys>[a-z0-9.-]+/[a-z0-9.-]+(?:, [a-z0-9.-]+/[a-z0-9.-]+)*) stays?: "
+)
+"""Where the message begins to say why some stay."""
+_MORE = re.compile(r"; \d+ more stay$")
 _NEWS_FOR = timedelta(seconds=30)
 """An estimate that moved by less is no news."""
 
@@ -30,7 +36,8 @@ class Report:
     """How far a drain is.
 
     Attributes:
-        moved: Workloads that were sent away and have stopped there.
+        moved: Workloads that were sent away to another worker, and have stopped there.
+        stopped: Workloads that were sent away by force, with nowhere to go, and have stopped there.
         moving: Workloads that are being stopped there.
         left: Workloads that run there still.
         lost_gpu_hours: At most so much work was lost: GPUs times the time since admission.
@@ -40,6 +47,7 @@ class Report:
     """
 
     moved: int = 0
+    stopped: int = 0
     moving: int = 0
     left: int = 0
     lost_gpu_hours: float = 0.0
@@ -48,12 +56,16 @@ class Report:
     trouble: str = ""
 
     def __str__(self) -> str:
+        stopped = f", {self.stopped} stopped by force" if self.stopped else ""
         parts = [
-            f"{self.moved} moved, {self.moving} moving, {self.left} left",
+            f"{self.moved} moved{stopped}, {self.moving} moving, {self.left} left",
             f"at most {self.lost_gpu_hours:.2f} GPU-hours of work lost",
             f"done about {format_time(self.ends_at)}" if self.ends_at is not None else "",
             self.trouble,
-            *(f"{key} stays: {why}" for key, why in list(self.staying.items())[:SHOWN]),
+            *(
+                f"{', '.join(keys)} {'stay' if len(keys) > 1 else 'stays'}: {why}"
+                for why, keys in _by_reason(list(self.staying.items())[:SHOWN]).items()
+            ),
             f"{len(self.staying) - SHOWN} more stay" if len(self.staying) > SHOWN else "",
         ]
         return "; ".join(filter(None, parts))
@@ -66,11 +78,22 @@ def parse_report(message: str) -> Report:
         return Report()
     return Report(
         moved=int(match["moved"]),
+        stopped=int(match["stopped"] or 0),
         moving=int(match["moving"]),
         left=int(match["left"]),
         lost_gpu_hours=float(match["lost"]),
         ends_at=parse_time(match["end"]),
     )
+
+
+def find_stay(message: str, key: str) -> str:
+    """Return why a Workload stays, as a message of the condition says; empty where it does not."""
+    begins = list(_STAYING.finditer(message))
+    for index, match in enumerate(begins):
+        if key in match["keys"].split(", "):
+            end = begins[index + 1].start() if index + 1 < len(begins) else len(message)
+            return _MORE.sub("", message[match.end() : end])
+    return ""
 
 
 def is_news(old: str, new: str) -> bool:
@@ -87,6 +110,14 @@ def is_news(old: str, new: str) -> bool:
             return True
         before = replace(before, ends_at=after.ends_at)
     return before != after or _words(old) != _words(new)
+
+
+def _by_reason(staying: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Group those that stay for the same reason, in the order of the first of each."""
+    groups: dict[str, list[str]] = {}
+    for key, why in staying:
+        groups.setdefault(why, []).append(key)
+    return groups
 
 
 def _words(message: str) -> str:

@@ -57,7 +57,10 @@ class Drainer:
                 continue
             del run.leaving[key]
             if workload is not None and not is_finished(workload.status):
-                run.moved += 1
+                if entry.by_force:
+                    run.stopped += 1
+                else:
+                    run.moved += 1
                 run.arriving[key] = (entry.cluster, now + ARRIVAL)
         self._expect(run, now)
         there = (
@@ -106,6 +109,7 @@ class Drainer:
         run.leaving[resident.key] = Leaving(
             until=now + resident.stop,
             message=f"{words}, by force: {told}" if told else words,
+            by_force=not prospect.cluster,
             cluster=prospect.cluster,
             lost_gpu_seconds=lost,
         )

@@ -32,12 +32,14 @@ class Leaving:
     Attributes:
         until: When it has stopped at the latest, if it takes as long as it may.
         message: What is said to it; empty where an earlier manager has.
+        by_force: Whether it has nowhere to go.
         cluster: Where it is expected; empty where that is open.
         lost_gpu_seconds: What it had done since it was admitted.
     """
 
     until: datetime
     message: str = ""
+    by_force: bool = False
     cluster: str = ""
     lost_gpu_seconds: float = 0.0
 
@@ -49,7 +51,8 @@ class DrainRun:
     Attributes:
         name: Name of the MultiKueueCluster.
         bucket: How many moves may begin.
-        moved: Workloads that have left.
+        moved: Workloads that have left for another worker.
+        stopped: Workloads that have left by force, for nowhere.
         lost_gpu_seconds: What they had done since they were admitted.
         leaving: Those that are on their way out, by key.
         arriving: Those that have left and run nowhere yet: where they are expected, until when.
@@ -65,6 +68,7 @@ class DrainRun:
     name: str
     bucket: Bucket
     moved: int = 0
+    stopped: int = 0
     lost_gpu_seconds: float = 0.0
     leaving: dict[str, Leaving] = field(default_factory=dict)
     arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
@@ -96,6 +100,7 @@ def begin(name: str, *, resumed: Report | None, pace: Pace, now: datetime) -> Dr
         name=name,
         bucket=Bucket.empty(now, pace),
         moved=resumed.moved,
+        stopped=resumed.stopped,
         unaccounted=resumed.moving,
         lost_gpu_seconds=resumed.lost_gpu_hours * 3600,
     )
@@ -134,6 +139,7 @@ def report_on(
     here = {resident.key for resident in residents} - run.leaving.keys()
     return Report(
         moved=run.moved,
+        stopped=run.stopped,
         moving=len(run.leaving),
         left=len(here),
         lost_gpu_hours=run.lost_gpu_seconds / 3600,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.multikueue.drains.orders import (
+    ANY_TIME,
     DrainOrder,
     Orders,
     Pace,
@@ -96,3 +98,26 @@ def test_what_the_command_line_writes_is_read_again(order: DrainOrder) -> None:
         force=order.force,
     )
     assert parse_drain(text) == order
+
+
+@pytest.mark.parametrize(
+    ("known", "changes", "want"),
+    [
+        ("rate=1/h,force", {}, "rate=1/h,force"),
+        ("true", {"at_once": 2}, "at-once=2"),
+        ("rate=1/h,at-once=2", {"rate": "9/min"}, "rate=9/min,at-once=2"),
+        (
+            "not-before=2026-01-01T12:00:00Z",
+            {"force": True},
+            "not-before=2026-01-01T12:00:00Z,force",
+        ),
+        ("not-before=2026-01-01T12:00:00Z", {"not_before": ANY_TIME}, "true"),
+        ("force", {"force": False}, "true"),
+        ("force=false, at-once=3", {}, "at-once=3"),
+        ("fast", {"rate": "9/min"}, "rate=9/min"),
+    ],
+)
+def test_what_another_order_does_not_say_stays(
+    known: str, changes: dict[str, Any], want: str
+) -> None:
+    assert format_drain(known=known, **changes) == want

@@ -161,7 +161,7 @@ class TestReport:
         assert parse_report("by hand") == Report()
 
     def test_it_names_a_few_that_stay(self) -> None:
-        text = str(Report(left=12, staying={f"ns/{n}": "no room" for n in range(12)}))
+        text = str(Report(left=12, staying={f"ns/{n}": f"no room {n}" for n in range(12)}))
         assert text.count("stays") == SHOWN
         assert text.endswith("; 2 more stay")
 

@@ -11,6 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, CORDONED, CheckState, DrainReason
 from multiqueue.api.names import CHECKPOINT_SECONDS, CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.multikueue.cluster_state import ClusterState
 from multiqueue.multikueue.drains.conditions import (
     build_conditions,
     describe_drain,
@@ -19,9 +20,8 @@ from multiqueue.multikueue.drains.conditions import (
 )
 from multiqueue.multikueue.drains.orders import read_orders
 from multiqueue.multikueue.drains.relocation import Chance, Prospect, combine
-from multiqueue.multikueue.drains.report import Report
+from multiqueue.multikueue.drains.report import Report, find_stay, parse_report
 from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
-from multiqueue.multikueue.group import ClusterState
 from multiqueue.multikueue.plan import SetCheck
 from multiqueue.plugins import Fit, Outlook
 from tests.unit.multikueue.builders import (
@@ -134,6 +134,37 @@ class TestConditions:
         cluster = api.MultiKueueCluster(status=api.MultiKueueClusterStatus(conditions=(drained,)))
         assert find_unfinished(cluster) == report
         assert find_unfinished(api.MultiKueueCluster()) is None
+
+
+STAYING = {
+    "team/job-1": "no room: b waits: 2 asked; c waits: 2 asked",
+    "team/job-2": "never",
+    "team/job-3": "no room: b waits: 2 asked; c waits: 2 asked",
+}
+
+
+class TestReports:
+    def test_those_of_one_reason_are_told_together(self) -> None:
+        message = str(Report(moved=1, left=3, staying=STAYING))
+        assert message == (
+            "1 moved, 0 moving, 3 left; at most 0.00 GPU-hours of work lost; "
+            "team/job-1, team/job-3 stay: no room: b waits: 2 asked; c waits: 2 asked; "
+            "team/job-2 stays: never"
+        )
+
+    def test_why_one_stays_is_read_back(self) -> None:
+        staying = {**STAYING, **{f"team/more-{i}": "other" for i in range(9)}}
+        message = str(Report(left=12, staying=staying))
+        assert message.endswith("; 2 more stay")
+        for key, why in list(staying.items())[:10]:
+            assert find_stay(message, key) == why
+        assert find_stay(message, "team/more-8") == ""
+        assert find_stay(message, "team/job") == ""
+
+    def test_what_was_stopped_by_force_was_not_moved(self) -> None:
+        report = Report(moved=1, stopped=2)
+        assert str(report).startswith("1 moved, 2 stopped by force, 0 moving, 0 left")
+        assert parse_report(str(report)) == report
 
 
 class TestProspects:

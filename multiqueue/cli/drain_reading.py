@@ -1,0 +1,103 @@
+"""What ``clusters drain --dry-run`` reads: of the manager, and of each worker side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode
+from multiqueue.cli.views.drain_plan import Quotas, Surroundings
+from multiqueue.cli.workers import WORKER_SECONDS, worker_credentials
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
+from multiqueue.kube.resources import Resource
+from multiqueue.multikueue.capacity.own_quota import OwnQuota
+
+
+async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Surroundings:
+    """Read everything that decides who could run where.
+
+    What is no right of this user is left out.
+    """
+    workloads = await client.list(
+        resources.WORKLOADS, decode=lambda data: decode(api.Workload, data)
+    )
+    clusters = await client.list(
+        resources.MULTIKUEUE_CLUSTERS, decode=partial(decode, api.MultiKueueCluster)
+    )
+    checks, configs, jobs, (own, flavors) = await asyncio.gather(
+        _list(client, resources.ADMISSION_CHECKS, api.AdmissionCheck),
+        _list(client, resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+        _list_jobs(client),
+        _read_quotas(client, _list),
+    )
+    workers = await asyncio.gather(
+        *(_read_worker(client, cluster, system_namespace) for cluster in clusters.items)
+    )
+    names = [cluster.metadata.name for cluster in clusters.items]
+    return Surroundings(
+        workloads=workloads.items,
+        jobs={job["metadata"]["uid"]: job for job in jobs},
+        clusters=dict(zip(names, clusters.items, strict=True)),
+        checks={check.metadata.name: check for check in checks},
+        configs={config.metadata.name: config for config in configs},
+        flavors={flavor.metadata.name: flavor for flavor in flavors},
+        own=own,
+        workers=dict(zip(names, workers, strict=True)),
+    )
+
+
+async def _read_worker(
+    client: KubeClient, cluster: api.MultiKueueCluster, system_namespace: str
+) -> Quotas:
+    try:
+        async with asyncio.timeout(WORKER_SECONDS):
+            credentials = await worker_credentials(client, cluster, system_namespace)
+            async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
+                quota, _ = await _read_quotas(worker, _list_all)
+                queues = await worker.list(
+                    resources.LOCAL_QUEUES, decode=partial(decode, api.LocalQueue)
+                )
+    except TimeoutError:
+        return Quotas(problem=f"no answer within {WORKER_SECONDS:g} s")
+    except (KubeError, ValueError) as error:
+        return Quotas(problem=str(error))
+    return Quotas(quota=quota, local_queues={q.metadata.key: q for q in queues.items})
+
+
+async def _read_quotas(
+    client: KubeClient, read: Callable[[KubeClient, Resource, type[Any]], Awaitable[list[Any]]]
+) -> tuple[OwnQuota, list[api.ResourceFlavor]]:
+    """Return the queues of a cluster, and its flavors."""
+    cluster_queues, flavors, cohorts = await asyncio.gather(
+        read(client, resources.CLUSTER_QUEUES, api.ClusterQueue),
+        read(client, resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+        # Old workers have none, and those that may not be read bind rarely.
+        _list(client, resources.COHORTS, api.Cohort),
+    )
+    quota = OwnQuota(
+        cluster_queues=lambda: cluster_queues, cohorts=lambda: cohorts, flavors=lambda: flavors
+    )
+    return quota, flavors
+
+
+async def _list_jobs(client: KubeClient) -> list[dict[str, Any]]:
+    try:
+        return (await client.list(resources.JOBS)).items
+    except Forbidden:
+        return []
+
+
+async def _list(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
+    try:
+        return await _list_all(client, resource, kind)
+    except (Forbidden, NotFound):
+        return []
+
+
+async def _list_all(client: KubeClient, resource: Resource, kind: type[Any]) -> list[Any]:
+    return (await client.list(resource, decode=partial(decode, kind))).items

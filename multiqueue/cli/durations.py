@@ -1,0 +1,50 @@
+"""Durations on the command line, one way for every option: ``90s``, ``10m``, ``1h30m``, or bare
+seconds.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+
+class DurationType(click.ParamType[timedelta]):
+    """Reads a duration as configurations have it; a number alone counts seconds.
+
+    Args:
+        shortest: What is less is wrong use.
+    """
+
+    name = "duration"
+
+    def __init__(self, shortest: timedelta = timedelta()) -> None:
+        self._shortest = shortest
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        """Return the time; refuse what is none, or too short."""
+        from multiqueue.api.config import parse_duration
+
+        if isinstance(value, timedelta):
+            return value
+        text = str(value).strip()
+        try:
+            found = parse_duration(f"{text}s" if _is_number(text) else text)
+        except ValueError as error:
+            self.fail(f"{error}", param, ctx)
+        if found < timedelta():
+            self.fail(f'"{text}" is negative; write a time such as 30m', param, ctx)
+        if found < self._shortest:
+            self.fail(f'"{text}" is less than {self._shortest.total_seconds():g} s', param, ctx)
+        return found
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-").replace(".", "", 1)
+    return digits.isascii() and digits.isdigit()
+
+
+DURATION = DurationType()

@@ -1,0 +1,367 @@
+"""What a drain would do with each Workload, before anybody orders it. Pure.
+
+Asks as the manager does: the same rules, on what the API of the manager and those of the workers
+say. What this user may not read counts as unknown, and a worker that is unknown may take anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import ACTIVE, WorkloadCondition, find_condition
+from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.cli.views.ages import format_seconds
+from multiqueue.cli.views.workloads import view_workload
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.capacity.own_quota import Claim, OwnQuota
+from multiqueue.multikueue.drains.orders import DrainOrder
+from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.multikueue.drains.relocation import (
+    Chance,
+    Prospect,
+    judge_ways,
+    list_ways,
+    with_flavors,
+)
+from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
+from multiqueue.multikueue.filters import why_not
+from multiqueue.multikueue.filters.candidate import Candidate
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import ClusterView, WorkloadView, place
+
+Json = Mapping[str, Any]
+HEADERS = ("WORKLOAD", "PRIORITY", "GPUS", "RAN", "GPU-HOURS LOST", "GRACE", "THEN", "WHY")
+
+
+class Fate(StrEnum):
+    """What a drain would do with a Workload."""
+
+    MOVES = "Moves"
+    WAITS = "Waits"
+    """Another worker can hold it once it has room."""
+    STAYS = "Stays"
+    """It goes nowhere until somebody acts."""
+    STOPS = "Stops"
+    """It is stopped by force, with nowhere to go."""
+
+
+_LEAVES = frozenset({Fate.MOVES, Fate.STOPS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quotas:
+    """The queues of one cluster.
+
+    Attributes:
+        quota: Its ClusterQueues; None where they may not be read.
+        local_queues: Its LocalQueues by key.
+        problem: Why they cannot be read; empty where they were.
+    """
+
+    quota: OwnQuota | None = None
+    local_queues: Mapping[str, api.LocalQueue] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What was read of the manager and of the workers, each by name.
+
+    Attributes:
+        jobs: By uid, where they are known: they may say how long a checkpoint takes.
+        own: The queues of the manager.
+        workers: Those of each worker.
+    """
+
+    workloads: Sequence[api.Workload] = ()
+    jobs: Mapping[str, Json] = field(default_factory=dict)
+    clusters: Mapping[str, api.MultiKueueCluster] = field(default_factory=dict)
+    checks: Mapping[str, api.AdmissionCheck] = field(default_factory=dict)
+    configs: Mapping[str, api.MultiKueueConfig] = field(default_factory=dict)
+    flavors: Mapping[str, api.ResourceFlavor] = field(default_factory=dict)
+    own: OwnQuota
+    workers: Mapping[str, Quotas] = field(default_factory=dict)
+
+    def job_of(self, workload: api.Workload) -> Json | None:
+        """Return the job of a Workload, as far as it is known."""
+        owners = (self.jobs.get(owner.uid) for owner in workload.metadata.owner_references)
+        return next(filter(None, owners), None)
+
+    def clusters_of(self, workload: api.Workload) -> Sequence[str]:
+        """Return where it may go; all clusters where that may not be read."""
+        for state in workload.status.admission_checks:
+            check = self.checks.get(state.name)
+            if check is None or check.spec.controller_name != MULTIKUEUE_CONTROLLER:
+                continue
+            parameters = check.spec.parameters
+            config = self.configs.get(parameters.name) if parameters else None
+            if config is not None:
+                return config.spec.clusters
+        return sorted(self.clusters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A Workload on the worker.
+
+    Attributes:
+        to: Where it is expected to run then; empty: nowhere yet.
+        certain: Whether that cluster's queues were read.
+        why: Why it does not move now; empty where it does.
+    """
+
+    resident: Resident
+    cut_off: str
+    fate: Fate
+    to: str = ""
+    certain: bool = True
+    why: str = ""
+
+    def to_dict(self, now: datetime) -> dict[str, Any]:
+        """Return the form for ``-o json``."""
+        resident = self.resident
+        return {
+            "workload": resident.key,
+            "fate": str(self.fate),
+            "to": self.to or None,
+            "certain": self.certain,
+            "why": self.why or None,
+            "priority": resident.priority,
+            "gpus": resident.gpus,
+            "admitted": resident.admitted_at.isoformat(),
+            "lostGpuHours": round(resident.lost_gpu_seconds(now) / 3600, 2),
+            "graceSeconds": resident.stop.total_seconds(),
+            "checkpointProblem": self.cut_off or None,
+        }
+
+    def row(self, now: datetime) -> list[str | int]:
+        """Return the cells of the table."""
+        resident = self.resident
+        words = {
+            Fate.MOVES: f"moves to {self.to}{'' if self.certain else ', maybe'}",
+            Fate.WAITS: "waits for room",
+            Fate.STAYS: "stays",
+            Fate.STOPS: "is stopped",
+        }
+        return [
+            resident.key,
+            resident.priority,
+            resident.gpus,
+            format_seconds((now - resident.admitted_at).total_seconds()),
+            f"{resident.lost_gpu_seconds(now) / 3600:.2f}",
+            format_seconds(resident.stop.total_seconds()),
+            words[self.fate],
+            self.why,
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a drain would do.
+
+    Attributes:
+        worker: Its name.
+        order: How it would be drained.
+        now: When this was found out.
+        moves: What runs there, in the order in which the drain looks at it.
+        unread: Workers whose queues this user may not read, or that do not answer, and why.
+    """
+
+    worker: str
+    order: DrainOrder
+    now: datetime
+    moves: Sequence[Move]
+    unread: Mapping[str, str]
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """When all that can go have stopped; None where nothing can."""
+        stops = [move.resident.stop for move in self.moves if move.fate in _LEAVES]
+        if not stops:
+            return None
+        begins = max(self.now, self.order.not_before or self.now)
+        pace = self.order.pace
+        return estimate_end([], stops, bucket=Bucket.full(begins), pace=pace, now=begins)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the form for ``-o json``."""
+        order, ends_at = self.order, self.ends_at
+        return {
+            "worker": self.worker,
+            "order": {
+                "atOnce": order.pace.at_once,
+                "periodSeconds": order.pace.every.total_seconds(),
+                "notBefore": format_time(order.not_before) if order.not_before else None,
+                "force": order.force,
+            },
+            "estimatedEnd": format_time(ends_at) if ends_at is not None else None,
+            "lostGpuHours": round(self._lost(), 2),
+            "counts": {fate.lower(): self._count(fate) for fate in Fate},
+            "workloads": [move.to_dict(self.now) for move in self.moves],
+            "unread": dict(self.unread),
+        }
+
+    def sentences(self) -> list[str]:
+        """Return what it comes to, for people."""
+        if not self.moves:
+            return [f"Nothing of this manager runs on {self.worker}."]
+        told = [self._sum_up(), *self._tell_pace()]
+        told += [
+            f"What {name} has room for is not known here: {why}"
+            for name, why in self.unread.items()
+            if name != self.worker
+        ]
+        return [*told, "Nothing was changed."]
+
+    def _sum_up(self) -> str:
+        words = {
+            Fate.MOVES: "would be moved",
+            Fate.WAITS: "would be moved as soon as another worker has room",
+            Fate.STAYS: "would stay until somebody acts; --force stops it all the same",
+            Fate.STOPS: "would be stopped by force, with nowhere to go",
+        }
+        parts = [f"{n} {said}" for fate, said in words.items() if (n := self._count(fate))]
+        return f"{', '.join(parts)}."
+
+    def _tell_pace(self) -> list[str]:
+        ends_at, pace = self.ends_at, self.order.pace
+        if ends_at is None:
+            return []
+        begins = self.order.not_before
+        later = f", not before {format_time(begins)}" if begins and begins > self.now else ""
+        told = (
+            f"They go in this order, at most {pace.at_once} at a time and one every "
+            f"{pace.every.total_seconds():g} s{later}. At most {self._lost():.2f} GPU-hours of "
+            "work would be lost, and the last of those that can go now has stopped at about "
+            f"{format_time(ends_at)}."
+        )
+        return [told]
+
+    def _count(self, fate: Fate) -> int:
+        return sum(move.fate is fate for move in self.moves)
+
+    def _lost(self) -> float:
+        leaving = (move.resident for move in self.moves if move.fate in _LEAVES)
+        return sum(resident.lost_gpu_seconds(self.now) for resident in leaving) / 3600
+
+
+def build_plan(name: str, around: Surroundings, order: DrainOrder, now: datetime) -> Plan:
+    """Say what a drain of a worker would do with what runs there.
+
+    Args:
+        name: Of the worker.
+        around: What was read.
+        order: How it would be drained.
+        now: The time.
+    """
+    there = {
+        workload.metadata.key: workload
+        for workload in around.workloads
+        if workload.status.cluster_name == name
+        and has_quota(workload.status)
+        and not is_finished(workload.status)
+    }
+    residents = sort_residents(_resident(workload, now) for workload in there.values())
+    moves = [_plan(there[r.key], r, name, around, order) for r in residents]
+    unread = {worker: q.problem for worker, q in around.workers.items() if q.problem}
+    return Plan(worker=name, order=order, now=now, moves=moves, unread=unread)
+
+
+def _plan(
+    workload: api.Workload, resident: Resident, name: str, around: Surroundings, order: DrainOrder
+) -> Move:
+    job = around.job_of(workload)
+    prospect = _judge(workload, job, name, around)
+    fate = _fate(prospect, order)
+    if fate in _LEAVES:
+        _take(workload, prospect, around)
+    quotas = around.workers.get(prospect.cluster)
+    certain = not prospect.cluster or (quotas is not None and not quotas.problem)
+    return Move(
+        resident=resident,
+        cut_off=find_cut_off(workload, job),
+        fate=fate,
+        to=prospect.cluster if fate is Fate.MOVES else "",
+        certain=certain or fate is not Fate.MOVES,
+        why=prospect.why,
+    )
+
+
+def _fate(prospect: Prospect, order: DrainOrder) -> Fate:
+    if prospect.cluster and (order.force or not prospect.why):
+        return Fate.MOVES
+    if order.force:
+        return Fate.STOPS
+    return Fate.WAITS if prospect.chance is Chance.ROOM else Fate.STAYS
+
+
+def _judge(workload: api.Workload, job: Json | None, name: str, around: Surroundings) -> Prospect:
+    others = [other for other in around.clusters_of(workload) if other != name]
+    ways = []
+    for choice, asked in list_ways(workload, around.own.choices(workload, _view(workload, around))):
+        view = _view(asked, around)
+        clusters = [_cluster(other, asked, view, job, around) for other in others]
+        ways.append((choice, view, clusters))
+    return judge_ways(ways, cut_off=find_cut_off(workload, job))
+
+
+def _cluster(
+    name: str, asked: api.Workload, view: WorkloadView, job: Json | None, around: Surroundings
+) -> ClusterView:
+    cluster = around.clusters.get(name)
+    if cluster is None:
+        return ClusterView(name=name, connected=False, unusable="has no MultiKueueCluster")
+    active = find_condition(cluster.status.conditions, ACTIVE)
+    if active is None or active.status != "True":
+        return ClusterView(name=name, connected=False, unusable="is not connected")
+    quotas = around.workers.get(name) or Quotas()
+    found = quotas.local_queues.get(key_of(view.namespace, view.queue))
+    known = quotas.quota is not None
+    return ClusterView(
+        name=name,
+        unusable=why_not(Candidate(cluster=cluster, workload=asked, job=job)),
+        queue=quotas.quota.find(found.spec.cluster_queue)
+        if quotas.quota is not None and found is not None
+        else None,
+        queue_known=known,
+    )
+
+
+def _take(workload: api.Workload, prospect: Prospect, around: Surroundings) -> None:
+    """Count one that moves, here and where it goes, before the next is looked at."""
+    if prospect.claim is not None:
+        around.own.take(prospect.claim)
+    quotas = around.workers.get(prospect.cluster)
+    if quotas is None or quotas.quota is None:
+        return
+    view = _view(with_flavors(workload, None), around)
+    found = quotas.local_queues.get(key_of(view.namespace, view.queue))
+    queue = quotas.quota.find(found.spec.cluster_queue) if found is not None else None
+    assignment = place(view, queue) if queue is not None else None
+    if queue is not None and assignment is not None:
+        quotas.quota.take(Claim(queue=queue.name, taken=assignment.taken))
+
+
+def _view(workload: api.Workload, around: Surroundings) -> WorkloadView:
+    return build_workload_view(
+        workload, kind="", find_flavor=around.flavors.get, options=BuildOptions()
+    )
+
+
+def _resident(workload: api.Workload, now: datetime) -> Resident:
+    view = view_workload(workload)
+    admitted = find(workload.status, WorkloadCondition.ADMITTED)
+    return Resident(
+        key=view.key,
+        priority=view.priority,
+        gpus=view.gpus,
+        admitted_at=admitted.transitioned_at if admitted is not None else now,
+        stop=find_stop_time(workload),
+    )
