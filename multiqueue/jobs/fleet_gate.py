@@ -23,6 +23,11 @@ class FleetGate:
         """Ask this from now on."""
         self._oracle = oracle
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether this program sends Workloads to workers at all."""
+        return self._oracle is not None
+
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call this whenever answers may have changed."""
         self._listeners.append(listener)

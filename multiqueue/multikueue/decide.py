@@ -28,7 +28,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import NOTHING, GroupPlan, Removal
 from multiqueue.multikueue.rules.choose import choose
 from multiqueue.multikueue.rules.clean_up import clean_up

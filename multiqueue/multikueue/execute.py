@@ -30,7 +30,7 @@ from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.multikueue.remote_steps import LATE, RemoteSteps
 
 Json = dict[str, Any]
-LocalStep = steps.Nominate | steps.SetCheck | steps.Explain | steps.FinishLocal
+LocalStep = steps.Nominate | steps.SetCheck | steps.Explain
 
 DEFERRED_SECONDS = 2.0
 """When a status that the local job could not take yet is brought again (M-140)."""
@@ -90,8 +90,10 @@ class Executor:
                 return await self._finish_job(step, seen)
             case steps.StopLocalJob():
                 return await self._stop_local_job(step, seen)
-            case steps.Nominate() | steps.SetCheck() | steps.Explain() | steps.FinishLocal():
+            case steps.Nominate() | steps.SetCheck() | steps.Explain():
                 return await self._write(step, seen, memory)
+            case steps.FinishLocal() | steps.EndEviction():
+                return await self._end(step, seen)
         return await self._apply_remote(step, seen, memory)
 
     async def _apply_remote(
@@ -127,12 +129,7 @@ class Executor:
 
     async def _write(self, step: LocalStep, seen: Observation, memory: GroupMemory) -> Outcome:
         workload, local = seen.workload, seen.view.local
-        if workload is None or local is None:
-            return WAITING
-        if isinstance(step, steps.FinishLocal):
-            await self._local.finish(workload, step)
-            return AGAIN
-        if local.check is None:
+        if workload is None or local is None or local.check is None:
             return WAITING
         now = self._context.clock.now()
         match step:
@@ -148,6 +145,15 @@ class Executor:
             case steps.SetCheck():
                 await self._set_check(step, workload, local.check, seen)
         return DONE
+
+    async def _end(self, step: steps.FinishLocal | steps.EndEviction, seen: Observation) -> Outcome:
+        if seen.workload is None:
+            return WAITING
+        if isinstance(step, steps.FinishLocal):
+            await self._local.finish(seen.workload, step)
+        else:
+            await self._local.end_eviction(seen.workload)
+        return AGAIN
 
     def _tell_trouble(
         self, step: steps.Nominate | steps.Explain, workload: api.Workload, memory: GroupMemory

@@ -13,14 +13,8 @@ from multiqueue.api.workload_state import OPEN, has_quota, is_finished
 from multiqueue.jobs.framework.integration import Finished
 from multiqueue.multikueue.checks import other_checks_ready
 from multiqueue.multikueue.clone import digest_of, epoch_of
-from multiqueue.multikueue.group import (
-    Check,
-    Finish,
-    LocalJob,
-    LocalWorkload,
-    Priority,
-    RemoteWorkload,
-)
+from multiqueue.multikueue.cluster_state import Finish, Priority, RemoteWorkload
+from multiqueue.multikueue.group import Check, LocalJob, LocalWorkload
 
 Json = dict[str, Any]
 NEVER = datetime.fromtimestamp(0, UTC)
@@ -86,6 +80,9 @@ def build_copy(workload: api.Workload | None) -> RemoteWorkload | None:
         else None,
         deactivating=not workload.spec.active
         or _true(conditions, WorkloadCondition.DEACTIVATION_TARGET) is not None,
+        had_job=admitted is not None
+        or bool(workload.metadata.owner_references)
+        or find_condition(conditions, WorkloadCondition.EVICTED) is not None,
         priority=_priority(workload),
         offered_at=_moment(annotations.get(names.OFFERED_AT)),
         is_gated=any(g.name == names.MULTIKUEUE_GATE for g in workload.spec.preemption_gates),

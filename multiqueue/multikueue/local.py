@@ -19,6 +19,7 @@ from multiqueue.api.workload_checks import find_check, set_check_state
 from multiqueue.api.workload_state import (
     DELAYED_PENDING,
     DELAYED_READY,
+    complete_eviction,
     finish,
     has_quota,
     is_evicted,
@@ -29,6 +30,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Job
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.framework.view import JobOptions
 from multiqueue.jobs.references import owner_references, workload_reference
 from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.phase import find_phase
@@ -145,6 +147,28 @@ class LocalWriter:
             _expect_same(newest, workload)
             generation = newest.metadata.generation
             return finish(newest.status, end.reason, end.message, now=now, generation=generation)
+
+        await self._context.writer.update_status(workload.metadata.key, change)
+
+    async def end_eviction(self, workload: api.Workload) -> None:
+        """Give the quota of an evicted Workload back, and say whether it may queue at once.
+
+        Raises:
+            Outdated: it changed meanwhile.
+        """
+        now = self._context.clock.now()
+        pending_reason = JobOptions.from_config(self._context.config).pending_reason
+
+        def change(newest: api.Workload) -> WorkloadStatus:
+            _expect_same(newest, workload)
+            if epoch_of(newest) != epoch_of(workload):
+                raise Outdated("it holds another reservation")
+            return complete_eviction(
+                newest.status,
+                now=now,
+                generation=newest.metadata.generation,
+                reason=pending_reason,
+            )
 
         await self._context.writer.update_status(workload.metadata.key, change)
 

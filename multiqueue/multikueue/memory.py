@@ -11,7 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.group import ClusterState, LocalWorkload, Opening
+from multiqueue.multikueue.cluster_state import ClusterState, Presence
+from multiqueue.multikueue.group import LocalWorkload, Opening
 from multiqueue.multikueue.plan import Trouble
 from multiqueue.plugins import Round
 
@@ -94,11 +95,9 @@ class GroupMemory:
     def see(self, cluster: ClusterState) -> None:
         """Take in what a cluster holds now: what is seen there once may run unseen later."""
         self._see_gate(cluster)
-        if not cluster.reachable or not cluster.job_known:
-            return
-        if cluster.job is not None:
+        if cluster.job_presence is Presence.PRESENT:
             self.suspects.add(cluster.name)
-        else:
+        elif cluster.reachable and cluster.job_known:
             self.suspects.discard(cluster.name)
 
     def _see_gate(self, cluster: ClusterState) -> None:
@@ -110,11 +109,11 @@ class GroupMemory:
             self.opening = Opening(cluster=cluster.name, at=copy.gate_opened_at)
 
     def may_run_unseen(self, name: str, local: LocalWorkload, seen: Collection[str]) -> bool:
-        """Whether a cluster that cannot be reached could hold a job for the Workload.
+        """Whether a cluster that cannot be seen could hold a job for the Workload.
 
-        An eviction clears both latch and nominations, and the quota may go as soon as the local
-        job's status says that nothing runs, which may be older than the last start. So after a
-        restart every cluster that has not been seen since is suspect for what was ever evicted.
+        An eviction clears both latch and nominations, and its worker may have been given up. So
+        after a restart every cluster that has not been seen since is suspect for what was ever
+        evicted.
         """
         if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
             return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multiqueue.api import names
@@ -17,18 +17,12 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
+from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
-from multiqueue.multikueue.group import (
-    ClusterState,
-    GroupView,
-    LocalJob,
-    LocalWorkload,
-    RemoteJob,
-    RemoteWorkload,
-)
+from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.owners import find_job, find_kind
@@ -164,6 +158,7 @@ class Observer:
         return LocalJob(
             refusal=adapter.refusal(job) or "",
             active=integration.is_active(job),
+            suspended=integration.is_suspended(job),
             finished=integration.finished(job) is not None,
         )
 
@@ -214,9 +209,20 @@ class Observer:
         if not refusal and (copy is None or not copy.quota_reserved):
             # A worker that gave it quota knows better.
             refusal = (never or {}).get(name, "")
+        blind = session.blind_for(kind) if kind is not None else None
+        # A worker that never serves a kind must not hold up what runs elsewhere: there a sign is
+        # wanted. One that fails to list it is like one that was not seen yet.
+        fails = kind is not None and not session.hides(kind)
         return ClusterState(
             name=name,
             configured=usable,
+            lost_at=now - timedelta(seconds=blind) if blind is not None else None,
+            may_run_unseen=blind is not None
+            and local is not None
+            and (
+                (copy is not None and copy.had_job)
+                or memory.may_run_unseen(name, local, () if fails else self._fleet.seen)
+            ),
             workload=copy,
             job=self._remote_job(session, key),
             job_known=kind is not None and session.knows_jobs(kind),

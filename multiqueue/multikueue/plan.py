@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import Finish
+from multiqueue.multikueue.cluster_state import Finish
 
 
 class Trouble(Enum):
@@ -158,6 +158,13 @@ class StopLocalJob:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndEviction:
+    """Give the quota of what was evicted back: nothing of it runs on any worker (M-171)."""
+
+    why: str
+
+
 Step = (
     Removal
     | CreateWorkload
@@ -174,6 +181,7 @@ Step = (
     | Explain
     | FinishLocal
     | StopLocalJob
+    | EndEviction
 )
 
 

@@ -182,7 +182,8 @@ class RemoteWriter:
         namespace, name = split_key(key)
         try:
             found = await self._read_workload(namespace, name)
-        except NotFound:
+        except NotFound as error:
+            _expect_object(error)
             return None
         if not self._owner.owns(found):
             return None
@@ -326,13 +327,20 @@ class RemoteWriter:
     async def _read_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
         try:
             found = await self._client.get(adapter.resource, name, namespace=namespace)
-        except NotFound:
+        except NotFound as error:
+            _expect_object(error)
             return None
         return {
             "apiVersion": adapter.resource.api_version,
             "kind": adapter.resource.kind,
             **found,
         }
+
+
+def _expect_object(error: NotFound) -> None:
+    """Raise where it is the kind that is not found: whether the object is there, nobody knows."""
+    if not error.details.get("name"):
+        raise error
 
 
 def _decode_workload(data: bytes) -> api.Workload:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import key_of
+from multiqueue.api.names import STOPPING, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
@@ -91,11 +91,13 @@ class Wakes:
             if known is not None or self._is_known(key):
                 self._enqueue(key)
             return
-        if not _concerns_us(new) and key not in self._tracked:
+        evicting = is_evicted(new.status) and has_quota(new.status)
+        # What lost its check meanwhile has an end of its eviction, too, and that is ours.
+        if not _concerns_us(new) and not evicting and key not in self._tracked:
             return
         self._tracked[key] = Tracked(
-            waits=has_quota(new.status) and new.status.cluster_name is None,
-            evicting=is_evicted(new.status) and has_quota(new.status),
+            waits=has_quota(new.status) and not evicting and new.status.cluster_name is None,
+            evicting=evicting,
             cluster=new.status.cluster_name,
             rank=_rank(new),
         )
@@ -200,5 +202,10 @@ def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
         old["metadata"].get("generation") == new["metadata"].get("generation")
         and old.get("spec") == new.get("spec")
         and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
+        and _is_stopping(old) == _is_stopping(new)
         and read_wishes(old) == read_wishes(new)
     )
+
+
+def _is_stopping(job: dict[str, Any]) -> bool:
+    return STOPPING in (job["metadata"].get("annotations") or {})

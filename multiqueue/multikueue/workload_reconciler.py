@@ -20,12 +20,12 @@ from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity
+from multiqueue.multikueue.cluster_state import GroupConfig
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.view import DispatchViews
 from multiqueue.multikueue.execute import Executor
-from multiqueue.multikueue.group import GroupConfig
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.outcome import AGAIN

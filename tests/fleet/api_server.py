@@ -36,10 +36,11 @@ FOREGROUND = "foregroundDeletion"
 class RefusedError(Exception):
     """The server says no: a status code and its reason."""
 
-    def __init__(self, status: int, reason: str, message: str = "") -> None:
+    def __init__(self, status: int, reason: str, message: str = "", *, name: str = "") -> None:
         super().__init__(message or reason)
         self.status = status
         self.reason = reason
+        self.details = {"name": name} if name else {}
 
 
 class ApiServer:
@@ -136,7 +137,8 @@ class ApiServer:
         assert target.resource is not None
         stored = self._collection(target.resource.plural).objects.get(_key(target))
         if stored is None:
-            raise RefusedError(404, "NotFound", f"{target.resource.plural} {target.name!r}")
+            words = f"{target.resource.plural} {target.name!r}"
+            raise RefusedError(404, "NotFound", words, name=target.name)
         return stored
 
     def _list(self, target: Target, params: dict[str, str]) -> bytes:

@@ -187,7 +187,7 @@ class SimTransport:
         except RefusedError as error:
             raise build_api_error(
                 error.status,
-                {"reason": error.reason, "message": str(error)},
+                {"reason": error.reason, "message": str(error), "details": error.details},
                 request=request.what,
             ) from None
         finally:

@@ -12,18 +12,15 @@ from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.group import (
-    Check,
+from multiqueue.multikueue.cluster_state import (
     ClusterState,
     Finish,
     GroupConfig,
-    GroupView,
-    LocalJob,
-    LocalWorkload,
     RemoteJob,
     RemoteWorkload,
 )
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.group import Check, GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.plugins import Nomination
 
@@ -178,6 +175,8 @@ class Fleet:
             case steps.StopLocalJob():
                 self._assert_nothing_runs()
                 self.local = replace(self.local, job=replace(self.local.job, active=False))
+            case steps.EndEviction():
+                self._end_eviction()
             case steps.UpdatePriority() | steps.Explain():
                 pass
         return True
@@ -229,6 +228,12 @@ class Fleet:
         for worker in self.workers.values():
             if worker.job is not None and not self._is_given_up(worker):
                 raise PromiseBrokenError(f"I-6: {worker.name} still has the job")
+
+    def _end_eviction(self) -> None:
+        self._assert_nothing_runs()
+        self.local = replace(
+            self.local, has_quota=False, epoch="", evicted_at=None, job=LocalJob(finished=False)
+        )
 
     def _is_given_up(self, worker: Worker) -> bool:
         return not worker.up and self.now - worker.lost_at >= LOST_TIMEOUT
@@ -306,16 +311,12 @@ class Fleet:
         )
 
     def core(self) -> None:
-        """One round of the core: Retry evicts, an inactive job releases the quota."""
+        """One round of the core: Retry evicts."""
         local = self.local
         if local is None or local.finished:
             return
         if local.check.state == CheckState.RETRY and local.has_quota:
             self.evict()
-        elif local.evicted_at is not None and local.has_quota and not local.job.active:
-            self.local = replace(
-                local, has_quota=False, epoch="", evicted_at=None, job=LocalJob(finished=False)
-            )
 
     # ------------------------------------------------------------ a worker's own controllers
 
@@ -323,7 +324,7 @@ class Fleet:
         """One round of the worker's controllers: stop what must stop, run what may run."""
         copy = worker.workload
         if copy is not None and copy.deactivating and copy.evicted_at is None:
-            copy = replace(copy, evicted_at=self.now, admitted_at=None)
+            copy = replace(copy, evicted_at=self.now, admitted_at=None, quota_reserved=False)
             worker.workload = copy
         if worker.job is not None and worker.job.deleting:
             worker.job = None
@@ -341,7 +342,9 @@ class Fleet:
     def evict_on(self, worker: Worker) -> None:
         copy = worker.workload
         if copy is not None and copy.admitted_at is not None and copy.finished is None:
-            worker.workload = replace(copy, admitted_at=None, evicted_at=self.now)
+            worker.workload = replace(
+                copy, admitted_at=None, evicted_at=self.now, quota_reserved=False
+            )
         self.work(worker)
 
     def finish_on(self, worker: Worker) -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.group import ClusterState, GroupView, Opening
+from multiqueue.multikueue.cluster_state import ClusterState
+from multiqueue.multikueue.group import GroupView, Opening
 from tests.properties.multikueue_fleet import (
     CONFIG,
     FIRST_CHANCE,

@@ -55,10 +55,19 @@ class JobObserver:
             else None,
             namespace_labels=namespace_labels(informers, namespace),
             ancestor_admitted=self._ancestor_admitted(job),
+            dispatched=self._is_dispatched(job),
             options=self._options,
             classes=self._classes,
             find_flavor=informers.resource_flavors.store.get,
             now=self._context.clock.now(),
+        )
+
+    def _is_dispatched(self, job: Job) -> bool:
+        adapter = self._context.integrations.find_adapter(self._integration.gvk)
+        return (
+            self._context.fleet_gate.is_connected
+            and adapter is not None
+            and adapter.refusal(job) is None
         )
 
     def left_behind(self, key: str, uid: str | None) -> list[Workload]:

@@ -85,6 +85,7 @@ class JobView:
         namespace_labels: Labels of its namespace.
         ancestor_admitted: Whether the queued job that owns this one runs; None without such an
             owner.
+        dispatched: Whether it runs on workers and nowhere else, as far as it runs.
         options: The Configuration.
         classes: Where priority classes are looked up.
         find_flavor: Where flavors are looked up.
@@ -98,6 +99,7 @@ class JobView:
     prebuilt: Workload | None = None
     namespace_labels: Mapping[str, str]
     ancestor_admitted: bool | None = None
+    dispatched: bool = False
     options: JobOptions
     classes: PriorityClasses
     find_flavor: Callable[[str], ResourceFlavor | None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -17,7 +18,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import KubeError
+from multiqueue.kube.errors import Forbidden, KubeError
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.store import identify
 from multiqueue.multikueue.connections.remote_watch import (
@@ -67,6 +68,7 @@ class WorkerSession:
         self._changed_at: dict[str, float] = {}
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
         self._closing = False
+        self._blind_since: dict[GroupVersionKind, float] = {}
 
     def serves(self, kind: GroupVersionKind) -> bool:
         """Whether the worker serves a job kind, as far as is known."""
@@ -77,6 +79,32 @@ class WorkerSession:
         """Whether what is known of jobs of a kind can be believed."""
         informer = self.informers.jobs.get(kind)
         return informer is not None and informer.available and informer.synced.is_set()
+
+    def hides(self, kind: GroupVersionKind) -> bool:
+        """Whether the worker does not let us list jobs of a kind, rather than fails to."""
+        informer = self.informers.jobs.get(kind)
+        return (
+            informer is None or not informer.available or isinstance(informer.last_error, Forbidden)
+        )
+
+    def blind_for(self, kind: GroupVersionKind) -> float | None:
+        """Seconds since jobs of a kind could last be seen here; None while they can."""
+        if self.knows_jobs(kind):
+            return None
+        now = asyncio.get_running_loop().time()
+        return now - self._blind_since.get(kind, now)
+
+    def watch_sight(self) -> None:
+        """Remember from now on since when jobs of each kind cannot be seen."""
+        self._blind_since = dict.fromkeys(self.informers.jobs, asyncio.get_running_loop().time())
+        for kind, informer in self.informers.jobs.items():
+            informer.add_listener(partial(self._note_sight, kind))
+
+    def _note_sight(self, kind: GroupVersionKind, _: Informer[Json]) -> None:
+        if self.knows_jobs(kind):
+            self._blind_since.pop(kind, None)
+        else:
+            self._blind_since.setdefault(kind, asyncio.get_running_loop().time())
 
     def find_copy(self, key: str) -> api.Workload | None:
         """Return our copy of a Workload; one that we delete is on its way out from then on.

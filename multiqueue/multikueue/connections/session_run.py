@@ -93,6 +93,7 @@ async def run_session(
         try:
             async with asyncio.TaskGroup() as tasks:
                 session = WorkerSession(client, informers, adapters, tasks, owner)
+                session.watch_sight()
                 hooks.attach(session)
                 for informer in informers.all:
                     tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")

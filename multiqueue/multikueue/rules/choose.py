@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.group import (
-    ClusterState,
-    GroupConfig,
-    GroupView,
-    LocalWorkload,
-    grace_left,
-)
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig, Presence, grace_left
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import Explain, GroupPlan, Removal, SyncJob
 from multiqueue.multikueue.rules.follow import set_ready
 
@@ -40,11 +35,11 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     losers = tuple(
         Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')
         for cluster in others
-        if cluster.reachable and not cluster.is_empty
+        if cluster.can_be_cleared
     )
     rivals = [cluster for cluster in others if _blocks(cluster, config, now)]
     if rivals:
-        left = [grace_left(rival, config, now) for rival in rivals if not rival.reachable]
+        left = [grace_left(rival, config, now) for rival in rivals if _is_unseen(rival)]
         names = ", ".join(f'"{rival.name}"' for rival in rivals)
         why = f'Cluster "{winner.name}" admitted the workload, but {names} may still run its job'
         return GroupPlan(
@@ -61,6 +56,10 @@ def _is_candidate(cluster: ClusterState, local: LocalWorkload) -> bool:
 
 def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
     """Whether a job of ours may run there that has not been given up."""
-    if cluster.may_run_unseen:
+    if _is_unseen(cluster):
         return grace_left(cluster, config, now) > timedelta()
-    return cluster.job is not None or cluster.creating
+    return cluster.job_presence is Presence.PRESENT
+
+
+def _is_unseen(cluster: ClusterState) -> bool:
+    return cluster.job_presence is Presence.UNKNOWN

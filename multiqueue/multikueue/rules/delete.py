@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.multikueue.rules.gone import remove_all, stop_once_gone
 

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from multiqueue.multikueue.group import ClusterState, GroupConfig, GroupView
-from multiqueue.multikueue.plan import DeactivateCopy, GroupPlan, MirrorStatus, Removal, Step
-from multiqueue.multikueue.rules.gone import stop_once_gone
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig, Presence, grace_left
+from multiqueue.multikueue.group import GroupView, LocalWorkload
+from multiqueue.multikueue.plan import (
+    NOTHING,
+    DeactivateCopy,
+    EndEviction,
+    GroupPlan,
+    MirrorStatus,
+    Removal,
+    Step,
+    StopLocalJob,
+)
 
 EVICTED = "the workload was evicted"
+ZERO = timedelta()
 
 
 def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Have the remote job stopped and bring its last status back (M-88a, M-92, M-171).
+    """Have the job stopped, bring its last status back, and give up the quota when it is gone.
 
-    The quota goes when the local job says that nothing runs. Nothing is nominated until then: the
-    eviction cleared the latch, but the old job may still run (M-175). A worker that does not stop
-    the job within the lost timeout loses it.
+    The eviction cleared the latch, but the old job may still run: nothing is nominated until no
+    worker has it any more, for all that is known now, or those that may were given up (I-6). A
+    worker that does not stop the job within the lost timeout loses it; where it is still not gone
+    after as long again, it is given up, too.
+
+    Deviates: upstream's core releases the quota once the local job's status says that nothing runs.
+    That is what was last brought back: milliseconds behind, or of an outage ago (M-171, M-175,
+    #15682).
     """
     local = view.local
     if local is None or local.evicted_at is None:
@@ -27,35 +42,76 @@ def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
     for cluster in view.reachable:
         if cluster.is_empty or cluster.condemned:
             continue
-        if not _may_run(cluster) or overdue:
-            removals.append(Removal(cluster=cluster.name, why=EVICTED))
-        elif (step := _stop(cluster)) is not None:
-            steps.append(step)
-    if any(cluster.job is not None for cluster in view.reachable):
-        left = local.evicted_at + config.worker_lost_timeout - now
-        return GroupPlan(
-            removals=tuple(removals),
-            steps=tuple(steps),
-            wait=None if overdue else left,
-            why="the worker stops the job",
-        )
-    if removals or steps:
-        return GroupPlan(removals=tuple(removals), steps=tuple(steps))
-    return stop_once_gone(view, config, now)
+        if not overdue and _may_run(cluster):
+            steps += _stop(cluster)
+        elif cluster.job is not None and _has_stopped(cluster):
+            # Its last status first.
+            steps += (MirrorStatus(cluster=cluster.name), _remove(cluster))
+        elif cluster.can_be_cleared:
+            removals.append(_remove(cluster))
+    holders = [c for c in view.clusters if c.job_presence is not Presence.ABSENT]
+    left = {c.name: _held_for(c, local, config, now) for c in holders}
+    held = [name for name, span in left.items() if span > ZERO]
+    if not held:
+        end = _end(local, given_up=bool(holders))
+        return GroupPlan(removals=tuple(removals), steps=(*steps, *end.steps), why=end.why)
+    times = [left[name] for name in held]
+    if not overdue:
+        times.append(local.evicted_at + config.worker_lost_timeout - now)
+    names = ", ".join(f'"{name}"' for name in held)
+    return GroupPlan(
+        removals=tuple(removals),
+        steps=tuple(steps),
+        wait=max(min(times), ZERO),
+        why=f"{names} may still run it",
+    )
 
 
 def _may_run(cluster: ClusterState) -> bool:
-    """Whether a job is there that a worker can be asked to stop."""
-    if cluster.copy is None:
+    """Whether a job is there, or may be, that a worker can be asked to stop and has not."""
+    copy = cluster.copy
+    if copy is None or cluster.job_presence is Presence.ABSENT:
         return False
-    return cluster.job is not None or (not cluster.job_known and cluster.admitted_at is not None)
+    return cluster.job is None or not _has_stopped(cluster)
 
 
-def _stop(cluster: ClusterState) -> Step | None:
+def _has_stopped(cluster: ClusterState) -> bool:
+    """Whether the worker says that it stopped what we wanted stopped for good."""
+    copy = cluster.copy
+    return copy is not None and copy.deactivating and not copy.quota_reserved
+
+
+def _remove(cluster: ClusterState) -> Removal:
+    return Removal(cluster=cluster.name, why=EVICTED)
+
+
+def _stop(cluster: ClusterState) -> tuple[Step, ...]:
     """Have a copy stop for good, though it was evicted there already: it queues again there."""
     copy = cluster.copy
     if copy is not None and not copy.deactivating:
-        return DeactivateCopy(cluster=cluster.name)
-    if copy is None or copy.evicted_at is not None:
-        return MirrorStatus(cluster=cluster.name)
-    return None
+        return (DeactivateCopy(cluster=cluster.name),)
+    if copy is not None and copy.evicted_at is not None:
+        return (MirrorStatus(cluster=cluster.name),)
+    return ()
+
+
+def _held_for(
+    cluster: ClusterState, local: LocalWorkload, config: GroupConfig, now: datetime
+) -> timedelta:
+    """How long what runs there, or may, holds the quota at most."""
+    if not cluster.reachable or cluster.job_presence is Presence.UNKNOWN:
+        return grace_left(cluster, config, now)
+    evicted_at = local.evicted_at or now
+    return evicted_at + 2 * config.worker_lost_timeout - now
+
+
+def _end(local: LocalWorkload, *, given_up: bool) -> GroupPlan:
+    """Say that nothing runs, first in the status of the job: only then can it be stopped here."""
+    if local.job is None:
+        return NOTHING
+    why = "the workers that could run it were given up" if given_up else "the remote job is gone"
+    if local.job.active:
+        return GroupPlan(steps=(StopLocalJob(why=why),), why=why)
+    if local.job.refusal or not local.job.suspended:
+        return NOTHING
+    return GroupPlan(steps=(EndEviction(why=why),), why=why)

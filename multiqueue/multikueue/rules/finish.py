@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import ClusterState, Finish, GroupConfig, GroupView, LocalWorkload
+from multiqueue.multikueue.cluster_state import ClusterState, Finish, GroupConfig
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import FinishJob, FinishLocal, GroupPlan
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import CheckState, Reason
-from multiqueue.multikueue.group import (
-    ClusterState,
-    GroupConfig,
-    GroupView,
-    LocalWorkload,
-    grace_left,
-)
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig, Presence, grace_left
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import (
     NOTHING,
     ConfirmCopyGone,
@@ -56,7 +51,7 @@ def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
         return _give_up_missing(cluster, local)
     if cluster.admitted_at is None:
         return _give_up_stopped(cluster, local)
-    if cluster.job_known and cluster.job is None and local.is_ready:
+    if cluster.job_presence is Presence.ABSENT and local.is_ready:
         return GroupPlan(
             steps=(
                 ConfirmJobGone(cluster=name),

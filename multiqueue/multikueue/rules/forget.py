@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import NOTHING, GroupPlan, SetCheck
 
 

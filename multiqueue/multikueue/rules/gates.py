@@ -11,13 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from multiqueue.multikueue.group import (
-    ClusterState,
-    GroupConfig,
-    GroupView,
-    LocalWorkload,
-    Opening,
-)
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
+from multiqueue.multikueue.group import GroupView, LocalWorkload, Opening
 from multiqueue.multikueue.plan import NOTHING, GroupPlan, OpenGate
 from multiqueue.multikueue.rules.nominate import nominate
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.group import GroupConfig, GroupView, grace_left
+from multiqueue.multikueue.cluster_state import GroupConfig, Presence, grace_left
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import NOTHING, GroupPlan, Removal, StopLocalJob
 
 
@@ -16,20 +17,18 @@ def remove_all(view: GroupView, why: str) -> tuple[Removal, ...]:
 
 
 def stop_once_gone(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan:
-    """Say that nothing runs any more once that is known, or the worker was given up (I-6).
+    """Say that nothing runs any more once that is known, or the worker was given up.
 
-    Only an inactive local job lets the core release the quota, and its status is nothing but what
-    was last brought back: with the remote job gone it would say "active" for ever.
-
-    Deviates: upstream keeps the quota (M-171, M-175; #15682).
+    Only an inactive local job is let go here, and its status is nothing but what was last brought
+    back: with the remote job gone it would say "active" for ever.
     """
     local = view.local
     if local is None or local.job is None or not local.job.active:
         return NOTHING
-    unseen = [cluster for cluster in view.clusters if cluster.may_run_unseen]
+    unseen = [c for c in view.clusters if c.job_presence is Presence.UNKNOWN]
     left = max((grace_left(cluster, config, now) for cluster in unseen), default=None)
     if left is not None and left.total_seconds() > 0:
         names = ", ".join(f'"{cluster.name}"' for cluster in unseen)
-        return GroupPlan(wait=left, why=f"{names} may still run it and cannot be reached")
+        return GroupPlan(wait=left, why=f"{names} may still run it and cannot be seen")
     why = "the workers that could run it were given up" if unseen else "the remote job is gone"
     return GroupPlan(steps=(StopLocalJob(why=why),))

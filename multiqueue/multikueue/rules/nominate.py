@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import ClusterState, GroupConfig, GroupView, LocalWorkload
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import (
     NOTHING,
     CreateWorkload,
@@ -106,8 +107,8 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
     """Have copies on exactly these clusters."""
     removals = tuple(
         Removal(cluster=cluster.name, why=WITHDRAWN)
-        for cluster in view.reachable
-        if cluster.name not in names and not cluster.is_empty
+        for cluster in view.clusters
+        if cluster.name not in names and cluster.can_be_cleared
     )
     # Who is asked first often wins: in a burst that should not always be the same one.
     by_load = sorted(view.clusters, key=lambda cluster: (cluster.jobs, cluster.name))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.group import GroupView, Priority
+from multiqueue.multikueue.cluster_state import Priority
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import UpdatePriority
 
 WORKLOAD_CLASS = "WorkloadPriorityClass"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from multiqueue.api.conditions import Reason
-from multiqueue.multikueue.group import ClusterState, GroupView, LocalWorkload
+from multiqueue.multikueue.cluster_state import ClusterState, Presence
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import Removal
 
 
@@ -23,7 +24,7 @@ def sweep(view: GroupView) -> tuple[Removal, ...]:
     return tuple(
         Removal(cluster=cluster.name, why=why)
         for cluster in view.reachable
-        if not cluster.is_empty and (why := _why_not(cluster, local))
+        if cluster.can_be_cleared and (why := _why_not(cluster, local))
     )
 
 
@@ -48,14 +49,14 @@ def _why_not(cluster: ClusterState, local: LocalWorkload) -> str:
 
 
 def _why_outdated(cluster: ClusterState, local: LocalWorkload) -> str:
-    copy, job = cluster.workload, cluster.job
+    copy = cluster.workload
     if _is_stale(cluster, local.epoch):
         return "it belongs to an earlier reservation"
     if copy is None:
         return "" if local.evicted_at is not None else "its Workload is gone"
     if copy.digest not in {"", local.digest} and copy.finished is None:
         return "the workload changed"
-    if cluster.refusal and job is None:
+    if cluster.refusal and cluster.job_presence is Presence.ABSENT:
         return cluster.refusal
     return ""
 

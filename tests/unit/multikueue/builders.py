@@ -6,18 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.group import (
-    Check,
+from multiqueue.multikueue.cluster_state import (
     ClusterState,
     Finish,
     GroupConfig,
-    GroupView,
-    LocalJob,
-    LocalWorkload,
     RemoteJob,
     RemoteWorkload,
 )
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.group import Check, GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.plugins import ClusterVerdict, Nomination
 
@@ -80,6 +77,11 @@ def make_running(name: str = "a", **fields: Any) -> ClusterState:
 def make_lost(name: str = "a", *, ago: timedelta = A_MINUTE, **fields: Any) -> ClusterState:
     """A cluster that is out of reach."""
     return make_cluster(name, reachable=False, lost_at=T0 - ago, job_known=False, **fields)
+
+
+def make_blind(name: str = "a", *, ago: timedelta = A_MINUTE, **fields: Any) -> ClusterState:
+    """A cluster that does not show its jobs, one of which may be ours."""
+    return make_cluster(name, lost_at=T0 - ago, job_known=False, may_run_unseen=True, **fields)
 
 
 def make_nomination(*clusters: str, **reasons: str) -> Nomination:

@@ -11,7 +11,7 @@ import pytest
 from multiqueue.api import workload_checks, workload_state
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, Workload, WorkloadStatus
-from multiqueue.multikueue.group import ClusterState
+from multiqueue.multikueue.cluster_state import ClusterState
 from multiqueue.multikueue.phase import State, find_phase
 from multiqueue.multikueue.plan import SetCheck
 from tests.unit.cli.builders import condition, make_workload

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.group import GroupConfig, GroupView
+from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import SyncJob
 from multiqueue.multikueue.rules.choose import choose
 from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local

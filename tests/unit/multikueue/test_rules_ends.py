@@ -10,6 +10,7 @@ from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.group import Check, LocalJob
 from multiqueue.multikueue.plan import (
     DeactivateCopy,
+    EndEviction,
     FinishJob,
     FinishLocal,
     MirrorStatus,
@@ -21,6 +22,7 @@ from tests.unit.multikueue.builders import (
     T0,
     TIMEOUT,
     make_admitted,
+    make_blind,
     make_cluster,
     make_copy,
     make_finish,
@@ -166,13 +168,61 @@ class TestEvict:
         copy = make_copy(evicted_at=T0, deactivating=True)
         cluster = make_cluster("a", workload=copy, job=make_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
-        assert plan.steps == (MirrorStatus(cluster="a"),)
+        removal = Removal(cluster="a", why="the workload was evicted")
+        assert plan.steps == (MirrorStatus(cluster="a"), removal)
+
+    def test_the_quota_goes_when_nothing_is_left_of_it(self):
+        plan = make_plan(evicted(), make_cluster("a"))
+        assert plan.steps == (EndEviction(why="the remote job is gone"),)
+
+    @pytest.mark.parametrize(
+        "cluster",
+        [
+            make_cluster("a", job=make_job(deleting=True)),
+            make_cluster("a", creating=True),
+            make_blind("a"),
+            make_lost("a", may_run_unseen=True),
+        ],
+        ids=["there", "about to be", "not shown", "out of reach"],
+    )
+    def test_whatever_the_status_here_says_it_is_held_while_a_job_may_be_there(self, cluster):
+        """What was last brought back may be behind what runs (I-6)."""
+        plan = make_plan(evicted(), cluster)
+        assert EndEviction not in map(type, plan.steps)
+        assert StopLocalJob not in map(type, plan.steps)
+        assert plan.wait == TIMEOUT - minutes(1)
+
+    def test_a_worker_that_shows_no_jobs_for_too_long_holds_nothing(self):
+        plan = make_plan(evicted(), make_blind("a", ago=TIMEOUT))
+        assert plan.steps == (EndEviction(why="the workers that could run it were given up"),)
+
+    def test_a_copy_whose_job_cannot_be_seen_stays_for_who_comes_after_us(self):
+        stopped = make_copy(deactivating=True, had_job=True)
+        plan = make_plan(evicted(), make_blind("a", workload=stopped))
+        assert (plan.steps, plan.removals) == ((), ())
+
+    def test_a_job_that_is_never_gone_is_given_up_in_the_end(self):
+        stuck = make_cluster("a", job=make_job(deleting=True))
+        plan = make_plan(evicted(), stuck, now=T0 + 2 * TIMEOUT)
+        assert plan.steps == (EndEviction(why="the workers that could run it were given up"),)
+
+    def test_the_job_is_stopped_here_first(self):
+        plan = make_plan(evicted(job=LocalJob(suspended=False)), make_cluster("a"))
+        assert (plan.rule, plan.steps) == ("evict", ())
+
+    def test_one_that_runs_here_is_the_core_s_to_end(self):
+        plan = make_plan(evicted(job=LocalJob(refusal="it runs here")), make_cluster("a"))
+        assert plan.steps == ()
+
+    def test_one_that_lost_its_check_is_still_ours_to_end(self):
+        plan = make_plan(evicted(check=None), make_cluster("a"))
+        assert plan.steps == (EndEviction(why="the remote job is gone"),)
 
     def test_a_worker_that_does_not_stop_it_in_time_loses_it(self):
         cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
         plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + TIMEOUT)
         assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
-        assert plan.wait is None
+        assert plan.wait == TIMEOUT - minutes(1)
 
     def test_copies_without_job_are_withdrawn(self):
         plan = make_plan(evicted(), make_cluster("a", workload=make_copy()))
@@ -183,7 +233,7 @@ class TestEvict:
         assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
 
     def test_an_admitted_copy_whose_job_cannot_be_seen_is_asked_to_stop(self):
-        cluster = make_cluster("a", workload=make_admitted(), job_known=False)
+        cluster = make_blind("a", workload=make_admitted())
         assert make_plan(evicted(), cluster).steps == (DeactivateCopy(cluster="a"),)
 
     def test_nothing_is_nominated_while_the_quota_is_held(self):
@@ -203,10 +253,6 @@ class TestEvict:
         plan = make_plan(evicted(job=ACTIVE), old)
         assert plan.removals == (Removal(cluster="a", why="it belongs to an earlier reservation"),)
         assert plan.steps == ()
-
-    def test_a_job_that_says_itself_that_nothing_runs_is_the_core_s_business(self):
-        plan = make_plan(evicted(), make_cluster("a"))
-        assert (plan.rule, plan.steps, plan.wait) == ("evict", (), None)
 
 
 class TestReject:

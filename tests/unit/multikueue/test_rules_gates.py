@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.group import ClusterState, Opening
+from multiqueue.multikueue.cluster_state import ClusterState
+from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.plan import CreateWorkload, GroupPlan, OpenGate, Removal
 from multiqueue.plugins import Nomination
 from tests.unit.multikueue.builders import (

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue.cluster_state import Priority
 from multiqueue.multikueue.decide import RULES
-from multiqueue.multikueue.group import Check, GroupView, LocalWorkload, Priority
+from multiqueue.multikueue.group import Check, GroupView, LocalWorkload
 from multiqueue.multikueue.plan import (
     ConfirmCopyGone,
     ConfirmJobGone,
@@ -29,6 +30,7 @@ from tests.unit.multikueue.builders import (
     T0,
     TIMEOUT,
     make_admitted,
+    make_blind,
     make_cluster,
     make_copy,
     make_finish,
@@ -184,7 +186,7 @@ class TestFollow:
         assert "The job was deleted" in retried(plan).message
 
     def test_a_job_that_cannot_be_seen_is_not_taken_for_gone(self):
-        cluster = make_cluster("a", workload=make_admitted(), job_known=False)
+        cluster = make_blind("a", workload=make_admitted())
         plan = make_plan(make_ready(), cluster)
         assert (plan.steps, plan.removals) == ((), ())
 
@@ -324,7 +326,7 @@ class TestChoose:
         assert plan.steps[0] == SyncJob(cluster="a")
 
     def test_where_jobs_cannot_be_seen_nothing_is_started(self):
-        cluster = make_cluster("a", workload=make_admitted(), job_known=False)
+        cluster = make_blind("a", workload=make_admitted())
         assert make_plan(self.LOCAL, cluster, ask_due=False).rule == "nominate"
 
     def test_a_ready_workload_that_lost_its_latch_finds_its_cluster(self):

@@ -12,7 +12,7 @@ import pytest
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.multikueue.group import ClusterState
+from multiqueue.multikueue.cluster_state import ClusterState
 from multiqueue.multikueue.plan import SetCheck
 from multiqueue.multikueue.worker_figures import Rejection, WorkerFigures, classify
 from multiqueue.observability.metrics import Metrics

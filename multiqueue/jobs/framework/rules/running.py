@@ -27,7 +27,10 @@ RETRY_SECONDS = 5.0
 
 
 def complete(view: JobView) -> JobPlan | None:
-    """An evicted job stops; the quota goes back once nothing of it runs."""
+    """An evicted job stops; the quota goes back once nothing of it runs.
+
+    Deviates: upstream believes the status of a dispatched job, too (M-175).
+    """
     workload = view.workload
     if workload is None or not is_evicted(workload.status):
         return None
@@ -37,7 +40,8 @@ def complete(view: JobView) -> JobPlan | None:
         return stopping
     if not has_quota(workload.status):
         return None
-    if view.integration.is_active(view.job):
+    # Who dispatched it ends it: the status here is what workers last said, not what they run.
+    if view.dispatched or view.integration.is_active(view.job):
         return Wait()
 
     def change(newest: Workload) -> WorkloadStatus:
