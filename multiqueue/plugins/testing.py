@@ -16,180 +16,74 @@ def test_takes_the_free_one():
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from timeit import default_timer
 
-from multiqueue.model.placement import Placement
-from multiqueue.plugins.dispatcher import Dispatcher
-from multiqueue.plugins.nomination import Nomination
-from multiqueue.plugins.view import (
-    ClusterView,
-    CopyState,
-    DispatchView,
-    FlavorView,
-    PodSetView,
-    QueueView,
-    QuotaView,
-    ReservedFlavor,
-    ResourceGroupView,
-    Round,
-    WorkloadView,
+from multiqueue.plugins.builders import (
+    GPU,
+    JOB_KIND,
+    T0,
+    make_cluster,
+    make_lost_cluster,
+    make_queue,
+    make_sample_views,
+    make_unknown_cluster,
+    make_view,
+    make_workload,
 )
+from multiqueue.plugins.dispatcher import ChecksArguments, Dispatcher
+from multiqueue.plugins.nomination import Nomination
+from multiqueue.plugins.view import DispatchView
 
-T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
-"""The time in every view that is built here."""
-GPU = "nvidia.com/gpu"
-JOB_KIND = "Job.v1.batch"
+__all__ = [
+    "BUDGET",
+    "GPU",
+    "JOB_KIND",
+    "PROMISES",
+    "T0",
+    "Breach",
+    "assert_dispatcher_contract",
+    "find_breaches",
+    "make_cluster",
+    "make_lost_cluster",
+    "make_queue",
+    "make_sample_views",
+    "make_unknown_cluster",
+    "make_view",
+    "make_workload",
+]
+
 BUDGET = timedelta(seconds=1)
 """How long a manager waits for an answer."""
 
 
-def make_workload(
-    name: str = "train",
-    *,
-    gpus: int = 1,
-    pods: int = 1,
-    node_selector: Mapping[str, str] | None = None,
-    reserved: ReservedFlavor | None = None,
-    priority: int = 0,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-) -> WorkloadView:
-    """Return a Workload in namespace ``team-a``, queue ``gpus``, with ``gpus`` per pod."""
-    return WorkloadView(
-        key=f"team-a/{name}",
-        uid=f"uid-{name}",
-        queue="gpus",
-        priority=priority,
-        created_at=T0 - timedelta(minutes=1),
-        labels=labels or {},
-        annotations=annotations or {},
-        pod_sets=(
-            PodSetView(
-                count=pods,
-                requests={GPU: gpus},
-                placement=Placement(node_selector=tuple(sorted((node_selector or {}).items()))),
-                reserved={GPU: reserved} if reserved else {},
-            ),
-        ),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breach:
+    """A promise of the contract that a dispatcher broke.
+
+    Attributes:
+        promise: One of `PROMISES`.
+        words: What happened, and on which view.
+    """
+
+    promise: str
+    words: str
 
 
-def make_queue(
-    *,
-    gpus: int = 8,
-    used: int = 0,
-    in_flight: int = 0,
-    flavor: str = "gpu",
-    labels: Mapping[str, str] | None = None,
-    active: bool = True,
-) -> QueueView:
-    """Return a queue with one flavor of GPUs."""
-    return QueueView(
-        name="gpus",
-        active=active,
-        inactive_reason="" if active else "stopped",
-        groups=(ResourceGroupView(resources=(GPU,), flavors=(flavor,)),),
-        flavors={flavor: FlavorView(name=flavor, node_labels=labels or {})},
-        quotas={
-            (flavor, GPU): QuotaView(
-                nominal=gpus,
-                used=used,
-                in_flight=in_flight,
-                available=max(0, gpus - used),
-                most=gpus,
-            )
-        },
-    )
-
-
-def make_cluster(
-    name: str = "worker",
-    *,
-    gpus: int = 8,
-    used: int = 0,
-    flavor: str = "gpu",
-    labels: Mapping[str, str] | None = None,
-    copy: CopyState = CopyState.ABSENT,
-    offered_at: datetime | None = None,
-    avoid: str = "",
-) -> ClusterView:
-    """Return a connected cluster with GPUs; ``labels`` are node labels of its flavor."""
-    return ClusterView(
-        name=name,
-        kinds=frozenset({JOB_KIND}),
-        queue=make_queue(gpus=gpus, used=used, flavor=flavor, labels=labels),
-        copy=copy,
-        offered_at=offered_at,
-        avoid=avoid,
-    )
-
-
-def make_unknown_cluster(name: str = "worker") -> ClusterView:
-    """Return a connected cluster whose queues the manager may not read."""
-    return ClusterView(name=name, kinds=frozenset({JOB_KIND}), queue_known=False)
-
-
-def make_lost_cluster(name: str = "worker") -> ClusterView:
-    """Return a cluster that does not answer."""
-    return ClusterView(name=name, connected=False, unusable="is not connected", queue_known=False)
-
-
-def make_view(
-    *,
-    clusters: Sequence[ClusterView] = (),
-    workload: WorkloadView | None = None,
-    gpus: int = 1,
-    nominated: Sequence[str] = (),
-    history: Sequence[Round] = (),
-    arguments: Mapping[str, object] | None = None,
-    now: datetime = T0,
-) -> DispatchView:
-    """Return a view of one Workload, of ``gpus`` GPUs unless it is given."""
-    return DispatchView(
-        workload=workload or make_workload(gpus=gpus),
-        clusters=tuple(clusters),
-        nominated=tuple(nominated),
-        history=tuple(history),
-        arguments=arguments or {},
-        now=now,
-    )
-
-
-def make_sample_views() -> Iterator[DispatchView]:
-    """Yield views of every sort that a dispatcher meets."""
-    a100 = make_cluster("a100", gpus=8, labels={"accelerator": "a100"})
-    h100 = make_cluster("h100", gpus=4, labels={"accelerator": "h100"})
-    full = make_cluster("full", gpus=8, used=8)
-    stopped = replace(make_cluster("stopped"), queue=make_queue(active=False))
-    queueless = replace(make_cluster("queueless"), queue=None)
-    yield make_view()
-    yield make_view(clusters=[a100])
-    yield make_view(clusters=[a100, h100, full], gpus=4)
-    yield make_view(clusters=[a100, h100], gpus=16)
-    yield make_view(clusters=[full, make_lost_cluster("lost"), make_unknown_cluster("dark")])
-    yield make_view(clusters=[stopped, queueless])
-    yield make_view(clusters=[make_lost_cluster("lost")])
-    yield make_view(
-        workload=make_workload(gpus=2, node_selector={"accelerator": "h100"}),
-        clusters=[a100, h100],
-    )
-    yield make_view(workload=WorkloadView(key="team-a/empty", created_at=T0), clusters=[a100, h100])
-    yield make_view(
-        clusters=[replace(full, copy=CopyState.PENDING), h100],
-        nominated=["full"],
-        history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
-    )
-    yield make_view(clusters=[make_cluster("tainted", avoid="is tainted by a"), full], gpus=2)
-    yield make_view(
-        clusters=[make_lost_cluster("lost"), *(make_cluster(f"w{n}", used=8) for n in range(4))],
-        nominated=["lost", "w2"],
-        history=[Round(at=T0 - timedelta(minutes=7), clusters=("lost", "w2"))],
-    )
-    yield make_view(clusters=[make_cluster(f"w{n:03}", used=n % 9) for n in range(100)], gpus=3)
+PROMISES = {
+    "form": "has a name and nominate(view), and answers with a Nomination",
+    "answers": "answers every view, and raises nothing",
+    "in time": "answers within the budget",
+    "pure": "leaves the view as it is",
+    "deterministic": "gives the same answer to the same view",
+    "known names": "names only clusters that it was shown, each once, with true verdicts",
+    "order": "gives the same answer whatever the order of the clusters",
+    "arguments": "says what is wrong with its arguments beforehand, where it can",
+}
+"""What every dispatcher keeps, by the name of the promise."""
 
 
 def assert_dispatcher_contract(
@@ -208,45 +102,103 @@ def assert_dispatcher_contract(
         budget: How long an answer may take.
 
     Raises:
-        AssertionError: says which promise was broken, and on which view.
+        AssertionError: says which promises were broken, and on which view.
     """
-    assert isinstance(dispatcher, Dispatcher), "it needs a name and nominate(view)"
-    assert dispatcher.name, "its name is empty"
+    breaches = find_breaches(dispatcher, views=views, order_matters=order_matters, budget=budget)
+    assert not breaches, "\n".join(f"{each.promise}: {each.words}" for each in breaches)
+
+
+def find_breaches(
+    dispatcher: Dispatcher,
+    *,
+    views: Sequence[DispatchView] | None = None,
+    order_matters: bool = False,
+    budget: timedelta = BUDGET,
+) -> tuple[Breach, ...]:
+    """Return the promises that a dispatcher breaks, each with the first view that shows it.
+
+    Args:
+        dispatcher: The dispatcher.
+        views: What to ask it about; `make_sample_views` by default.
+        order_matters: Whether the order of the MultiKueueConfig may change its answer.
+        budget: How long an answer may take.
+    """
+    if not isinstance(dispatcher, Dispatcher) or not dispatcher.name:
+        return (Breach(promise="form", words="it needs a name that is not empty, and nominate"),)
+    found: dict[str, Breach] = {}
     for number, view in enumerate(make_sample_views() if views is None else views):
-        where = f"{dispatcher.name}, view {number}"
-        before = deepcopy(view)
-        begun = default_timer()
+        for breach in _examine(dispatcher, view, budget, order_matters=order_matters):
+            words = f"{dispatcher.name}, view {number}: {breach.words}"
+            found.setdefault(breach.promise, replace(breach, words=words))
+    for breach in _examine_arguments(dispatcher):
+        found.setdefault(breach.promise, breach)
+    return tuple(found.values())
+
+
+def _examine(
+    dispatcher: Dispatcher, view: DispatchView, budget: timedelta, *, order_matters: bool
+) -> Iterator[Breach]:
+    before = deepcopy(view)
+    begun = default_timer()
+    try:
         got = dispatcher.nominate(view)
         took = default_timer() - begun
-        assert took <= budget.total_seconds(), f"{where}: took {took:.2f} s"
-        assert view == before, f"{where}: changed the view"
-        _assert_well_formed(got, view, where)
-        assert dispatcher.nominate(view) == got, f"{where}: another answer to the same view"
-        if not order_matters:
-            _assert_order_is_ignored(dispatcher, view, got, where)
+        again = dispatcher.nominate(view)
+    except Exception as error:  # noqa: BLE001 - whatever it raises is told
+        yield Breach(promise="answers", words=f"raised {type(error).__name__}: {error}")
+        return
+    if took > budget.total_seconds():
+        yield Breach(promise="in time", words=f"took {took:.2f} s")
+    if view != before:
+        yield Breach(promise="pure", words="changed the view")
+    if not isinstance(got, Nomination):
+        yield Breach(promise="form", words=f"answered {type(got).__name__}, not a Nomination")
+        return
+    if got != again:
+        yield Breach(promise="deterministic", words="another answer to the same view")
+    for words in _find_untruths(got, view):
+        yield Breach(promise="known names", words=words)
+    if not order_matters and _minds_order(dispatcher, view, got):
+        yield Breach(promise="order", words="the order of the clusters changes the answer")
 
 
-def _assert_well_formed(got: Nomination, view: DispatchView, where: str) -> None:
-    assert isinstance(got, Nomination), f"{where}: answered {type(got).__name__}, not a Nomination"
+def _examine_arguments(dispatcher: Dispatcher) -> Iterator[Breach]:
+    if not isinstance(dispatcher, ChecksArguments):
+        return
+    try:
+        none, odd = dispatcher.check_arguments({}), dispatcher.check_arguments({"no such": 1})
+    except Exception as error:  # noqa: BLE001 - whatever it raises is told
+        words = f"check_arguments raised {type(error).__name__}: {error}"
+        yield Breach(promise="arguments", words=words)
+        return
+    if list(none):
+        yield Breach(promise="arguments", words=f"none at all are refused: {list(none)}")
+    if not list(odd):
+        yield Breach(promise="arguments", words="an unknown one passes")
+
+
+def _find_untruths(got: Nomination, view: DispatchView) -> Iterator[str]:
     known = {cluster.name for cluster in view.clusters}
     for name in (*got.clusters, *(verdict.cluster for verdict in got.verdicts)):
-        assert name in known, f'{where}: names unknown cluster "{name}"'
-    assert len(set(got.clusters)) == len(got.clusters), f"{where}: names a cluster twice"
+        if name not in known:
+            yield f'names unknown cluster "{name}"'
+    if len(set(got.clusters)) != len(got.clusters):
+        yield "names a cluster twice"
     for verdict in got.verdicts:
-        nominated = verdict.cluster in got.clusters
-        assert verdict.nominated is nominated, f'{where}: verdict on "{verdict.cluster}" is wrong'
+        if verdict.nominated is not (verdict.cluster in got.clusters):
+            yield f'verdict on "{verdict.cluster}" is wrong'
     at = got.ask_again_at
-    assert at is None or at.tzinfo is not None, f"{where}: ask_again_at has no time zone"
-    assert at is None or at > view.now, f"{where}: ask_again_at is not in the future"
-    assert not (got.refusal and got.clusters), f"{where}: refuses and nominates"
+    if at is not None and at.tzinfo is None:
+        yield "ask_again_at has no time zone"
+    elif at is not None and at <= view.now:
+        yield "ask_again_at is not in the future"
+    if got.refusal and got.clusters:
+        yield "refuses and nominates"
 
 
-def _assert_order_is_ignored(
-    dispatcher: Dispatcher, view: DispatchView, want: Nomination, where: str
-) -> None:
+def _minds_order(dispatcher: Dispatcher, view: DispatchView, want: Nomination) -> bool:
     clusters = view.clusters
-    for order in (clusters[::-1], clusters[1:] + clusters[:1]):
-        got = dispatcher.nominate(replace(view, clusters=order))
-        assert got.clusters == want.clusters, (
-            f"{where}: the order of the clusters changes the answer"
-        )
+    return any(
+        dispatcher.nominate(replace(view, clusters=order)).clusters != want.clusters
+        for order in (clusters[::-1], clusters[1:] + clusters[:1])
+    )

@@ -9,7 +9,14 @@ import pytest
 
 from multiqueue import plugins
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
-from multiqueue.plugins.testing import T0, assert_dispatcher_contract, make_cluster, make_view
+from multiqueue.plugins.testing import (
+    PROMISES,
+    T0,
+    assert_dispatcher_contract,
+    find_breaches,
+    make_cluster,
+    make_view,
+)
 
 VIEWS = [make_view(clusters=[make_cluster("a"), make_cluster("b")])]
 
@@ -51,11 +58,34 @@ class Nameless(First):
     name = ""
 
 
+class Raises(First):
+    name = "raises"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        raise RuntimeError("no idea")
+
+
+class Checks:
+    name = "checks"
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = dict(zip(("none", "odd"), answers, strict=True))
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        return Nomination()
+
+    def check_arguments(self, arguments):
+        answer = self.answers["odd" if arguments else "none"]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
 @pytest.mark.parametrize(
     ("dispatcher", "words"),
     [
         (object(), "needs a name"),
-        (Nameless(), "name is empty"),
+        (Nameless(), "a name that is not empty"),
         (Answers(None), "not a Nomination"),
         (Answers(Nomination(clusters=("moon",))), 'unknown cluster "moon"'),
         (Answers(Nomination(verdicts=(ClusterVerdict(cluster="x", nominated=False),))), '"x"'),
@@ -70,6 +100,10 @@ class Nameless(First):
         (Answers(Nomination(), Nomination(clusters=("a",))), "another answer to the same view"),
         (First(), "the order of the clusters changes the answer"),
         (Meddler(), "changed the view"),
+        (Raises(), "answers: raises, view 0: raised RuntimeError: no idea"),
+        (Checks((), ()), "arguments: an unknown one passes"),
+        (Checks(["x"], ["x"]), "none at all are refused"),
+        (Checks((), KeyError("x")), "check_arguments raised KeyError"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -81,6 +115,13 @@ def test_a_broken_promise_is_named(dispatcher, words):
 def test_one_that_takes_too_long_is_named():
     with pytest.raises(AssertionError, match="took"):
         assert_dispatcher_contract(Slow(), views=VIEWS, budget=timedelta(milliseconds=1))
+
+
+def test_every_breach_is_told_once():
+    breaches = find_breaches(First(), views=[*VIEWS, *VIEWS])
+    assert [breach.promise for breach in breaches] == ["order"]
+    assert find_breaches(Checks((), ("odd",)), views=VIEWS) == ()
+    assert all(breach.promise in PROMISES for breach in find_breaches(Raises()))
 
 
 def test_order_may_matter_to_one_that_says_so():

@@ -1,0 +1,172 @@
+"""Builders for views of all sorts, for tests of dispatchers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from multiqueue.model.placement import Placement
+from multiqueue.plugins.view import (
+    ClusterView,
+    CopyState,
+    DispatchView,
+    FlavorView,
+    PodSetView,
+    QueueView,
+    QuotaView,
+    ReservedFlavor,
+    ResourceGroupView,
+    Round,
+    WorkloadView,
+)
+
+T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)
+"""The time in every view that is built here."""
+GPU = "nvidia.com/gpu"
+JOB_KIND = "Job.v1.batch"
+
+
+def make_workload(
+    name: str = "train",
+    *,
+    gpus: int = 1,
+    pods: int = 1,
+    node_selector: Mapping[str, str] | None = None,
+    reserved: ReservedFlavor | None = None,
+    priority: int = 0,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> WorkloadView:
+    """Return a Workload in namespace ``team-a``, queue ``gpus``, with ``gpus`` per pod."""
+    return WorkloadView(
+        key=f"team-a/{name}",
+        uid=f"uid-{name}",
+        queue="gpus",
+        priority=priority,
+        created_at=T0 - timedelta(minutes=1),
+        labels=labels or {},
+        annotations=annotations or {},
+        pod_sets=(
+            PodSetView(
+                count=pods,
+                requests={GPU: gpus},
+                placement=Placement(node_selector=tuple(sorted((node_selector or {}).items()))),
+                reserved={GPU: reserved} if reserved else {},
+            ),
+        ),
+    )
+
+
+def make_queue(
+    *,
+    gpus: int = 8,
+    used: int = 0,
+    in_flight: int = 0,
+    flavor: str = "gpu",
+    labels: Mapping[str, str] | None = None,
+    active: bool = True,
+) -> QueueView:
+    """Return a queue with one flavor of GPUs."""
+    return QueueView(
+        name="gpus",
+        active=active,
+        inactive_reason="" if active else "stopped",
+        groups=(ResourceGroupView(resources=(GPU,), flavors=(flavor,)),),
+        flavors={flavor: FlavorView(name=flavor, node_labels=labels or {})},
+        quotas={
+            (flavor, GPU): QuotaView(
+                nominal=gpus,
+                used=used,
+                in_flight=in_flight,
+                available=max(0, gpus - used),
+                most=gpus,
+            )
+        },
+    )
+
+
+def make_cluster(
+    name: str = "worker",
+    *,
+    gpus: int = 8,
+    used: int = 0,
+    flavor: str = "gpu",
+    labels: Mapping[str, str] | None = None,
+    copy: CopyState = CopyState.ABSENT,
+    offered_at: datetime | None = None,
+    avoid: str = "",
+) -> ClusterView:
+    """Return a connected cluster with GPUs; ``labels`` are node labels of its flavor."""
+    return ClusterView(
+        name=name,
+        kinds=frozenset({JOB_KIND}),
+        queue=make_queue(gpus=gpus, used=used, flavor=flavor, labels=labels),
+        copy=copy,
+        offered_at=offered_at,
+        avoid=avoid,
+    )
+
+
+def make_unknown_cluster(name: str = "worker") -> ClusterView:
+    """Return a connected cluster whose queues the manager may not read."""
+    return ClusterView(name=name, kinds=frozenset({JOB_KIND}), queue_known=False)
+
+
+def make_lost_cluster(name: str = "worker") -> ClusterView:
+    """Return a cluster that does not answer."""
+    return ClusterView(name=name, connected=False, unusable="is not connected", queue_known=False)
+
+
+def make_view(
+    *,
+    clusters: Sequence[ClusterView] = (),
+    workload: WorkloadView | None = None,
+    gpus: int = 1,
+    nominated: Sequence[str] = (),
+    history: Sequence[Round] = (),
+    arguments: Mapping[str, object] | None = None,
+    now: datetime = T0,
+) -> DispatchView:
+    """Return a view of one Workload, of ``gpus`` GPUs unless it is given."""
+    return DispatchView(
+        workload=workload or make_workload(gpus=gpus),
+        clusters=tuple(clusters),
+        nominated=tuple(nominated),
+        history=tuple(history),
+        arguments=arguments or {},
+        now=now,
+    )
+
+
+def make_sample_views() -> Iterator[DispatchView]:
+    """Yield views of every sort that a dispatcher meets."""
+    a100 = make_cluster("a100", gpus=8, labels={"accelerator": "a100"})
+    h100 = make_cluster("h100", gpus=4, labels={"accelerator": "h100"})
+    full = make_cluster("full", gpus=8, used=8)
+    stopped = replace(make_cluster("stopped"), queue=make_queue(active=False))
+    queueless = replace(make_cluster("queueless"), queue=None)
+    yield make_view()
+    yield make_view(clusters=[a100])
+    yield make_view(clusters=[a100, h100, full], gpus=4)
+    yield make_view(clusters=[a100, h100], gpus=16)
+    yield make_view(clusters=[full, make_lost_cluster("lost"), make_unknown_cluster("dark")])
+    yield make_view(clusters=[stopped, queueless])
+    yield make_view(clusters=[make_lost_cluster("lost")])
+    yield make_view(
+        workload=make_workload(gpus=2, node_selector={"accelerator": "h100"}),
+        clusters=[a100, h100],
+    )
+    yield make_view(workload=WorkloadView(key="team-a/empty", created_at=T0), clusters=[a100, h100])
+    yield make_view(
+        clusters=[replace(full, copy=CopyState.PENDING), h100],
+        nominated=["full"],
+        history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
+    )
+    yield make_view(clusters=[make_cluster("tainted", avoid="is tainted by a"), full], gpus=2)
+    yield make_view(
+        clusters=[make_lost_cluster("lost"), *(make_cluster(f"w{n}", used=8) for n in range(4))],
+        nominated=["lost", "w2"],
+        history=[Round(at=T0 - timedelta(minutes=7), clusters=("lost", "w2"))],
+    )
+    yield make_view(clusters=[make_cluster(f"w{n:03}", used=n % 9) for n in range(100)], gpus=3)
