@@ -29,6 +29,7 @@ COMMANDS = {
     "clusters": "Show the worker clusters and their GPUs; cordon them",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",
+    "simulate": "Compare dispatchers on a trace of jobs, in virtual time",
     "version": "Print the version",
 }
 

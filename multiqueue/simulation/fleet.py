@@ -1,0 +1,94 @@
+"""The fleet that a trace is played on: clusters, their hardware, and the teams that share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from multiqueue.simulation.traces.trace import TraceJob
+
+GPU = "nvidia.com/gpu"
+HARDWARE_LABEL = "accelerator"
+"""Which label of a flavor says what its nodes are."""
+SIZES = (96, 64, 64, 32)
+HARDWARE = ("a100", "h100")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One worker.
+
+    Attributes:
+        name: Its name.
+        gpus: How many of which hardware, by name of the flavor.
+        prices: Of a GPU-hour, in thousandths, by flavor; empty: not given.
+    """
+
+    name: str
+    gpus: Mapping[str, int]
+    prices: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All of its GPUs."""
+        return sum(self.gpus.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """All workers.
+
+    Attributes:
+        clusters: In the order of the MultiKueueConfig.
+        preempts: Whether queues take back what they lent, and within a queue the higher priority
+            goes first.
+        quota_percent: Quota of the manager, of everything that the workers have.
+    """
+
+    clusters: tuple[Cluster, ...]
+    preempts: bool = True
+    quota_percent: int = 100
+
+    @property
+    def total(self) -> int:
+        """All GPUs."""
+        return sum(cluster.total for cluster in self.clusters)
+
+    def largest_for(self, hardware: str) -> int:
+        """Return the largest gang that one cluster could ever hold; empty stands for any."""
+        return max(
+            count
+            for cluster in self.clusters
+            for flavor, count in (*cluster.gpus.items(), ("", 0))
+            if hardware in {"", flavor}
+        )
+
+    def count(self, flavor: str) -> int:
+        """Return how many GPUs of one kind there are."""
+        return sum(cluster.gpus.get(flavor, 0) for cluster in self.clusters)
+
+
+def make_fleet(count: int) -> Fleet:
+    """Return that many clusters, of A100 and H100 in turn, in four sizes."""
+    clusters = []
+    for number in range(count):
+        hardware = HARDWARE[number % len(HARDWARE)]
+        name = f"{hardware}-{number // len(HARDWARE) + 1}"
+        clusters.append(Cluster(name=name, gpus={hardware: SIZES[number % len(SIZES)]}))
+    return Fleet(clusters=tuple(clusters))
+
+
+def find_span(jobs: Iterable[TraceJob], fleet: Fleet, load: float) -> float:
+    """Return in how many seconds jobs have to arrive to be that much of what the fleet can do.
+
+    A load of 1 keeps every GPU busy where each job gets each kind of hardware in equal parts; who
+    knows better which job gains most from which hardware is done earlier.
+    """
+    flavors = sorted({flavor for cluster in fleet.clusters for flavor in cluster.gpus})
+    needed = 0.0
+    for job in jobs:
+        allowed = [job.hardware] if job.hardware else flavors
+        count = sum(fleet.count(flavor) for flavor in allowed)
+        speed = sum(fleet.count(flavor) * job.speed_on(flavor) for flavor in allowed) / count
+        needed += job.work / speed
+    return needed / (fleet.total * load)

@@ -1,0 +1,207 @@
+"""Looks at Workloads as the manager does: the real view, the real rules, and their plans applied.
+
+What a look sees is true now; that news takes its time is in when a look happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from multiqueue.multikueue import plan as steps
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.memory import is_ask_due
+from multiqueue.plugins import Dispatcher, Nomination
+from multiqueue.simulation.agenda import Agenda
+from multiqueue.simulation.manager import Managed, Manager
+from multiqueue.simulation.views import Views
+from multiqueue.simulation.worker import Worker
+
+MAX_PASSES = 12
+CONFIG = GroupConfig()
+
+
+class UnsettledError(RuntimeError):
+    """The rules go round and round about a Workload."""
+
+
+class Looker:
+    """Decides and acts for one Workload at a time.
+
+    Args:
+        agenda: The time.
+        manager: The manager.
+        workers: By name, in the order of the MultiKueueConfig.
+        dispatcher: Who is asked.
+        views: What it is shown.
+    """
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        manager: Manager,
+        workers: Mapping[str, Worker],
+        *,
+        dispatcher: Dispatcher,
+        views: Views,
+    ) -> None:
+        self._agenda = agenda
+        self._manager = manager
+        self._workers = workers
+        self._dispatcher = dispatcher
+        self._views = views
+        self._fleet = (0, tuple(workers))
+
+    def look(self, key: str) -> float | None:
+        """Decide until nothing more is to be done now; returns when to look again, in seconds."""
+        managed = self._manager.managed[key]
+        for _ in range(MAX_PASSES):
+            view = self._observe(managed)
+            now = self._agenda.now
+            plan = decide(view, CONFIG, now)
+            if plan.ask:
+                nomination = self._ask(managed, view.clusters)
+                view = replace(
+                    view,
+                    nomination=nomination,
+                    ask_due=False,
+                    ask_again_at=managed.memory.ask_again_at,
+                )
+                plan = decide(view, CONFIG, now)
+            if not self._apply(plan, managed):
+                return plan.wait.total_seconds() if plan.wait is not None else None
+        raise UnsettledError(f'Workload "{key}" does not come to rest: {plan}')
+
+    def _observe(self, managed: Managed) -> GroupView:
+        local, memory = managed.as_local(), managed.memory
+        memory.note(local, self._workers.keys())
+        states = [self._state(name, managed.key) for name in sorted(self._workers)]
+        for state in states:
+            memory.see(state)
+        return GroupView(
+            key=managed.key,
+            local=local,
+            clusters=tuple(states),
+            last_cluster=memory.last_cluster,
+            ask_again_at=memory.ask_again_at,
+            ask_due=is_ask_due(memory, local, states, self._fleet, self._agenda.now),
+        )
+
+    def _state(self, name: str, key: str) -> ClusterState:
+        worker = self._workers[name]
+        copy = worker.copies.get(key)
+        return ClusterState(
+            name=name,
+            workload=copy.as_remote() if copy is not None else None,
+            job=worker.find_job(key),
+            jobs=len(worker.runs),
+        )
+
+    def _ask(self, managed: Managed, states: Sequence[ClusterState]) -> Nomination:
+        view = self._views.build(managed, {state.name: state for state in states})
+        nomination = self._dispatcher.nominate(view)
+        memory = managed.memory
+        memory.asked_at = view.now
+        memory.ask_again_at = nomination.ask_again_at
+        memory.fleet = self._fleet
+        memory.room_changed = False
+        memory.add_round(view.now, nomination.clusters)
+        return nomination
+
+    # ------------------------------------------------------------ acting
+
+    def _apply(self, plan: steps.GroupPlan, managed: Managed) -> bool:
+        """Do what the plan says; whether anything changed that the rules may answer to."""
+        changed = False
+        for removal in plan.removals:
+            changed |= self._remove(removal, managed)
+        for step in plan.steps:
+            changed |= self._apply_step(step, managed)
+        return changed
+
+    def _apply_step(self, step: steps.Step, managed: Managed) -> bool:
+        writes = managed.writes
+        match step:
+            case steps.Removal():
+                return self._remove(step, managed)
+            case steps.CreateWorkload(cluster=cluster):
+                worker = self._workers[cluster]
+                worker.create_copy(managed.workload, managed.epoch, managed.progress)
+                writes.remote += 1
+                writes.copies += 1
+                return True
+            case steps.SyncJob(cluster=cluster):
+                return self._sync_job(cluster, managed)
+            case steps.MirrorStatus(cluster=cluster):
+                return self._mirror(cluster, managed)
+            case steps.DeactivateCopy(cluster=cluster):
+                self._workers[cluster].deactivate(managed.key)
+                writes.remote += 1
+                return True
+            case steps.FinishJob():
+                writes.local += 1
+                return True
+            case steps.FinishLocal():
+                self._manager.finish(managed)
+                return True
+            case steps.StopLocalJob():
+                writes.local += 1
+                managed.job_is_active = False
+                return True
+            case steps.EndEviction():
+                self._manager.end_eviction(managed)
+                return True
+        return self._write(step, managed)
+
+    def _write(self, step: steps.Step, managed: Managed) -> bool:
+        memory, now = managed.memory, self._agenda.now
+        match step:
+            case steps.Nominate():
+                managed.nominated = step.clusters
+            case steps.SetCheck():
+                managed.writes.local += 1
+                self._manager.set_check(
+                    managed,
+                    step.state,
+                    step.message,
+                    cluster=step.cluster,
+                    requeue_after=step.requeue_after,
+                )
+                return True
+            case steps.Explain():
+                if not memory.may_explain(managed.check.message, step.message, now):
+                    return False
+            case _:
+                # Confirmations read past a cache; here nothing is cached.
+                return False
+        managed.writes.local += 1
+        managed.check = replace(managed.check, message=step.message)
+        memory.explained_at = now
+        return isinstance(step, steps.Nominate)
+
+    def _remove(self, step: steps.Removal, managed: Managed) -> bool:
+        worker = self._workers[step.cluster]
+        held = (worker.runs.get(managed.key), worker.copies.get(managed.key))
+        managed.writes.remote += sum(part is not None for part in held)
+        worker.remove(managed.key)
+        return any(part is not None for part in held)
+
+    def _sync_job(self, cluster: str, managed: Managed) -> bool:
+        worker = self._workers[cluster]
+        if managed.key not in worker.runs:
+            worker.create_job(managed.key)
+            managed.writes.remote += 1
+            return True
+        return self._mirror(cluster, managed)
+
+    def _mirror(self, cluster: str, managed: Managed) -> bool:
+        """Bring the job's status back where it says something else than before."""
+        run = self._workers[cluster].runs.get(managed.key)
+        active = run is not None and run.is_active
+        if active == managed.job_is_active:
+            return False
+        managed.writes.local += 1
+        managed.job_is_active = active
+        return True

@@ -1,0 +1,246 @@
+"""The manager's side in virtual time: its engine, and each Workload as its status has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
+from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.model.workload import Admission, Reservation, Workload
+from multiqueue.multikueue.group import Check, LocalJob, LocalWorkload
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.waiting import Rank
+from multiqueue.simulation.agenda import Agenda, Timer
+from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.progress import Progress
+from multiqueue.simulation.queues import CHECK, POOL, make_engine, make_workload
+from multiqueue.simulation.traces.trace import TraceJob
+from multiqueue.simulation.writes import Writes
+
+PENDING = Check(name=CHECK)
+
+
+@dataclass(slots=True)
+class Managed:
+    """A Workload on the manager, its job, and what is remembered and counted of them."""
+
+    workload: Workload
+    progress: Progress
+    submitted_at: datetime
+    memory: GroupMemory = field(default_factory=GroupMemory)
+    writes: Writes = field(default_factory=Writes)
+    reservations: int = 0
+    admission: Admission | None = None
+    evicted_at: datetime | None = None
+    was_evicted: bool = False
+    cluster_name: str | None = None
+    nominated: tuple[str, ...] = ()
+    check: Check = PENDING
+    job_is_active: bool = False
+    is_finished: bool = False
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.workload.key
+
+    @property
+    def epoch(self) -> str:
+        """Names the reservation; empty without one."""
+        return str(self.reservations) if self.admission is not None else ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has quota and no cluster yet."""
+        return self.admission is not None and self.cluster_name is None and not self.is_finished
+
+    @property
+    def rank(self) -> Rank:
+        """Its place among those that wait for room."""
+        return Rank(
+            urgency=-self.workload.priority,
+            created_at=format_time(self.submitted_at),
+            key=self.key,
+            queue=self.workload.queue,
+        )
+
+    def as_local(self) -> LocalWorkload:
+        """Return it as the rules see it."""
+        return LocalWorkload(
+            uid=self.workload.uid,
+            finished=self.is_finished,
+            has_quota=self.admission is not None,
+            epoch=self.epoch,
+            evicted_at=self.evicted_at,
+            was_evicted=self.was_evicted,
+            cluster_name=self.cluster_name,
+            nominated=self.nominated,
+            check=self.check,
+            job=LocalJob(active=self.job_is_active, finished=self.is_finished),
+        )
+
+
+class Manager:
+    """The queues of the manager.
+
+    Attributes:
+        managed: All Workloads, by key.
+        waiting: Those that have quota and no cluster.
+
+    Args:
+        fleet: What the workers have.
+        agenda: The time.
+        weights: Of the teams.
+        on_news: Told the key of a Workload that something happened to.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        agenda: Agenda,
+        *,
+        weights: Mapping[str, float],
+        on_news: Callable[[str], None],
+    ) -> None:
+        quota = {POOL: fleet.total * fleet.quota_percent // 100}
+        self.engine, self.queues = make_engine(
+            quota, weights, is_manager=True, preempts=fleet.preempts
+        )
+        self.managed: dict[str, Managed] = {}
+        self.waiting: dict[str, Managed] = {}
+        self._agenda = agenda
+        self._on_news = on_news
+        self._timer = Timer(agenda, self._run_cycle)
+
+    def submit(self, job: TraceJob) -> None:
+        """Take in a job."""
+        now = self._agenda.now
+        workload = make_workload(job, now)
+        managed = Managed(workload=workload, progress=Progress(job=job), submitted_at=now)
+        managed.memory.uid = workload.uid
+        managed.writes.local += 1
+        self.managed[workload.key] = managed
+        self._upsert(managed, workload)
+
+    # ------------------------------------------------------------ what the rules do here
+
+    def set_check(
+        self,
+        managed: Managed,
+        state: CheckState,
+        message: str,
+        *,
+        cluster: str | None,
+        requeue_after: timedelta | None,
+    ) -> None:
+        """Write the state of the check, and with it what follows at once.
+
+        Raises:
+            RuntimeError: the Workload would be rejected; no job of a trace is.
+        """
+        managed.check = replace(managed.check, state=state, message=message)
+        if state is CheckState.READY:
+            managed.cluster_name, managed.nominated = cluster, ()
+            reservation = managed.workload.reservation
+            assert reservation is not None
+            self._upsert(
+                managed,
+                replace(
+                    managed.workload,
+                    reservation=replace(reservation, admitted=True),
+                    checks={CHECK: state},
+                ),
+            )
+        elif state is CheckState.RETRY:
+            count = managed.check.retry_count + 1
+            managed.check = replace(managed.check, retry_count=count)
+            again = self._agenda.now + requeue_after if requeue_after else None
+            managed.workload = replace(managed.workload, requeue_at=again)
+            self.evict(managed, Reason.ADMISSION_CHECK)
+        else:
+            raise RuntimeError(f'job "{managed.progress.job.name}" is rejected: {message}')
+
+    def evict(self, managed: Managed, reason: str) -> None:
+        """Have a Workload stop; its quota goes once nothing of it runs."""
+        now = self._agenda.now
+        if managed.evicted_at is not None or managed.admission is None:
+            return
+        managed.evicted_at, managed.was_evicted = now, True
+        managed.writes.local += 1
+        managed.cluster_name, managed.nominated = None, ()
+        managed.check = replace(managed.check, state=CheckState.PENDING)
+        evicted = Condition(
+            type=WorkloadCondition.EVICTED,
+            status="True",
+            reason=reason,
+            last_transition_time=format_time(now),
+        )
+        order_at = now if reason == Reason.ADMISSION_CHECK else managed.submitted_at
+        self._upsert(managed, replace(managed.workload, evicted=evicted, queue_order_at=order_at))
+
+    def end_eviction(self, managed: Managed) -> None:
+        """Give the quota back, and queue again."""
+        managed.admission = managed.evicted_at = None
+        managed.writes.local += 1
+        workload = managed.workload
+        self._upsert(managed, replace(workload, reservation=None, checks={}))
+        if workload.requeue_at is not None:
+            self._agenda.at(workload.requeue_at, self._rearm)
+
+    def finish(self, managed: Managed) -> None:
+        """Write that it has ended."""
+        managed.is_finished = True
+        managed.job_is_active = False
+        managed.writes.local += 1
+        self._upsert(managed, replace(managed.workload, finished=True))
+
+    # ------------------------------------------------------------ queues
+
+    def _upsert(self, managed: Managed, workload: Workload) -> None:
+        managed.workload = workload
+        if managed.waits:
+            self.waiting[workload.key] = managed
+        else:
+            self.waiting.pop(workload.key, None)
+        self.engine.upsert_workload(workload, self._agenda.now)
+        self._on_news(workload.key)
+        self._rearm()
+
+    def _rearm(self) -> None:
+        at = self.engine.next_cycle_at(self._agenda.now)
+        if at is not None:
+            self._timer.set(at)
+
+    def _run_cycle(self) -> None:
+        plan = self.engine.run_cycle(self._agenda.now)
+        for failure in plan.failures:
+            raise failure.error
+        for decision in plan.decisions:
+            if isinstance(decision, Admit):
+                self._admit(decision)
+            elif isinstance(decision, Preempt):
+                for victim in decision.victims:
+                    if victim.is_new:
+                        self.evict(self.managed[victim.workload], victim.reason)
+        self._rearm()
+
+    def _admit(self, decision: Admit) -> None:
+        managed, now = self.managed[decision.workload], self._agenda.now
+        managed.reservations += 1
+        managed.admission, managed.evicted_at = decision.admission, None
+        managed.check = replace(managed.check, state=CheckState.PENDING, message="")
+        managed.writes.local += 1
+        reservation = Reservation(admission=decision.admission, reserved_at=now)
+        self._upsert(
+            managed,
+            replace(
+                managed.workload,
+                reservation=reservation,
+                evicted=None,
+                requeue_at=None,
+                checks={CHECK: CheckState.PENDING},
+            ),
+        )

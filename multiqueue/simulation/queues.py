@@ -1,0 +1,120 @@
+"""The queues of manager and workers: one ClusterQueue a team, all of a cluster in one cohort."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from multiqueue.api.v1beta2.meta import LabelSelector
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import EngineOptions
+from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
+    CheckRule,
+    ClusterQueue,
+    FlavorQuotas,
+    LocalQueue,
+    Preemption,
+    PreemptionPolicy,
+    Quota,
+    ResourceGroup,
+)
+from multiqueue.model.placement import ANYWHERE, Placement
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import PodSet, Workload
+from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL
+from multiqueue.simulation.traces.trace import CLASSES, TraceJob
+
+CHECK = "multikueue"
+COHORT = "all"
+LOCAL_QUEUE = "jobs"
+POOL = "gpu"
+"""The manager's only flavor: which hardware a job gets is for the dispatcher to say."""
+NODE_GPUS = 8
+TAKES_BACK = Preemption(
+    within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+    reclaim_within_cohort=PreemptionPolicy.ANY,
+)
+OPTIONS = EngineOptions(topology=None)
+
+
+def share_out(total: int, weights: Mapping[str, float]) -> dict[str, int]:
+    """Split a number of GPUs by weight, whole ones, the largest remainders first."""
+    everything = sum(weights.values())
+    exact = {name: total * weight / everything for name, weight in sorted(weights.items())}
+    shares = {name: int(amount) for name, amount in exact.items()}
+    order = sorted(exact, key=lambda name: (shares[name] - exact[name], name))
+    for name in order[: total - sum(shares.values())]:
+        shares[name] += 1
+    return shares
+
+
+def make_engine(
+    flavors: Mapping[str, int],
+    weights: Mapping[str, float],
+    *,
+    is_manager: bool = False,
+    preempts: bool = True,
+) -> tuple[Engine, tuple[ClusterQueue, ...]]:
+    """Return an engine with its queues, and these.
+
+    Args:
+        flavors: GPUs by flavor.
+        weights: Of the teams.
+        is_manager: Whether its Workloads run elsewhere.
+        preempts: Whether queues take back what they lent.
+    """
+    engine = Engine(OPTIONS)
+    for flavor in flavors:
+        labels = {} if is_manager else {HARDWARE_LABEL: flavor}
+        engine.upsert_resource_flavor(ResourceFlavor(name=flavor, node_labels=labels))
+    if is_manager:
+        engine.upsert_admission_check(AdmissionCheckInfo(name=CHECK))
+    shares = {flavor: share_out(count, weights) for flavor, count in flavors.items()}
+    queues = tuple(
+        ClusterQueue(
+            name=team,
+            cohort=COHORT,
+            namespace_selector=LabelSelector(),
+            resource_groups=(
+                ResourceGroup(
+                    covered_resources=(GPU,),
+                    flavors=tuple(
+                        FlavorQuotas(name=flavor, quotas={GPU: Quota(nominal=shares[flavor][team])})
+                        for flavor in flavors
+                    ),
+                ),
+            ),
+            preemption=TAKES_BACK if preempts else Preemption(),
+            checks=(CheckRule(name=CHECK),) if is_manager else (),
+        )
+        for team in sorted(weights)
+    )
+    for queue in queues:
+        engine.upsert_namespace(queue.name, {})
+        engine.upsert_cluster_queue(queue)
+        engine.upsert_local_queue(
+            LocalQueue(key=f"{queue.name}/{LOCAL_QUEUE}", cluster_queue=queue.name)
+        )
+    return engine, queues
+
+
+def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Workload:
+    """Return a job as its Workload: pods of up to a node's GPUs each."""
+    pods = job.gpus // NODE_GPUS if job.gpus % NODE_GPUS == 0 else 1
+    wish = ((HARDWARE_LABEL, job.hardware),) if job.hardware else ()
+    return Workload(
+        key=f"{job.team}/{job.name}",
+        uid=uid or f"uid-{job.name}",
+        queue=f"{job.team}/{LOCAL_QUEUE}",
+        priority=CLASSES[job.kind].priority,
+        created_at=created_at,
+        queue_order_at=created_at,
+        pod_sets=(
+            PodSet(
+                count=pods,
+                requests={GPU: job.gpus // pods},
+                placement=Placement(node_selector=wish) if wish else ANYWHERE,
+            ),
+        ),
+    )

@@ -1,0 +1,91 @@
+"""How many GPUs were in use, by cluster, and whether somebody waited, over a run. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from multiqueue.simulation.records import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """A number that jumps: ``values[i]`` from ``times[i]`` on, 0 before."""
+
+    times: Sequence[float]
+    values: Sequence[float]
+
+    def at(self, moment: float) -> float:
+        """Return the number at a moment."""
+        place = bisect_right(self.times, moment)
+        return self.values[place - 1] if place else 0.0
+
+    def integrate(self, begin: float, end: float) -> float:
+        """Return number times seconds between two moments."""
+        total = 0.0
+        for place, value in enumerate(self.values):
+            until = self.times[place + 1] if place + 1 < len(self.times) else end
+            total += value * max(0.0, min(until, end) - max(self.times[place], begin))
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What went on in a run.
+
+    Attributes:
+        clusters: GPUs in use, by cluster.
+        waiting: Jobs that wait.
+    """
+
+    clusters: Mapping[str, Steps]
+    waiting: Steps
+
+    def integrate(self, cluster: str, begin: float, end: float) -> float:
+        """Return GPU-seconds in use on a cluster between two moments."""
+        return self.clusters[cluster].integrate(begin, end)
+
+    def idle_while_waiting(self, total: int, begin: float, end: float) -> float:
+        """Return GPU-seconds without use while somebody waits."""
+        times = sorted({begin, end, *self.waiting.times, *_all_times(self.clusters)})
+        times = [moment for moment in times if begin <= moment <= end]
+        idle = 0.0
+        for moment, until in pairwise(times):
+            if self.waiting.at(moment) > 0:
+                used = sum(steps.at(moment) for steps in self.clusters.values())
+                idle += (total - used) * (until - moment)
+        return idle
+
+
+def build_timeline(run: RunRecord) -> Timeline:
+    """Return the timeline of a run."""
+    used: dict[str, dict[float, float]] = {cluster.name: {} for cluster in run.fleet.clusters}
+    waiting: dict[float, float] = {}
+    for record in run.jobs:
+        since = record.job.submit
+        for stay in record.stays:
+            assert stay.ended is not None
+            _add(waiting, since, 1)
+            _add(waiting, stay.begun, -1)
+            _add(used[stay.cluster], stay.begun, record.job.gpus)
+            _add(used[stay.cluster], stay.ended, -record.job.gpus)
+            since = stay.ended
+    return Timeline({name: _sum_up(changes) for name, changes in used.items()}, _sum_up(waiting))
+
+
+def _add(changes: dict[float, float], moment: float, change: float) -> None:
+    changes[moment] = changes.get(moment, 0.0) + change
+
+
+def _sum_up(changes: Mapping[float, float]) -> Steps:
+    times, values, level = sorted(changes), [], 0.0
+    for moment in times:
+        level += changes[moment]
+        values.append(level)
+    return Steps(times, values)
+
+
+def _all_times(clusters: Mapping[str, Steps]) -> set[float]:
+    return {moment for steps in clusters.values() for moment in steps.times}

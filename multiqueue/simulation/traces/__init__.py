@@ -1,0 +1,1 @@
+"""Where the jobs of a simulation come from: generators and files."""

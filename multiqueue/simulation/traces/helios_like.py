@@ -1,0 +1,76 @@
+"""Jobs shaped like those of Helios, SenseTime's datacenter of 2020.
+
+Published (Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
+Datacenters", SC'21): GPU jobs last 206 s in the median and 6652 s on average, ask for 3.72 GPUs on
+average, more than half for one; those that ask for one take a small part of all GPU time, those
+that ask for eight and more most of it; few users and virtual clusters submit most of the work, in
+bursts of alike jobs, by day more than at night, with dips at noon and at six in the evening.
+
+A log-normal with that median and mean has a sigma of 2.64, which is taken as it is. Not published
+as numbers, and chosen: how length grows with size, how many jobs a burst has, the parts of the
+kinds of jobs. Cut off: what is longer than a day or larger than the largest cluster, since a trace
+of a few days of a few hundred GPUs could not be steady otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+from multiqueue.simulation.traces.arrivals import Burst
+from multiqueue.simulation.traces.trace import TraceJob
+
+MEDIAN = 206.0
+SIGMA = 2.64
+LONGEST = 86_400.0
+SHORTEST = 10.0
+SIZES = {1: 0.565, 2: 0.10, 4: 0.12, 8: 0.16, 16: 0.033, 32: 0.016, 64: 0.006}
+GROWTH = 0.25
+"""Length grows with this power of the size."""
+BURSTS = {1: 0.7, 2: 0.12, 4: 0.1, 8: 0.06, 16: 0.02}
+TEAMS = ("vision", "speech", "robotics", "search", "ads", "maps", "safety", "language")
+"""Kinds by size: what asks for much is training, what is over soon was a trial."""
+DEBUG_SECONDS = 300.0
+
+
+def generate(random: Random, *, count: int, teams: int, largest: int) -> list[Burst]:
+    """Return so many jobs as bursts that are still without a time."""
+    users = [(TEAMS[n % teams], f"user-{n:02}", 1.0 / (n + 1) ** 0.8) for n in range(8 * teams)]
+    sizes = {size: weight for size, weight in SIZES.items() if size <= largest}
+    bursts: list[Burst] = []
+    made = 0
+    while made < count:
+        team, user, _ = random.choices(users, [weight for _, _, weight in users])[0]
+        length = random.choices(list(BURSTS), list(BURSTS.values()))[0]
+        size = random.choices(list(sizes), list(sizes.values()))[0]
+        base = _draw(random, size)
+        jobs = []
+        for _ in range(min(length, count - made)):
+            duration = min(LONGEST, max(SHORTEST, base * random.lognormvariate(0.0, 0.25)))
+            kind = _kind(random, size, duration)
+            jobs.append(
+                TraceJob(
+                    name=f"job-{made:05}",
+                    team=team,
+                    user=user,
+                    kind=kind,
+                    gpus=size,
+                    submit=0.0,
+                    duration=round(duration, 1),
+                )
+            )
+            made += 1
+        bursts.append(Burst(jobs=tuple(jobs), every=random.uniform(1.0, 60.0)))
+    return bursts
+
+
+def _draw(random: Random, size: int) -> float:
+    return random.lognormvariate(0.0, SIGMA) * MEDIAN * math.pow(size, GROWTH)
+
+
+def _kind(random: Random, size: int, duration: float) -> str:
+    if duration < DEBUG_SECONDS and size <= 8:
+        return "debug" if random.random() < 0.6 else "evaluation"
+    if size >= 32:
+        return "pretraining"
+    return "finetuning" if random.random() < 0.25 else "training"

@@ -1,0 +1,175 @@
+"""What dispatchers are shown of a simulated fleet: as the manager shows it of a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.multikueue.capacity import quota_view
+from multiqueue.multikueue.capacity.quota_view import QueueObject
+from multiqueue.multikueue.cluster_state import ClusterState
+from multiqueue.plugins import (
+    ClusterView,
+    CopyState,
+    DispatchView,
+    PodSetView,
+    QueueView,
+    ReservedFlavor,
+    WorkloadView,
+)
+from multiqueue.simulation.agenda import Agenda
+from multiqueue.simulation.fleet import HARDWARE_LABEL
+from multiqueue.simulation.manager import Managed
+from multiqueue.simulation.queues import LOCAL_QUEUE
+from multiqueue.simulation.traces.trace import CLASSES
+from multiqueue.simulation.worker import Worker
+
+KIND = "Job.v1.batch"
+MAX_MISSES = 20
+
+
+class Views:
+    """Builds views.
+
+    Args:
+        agenda: The time.
+        workers: By name, in the order of the MultiKueueConfig.
+        dispatcher: The name that was configured.
+        arguments: What it is told.
+    """
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        workers: Mapping[str, Worker],
+        *,
+        dispatcher: str,
+        arguments: Mapping[str, Any],
+    ) -> None:
+        self._agenda = agenda
+        self._workers = workers
+        self._dispatcher = dispatcher
+        self._arguments = arguments
+        self._workloads: dict[str, tuple[str, WorkloadView]] = {}
+        self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
+
+    def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
+        """Return what there is to know about a Workload and its clusters now."""
+        workload = self.show(managed)
+        return DispatchView(
+            workload=workload,
+            clusters=tuple(
+                self._cluster(worker, workload, managed, states[name])
+                for name, worker in self._workers.items()
+            ),
+            nominated=managed.nominated,
+            history=managed.memory.rounds,
+            arguments=self._arguments,
+            dispatcher=self._dispatcher,
+            now=self._agenda.now,
+        )
+
+    def show(self, managed: Managed) -> WorkloadView:
+        """Return a Workload as dispatchers see it."""
+        known = self._workloads.get(managed.key)
+        if known is not None and known[0] == managed.epoch:
+            return known[1]
+        job, workload = managed.progress.job, managed.workload
+        flavors = managed.admission.pod_sets[0].flavors if managed.admission is not None else {}
+        shown = WorkloadView(
+            key=workload.key,
+            uid=workload.uid,
+            queue=LOCAL_QUEUE,
+            kind=KIND,
+            priority=workload.priority,
+            created_at=managed.submitted_at,
+            pod_sets=tuple(
+                PodSetView(
+                    name=pod_set.name,
+                    count=pod_set.count,
+                    requests=pod_set.requests,
+                    placement=pod_set.placement,
+                    reserved={
+                        resource: ReservedFlavor(name=flavor)
+                        for resource, flavor in flavors.items()
+                    },
+                )
+                for pod_set in workload.pod_sets
+            ),
+            speeds=CLASSES[job.kind].speeds,
+        )
+        self._workloads[managed.key] = (managed.epoch, shown)
+        return shown
+
+    def _cluster(
+        self, worker: Worker, workload: WorkloadView, managed: Managed, state: ClusterState
+    ) -> ClusterView:
+        copy = state.copy
+        if copy is not None and copy.epoch != managed.epoch:
+            copy = None
+        holding = sum(each.admission is not None for each in worker.copies.values())
+        return ClusterView(
+            name=state.name,
+            kinds=frozenset({KIND}),
+            queue=self._queue(worker, workload),
+            copy=CopyState.ABSENT
+            if copy is None
+            else CopyState.RESERVED
+            if copy.quota_reserved
+            else CopyState.PENDING,
+            offered_at=managed.memory.offered_since(state.name),
+            running=holding,
+            waiting=len(worker.copies) - holding,
+            prices=worker.cluster.prices,
+        )
+
+    # ------------------------------------------------------------ queues
+
+    def _queue(self, worker: Worker, workload: WorkloadView) -> QueueView:
+        """Return the queue of a Workload's team, with what waits there counted."""
+        view = self._read(worker)[workload.namespace]
+        misses = 0
+        for copy in worker.copies.values():
+            key = copy.workload.key
+            waits = copy.admission is None and copy.finish is None and not copy.deactivating
+            if key == workload.key or not waits or copy.workload.namespace != workload.namespace:
+                continue
+            shown = self._workloads[key][1]
+            before = view
+            view = quota_view.with_demand(view, shown, look=misses < MAX_MISSES)
+            misses = misses + 1 if view.quotas is before.quotas else 0
+        return view
+
+    def _read(self, worker: Worker) -> dict[str, QueueView]:
+        name = worker.cluster.name
+        known = self._queues.get(name)
+        if known is not None and known[0] == worker.version:
+            return known[1]
+        objects = [_read_queue(worker, queue.name) for queue in worker.queues]
+        pools = quota_view.build_pools(objects, ())
+        flavors = {flavor: _flavor(flavor) for flavor in worker.cluster.gpus}
+        views = {
+            each.queue.name: quota_view.build_queue_view(each, flavors, pools) for each in objects
+        }
+        self._queues[name] = (worker.version, views)
+        return views
+
+
+def _read_queue(worker: Worker, name: str) -> QueueObject:
+    state = worker.engine.cluster_queue_state(name)
+    assert state is not None
+    used = {
+        (flavor, resource): amount.total
+        for flavor, resources in state.reservation.items()
+        for resource, amount in resources.items()
+    }
+    queue = next(queue for queue in worker.queues if queue.name == name)
+    return QueueObject(queue=queue, used=used, pending=state.pending)
+
+
+def _flavor(name: str) -> api.ResourceFlavor:
+    return api.ResourceFlavor(
+        metadata=api.ObjectMeta(name=name),
+        spec=api.ResourceFlavorSpec(node_labels={HARDWARE_LABEL: name}),
+    )

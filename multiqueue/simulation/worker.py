@@ -1,0 +1,259 @@
+"""One worker in virtual time: its engine, our copies on it, and the jobs that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.engine.plan import Admit, Preempt
+from multiqueue.model.cluster_queue import ClusterQueue
+from multiqueue.model.workload import Admission, Reservation, Workload
+from multiqueue.multikueue.cluster_state import Finish, RemoteJob, RemoteWorkload
+from multiqueue.simulation.agenda import Agenda, Timer
+from multiqueue.simulation.fleet import GPU, Cluster
+from multiqueue.simulation.progress import Progress
+from multiqueue.simulation.queues import make_engine
+
+START_SECONDS = 10.0
+"""From the creation of a job to its pods at work: scheduling, images, sandboxes."""
+STOP_SECONDS = 5.0
+"""How long pods take to end when they are told to."""
+
+
+@dataclass(slots=True)
+class Run:
+    """Our job on a worker."""
+
+    uid: str
+    epoch: str
+    begun: float | None = None
+    is_over: bool = False
+    finish: Finish | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its pods run."""
+        return self.begun is not None and not self.is_over
+
+
+@dataclass(slots=True)
+class Copy:
+    """Our copy on a worker, and what is known of it there."""
+
+    workload: Workload
+    epoch: str
+    offered_at: datetime
+    progress: Progress
+    admission: Admission | None = None
+    admitted_at: datetime | None = None
+    evicted_at: datetime | None = None
+    evicted_why: str = ""
+    deactivating: bool = False
+    finish: Finish | None = None
+
+    def as_remote(self) -> RemoteWorkload:
+        """Return it as the rules see it."""
+        return RemoteWorkload(
+            uid=self.workload.uid,
+            epoch=self.epoch,
+            quota_reserved=self.admission is not None,
+            admitted_at=self.admitted_at,
+            evicted_at=self.evicted_at,
+            evicted_why=self.evicted_why,
+            finished=self.finish,
+            deactivating=self.deactivating,
+            had_job=self.admitted_at is not None,
+            offered_at=self.offered_at,
+        )
+
+
+class Worker:
+    """A worker cluster.
+
+    Args:
+        cluster: What it has.
+        agenda: The time.
+        weights: Of the teams.
+        preempts: Whether its queues take back what they lent.
+        on_news: Told the key of a Workload that something happened to.
+        on_room: Called when room may have changed.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        agenda: Agenda,
+        *,
+        weights: Mapping[str, float],
+        preempts: bool,
+        on_news: Callable[[str], None],
+        on_room: Callable[[], None],
+    ) -> None:
+        self.cluster = cluster
+        self.engine, queues = make_engine(cluster.gpus, weights, preempts=preempts)
+        self.queues: tuple[ClusterQueue, ...] = queues
+        self.copies: dict[str, Copy] = {}
+        self.runs: dict[str, Run] = {}
+        self.version = 0
+        self._agenda = agenda
+        self._on_news = on_news
+        self._on_room = on_room
+        self._timer = Timer(agenda, self._run_cycle)
+
+    # ------------------------------------------------------------ what the manager does here
+
+    def create_copy(self, workload: Workload, epoch: str, progress: Progress) -> None:
+        """Make a copy; it queues here by its own age."""
+        now = self._agenda.now
+        copied = replace(
+            workload,
+            uid=f"{workload.uid}-{epoch}",
+            created_at=now,
+            queue_order_at=now,
+            reservation=None,
+            evicted=None,
+            checks={},
+            requeue_at=None,
+        )
+        self.copies[workload.key] = Copy(
+            workload=copied, epoch=epoch, offered_at=now, progress=progress
+        )
+        self._upsert(copied)
+
+    def create_job(self, key: str) -> None:
+        """Start the job of an admitted copy."""
+        copy = self.copies[key]
+        run = self.runs[key] = Run(uid=f"job-{copy.workload.uid}", epoch=copy.epoch)
+        self._agenda.after(START_SECONDS, lambda: self._begin(key, run))
+
+    def deactivate(self, key: str) -> None:
+        """Have the copy's job stopped for good."""
+        copy = self.copies[key]
+        copy.deactivating = True
+        if copy.evicted_at is None:
+            self._evict(copy, "it was deactivated", Reason.ADMISSION_CHECK)
+        else:
+            self._upsert(replace(copy.workload, active=False))
+
+    def remove(self, key: str) -> None:
+        """Delete job and copy, with what they hold."""
+        run, copy = self.runs.pop(key, None), self.copies.pop(key, None)
+        if run is not None and not run.is_over:
+            self._stop(key, run, copy)
+        if copy is not None:
+            self.engine.delete_workload(key, self._agenda.now)
+            self._changed()
+
+    def find_job(self, key: str) -> RemoteJob | None:
+        """Return our job as the rules see it."""
+        run = self.runs.get(key)
+        if run is None:
+            return None
+        return RemoteJob(uid=run.uid, epoch=run.epoch, finished=run.finish)
+
+    # ------------------------------------------------------------ jobs
+
+    def _begin(self, key: str, run: Run) -> None:
+        copy = self.copies.get(key)
+        if run.is_over or copy is None or copy.admission is None:
+            return
+        run.begun = self._agenda.seconds
+        flavor = copy.admission.pod_sets[0].flavors[GPU]
+        left = copy.progress.begin(self.cluster.name, flavor, self._agenda.seconds)
+        self._agenda.after(left, lambda: self._finish(key, run))
+        self._on_news(key)
+
+    def _finish(self, key: str, run: Run) -> None:
+        copy = self.copies.get(key)
+        if run.is_over or copy is None:
+            return
+        run.is_over = True
+        copy.progress.finish(self._agenda.seconds)
+        end = Finish(success=True, reason=Reason.SUCCEEDED, at=self._agenda.now)
+        run.finish = copy.finish = end
+        self._upsert(replace(copy.workload, finished=True))
+        self._on_news(key)
+
+    def _stop(self, key: str, run: Run, copy: Copy | None) -> None:
+        run.is_over = True
+        if copy is not None and run.begun is not None:
+            copy.progress.stop(self._agenda.seconds)
+        self._on_news(key)
+
+    # ------------------------------------------------------------ queues
+
+    def _upsert(self, workload: Workload) -> None:
+        copy = self.copies[workload.key]
+        copy.workload = workload
+        self.engine.upsert_workload(workload, self._agenda.now)
+        self._changed()
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._on_room()
+        self._rearm()
+
+    def _run_cycle(self) -> None:
+        plan = self.engine.run_cycle(self._agenda.now)
+        for failure in plan.failures:
+            raise failure.error
+        for decision in plan.decisions:
+            if isinstance(decision, Admit):
+                self._admit(decision)
+            elif isinstance(decision, Preempt):
+                for victim in decision.victims:
+                    if victim.is_new and victim.workload in self.copies:
+                        words = f"{victim.reason}: {victim.message}"
+                        self._evict(self.copies[victim.workload], words, victim.reason)
+        if plan.decisions:
+            self._changed()
+        else:
+            self._rearm()
+
+    def _rearm(self) -> None:
+        at = self.engine.next_cycle_at(self._agenda.now)
+        if at is not None:
+            self._timer.set(at)
+
+    def _admit(self, decision: Admit) -> None:
+        copy = self.copies[decision.workload]
+        # The API keeps whole seconds, which is all that the rules can compare.
+        now = self._agenda.now.replace(microsecond=0)
+        copy.admission, copy.admitted_at = decision.admission, now
+        copy.evicted_at, copy.evicted_why = None, ""
+        reservation = Reservation(admission=decision.admission, reserved_at=now, admitted=True)
+        self._upsert(replace(copy.workload, reservation=reservation, evicted=None))
+        if decision.workload in self.runs:
+            # It was stopped here, and nobody has taken it away yet: the worker starts it again.
+            self.create_job(decision.workload)
+        self._on_news(decision.workload)
+
+    def _evict(self, copy: Copy, why: str, reason: str) -> None:
+        """Tell a copy to give its quota back; it does when its pods have ended."""
+        key, now = copy.workload.key, self._agenda.now
+        copy.evicted_at, copy.evicted_why = now, why
+        evicted = Condition(
+            type=WorkloadCondition.EVICTED,
+            status="True",
+            reason=reason,
+            last_transition_time=format_time(now),
+        )
+        self._upsert(replace(copy.workload, evicted=evicted))
+        run = self.runs.get(key)
+        active = run is not None and not run.is_over
+        self._agenda.after(STOP_SECONDS if active else 0.0, lambda: self._release(copy))
+
+    def _release(self, copy: Copy) -> None:
+        key = copy.workload.key
+        if self.copies.get(key) is not copy or copy.finish is not None:
+            return
+        run = self.runs.get(key)
+        if run is not None and not run.is_over:
+            self._stop(key, run, copy)
+        copy.admission = copy.admitted_at = None
+        active = not copy.deactivating
+        self._upsert(replace(copy.workload, reservation=None, active=active))
+        self._on_news(key)

@@ -1,0 +1,119 @@
+"""A manager, its workers and a trace, from the first submission to the last job's end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from multiqueue.plugins import Dispatcher
+from multiqueue.simulation.agenda import BEGIN, Agenda, Timer
+from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.looks import Looker
+from multiqueue.simulation.manager import Managed, Manager
+from multiqueue.simulation.traces.trace import Trace, TraceJob
+from multiqueue.simulation.views import Views
+from multiqueue.simulation.worker import Worker
+
+LOOK_SECONDS = 0.2
+"""From a change to the decision about it: a watch event and a turn of the loop."""
+SWEEP_SECONDS = 0.5
+"""From a change of room on a worker until what waits is asked about again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is played.
+
+    Attributes:
+        trace: The jobs.
+        fleet: The workers.
+        arguments: Of the dispatcher.
+    """
+
+    trace: Trace
+    fleet: Fleet
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class World:
+    """Plays one setting with one dispatcher.
+
+    Args:
+        setting: What is played.
+        name: What the dispatcher is called.
+        dispatcher: It.
+    """
+
+    def __init__(self, setting: Setting, name: str, dispatcher: Dispatcher) -> None:
+        self.agenda = Agenda()
+        self.setting = setting
+        weights = weigh_teams(setting.trace)
+        self.workers = {
+            cluster.name: Worker(
+                cluster,
+                self.agenda,
+                weights=weights,
+                preempts=setting.fleet.preempts,
+                on_news=self._hear,
+                on_room=self._on_room,
+            )
+            for cluster in setting.fleet.clusters
+        }
+        self.manager = Manager(setting.fleet, self.agenda, weights=weights, on_news=self._hear)
+        views = Views(self.agenda, self.workers, dispatcher=name, arguments=setting.arguments)
+        self._looker = Looker(
+            self.agenda, self.manager, self.workers, dispatcher=dispatcher, views=views
+        )
+        self._timers: dict[str, Timer] = {}
+        self._sweep_timer = Timer(self.agenda, self._sweep)
+
+    def run(self) -> tuple[Managed, ...]:
+        """Play everything; returns what became of the jobs, in the order of the trace.
+
+        Raises:
+            RuntimeError: something happened that must never happen, or a job was left over.
+        """
+        for job in self.setting.trace.jobs:
+            self.agenda.at(BEGIN + timedelta(seconds=job.submit), self._submission(job))
+        self.agenda.run()
+        left = [m.key for m in self.manager.managed.values() if not m.is_finished]
+        if left:
+            raise RuntimeError(f"{len(left)} jobs never ended, among them {left[0]}")
+        return tuple(self.manager.managed.values())
+
+    def _submission(self, job: TraceJob) -> Any:
+        return lambda: self.manager.submit(job)
+
+    def _hear(self, key: str) -> None:
+        self._timer(key).set_after(LOOK_SECONDS)
+
+    def _timer(self, key: str) -> Timer:
+        timer = self._timers.get(key)
+        if timer is None:
+            timer = self._timers[key] = Timer(self.agenda, lambda: self._look(key))
+        return timer
+
+    def _look(self, key: str) -> None:
+        again = self._looker.look(key)
+        if again is not None:
+            self._timer(key).set_after(max(again, 0.01))
+
+    def _on_room(self) -> None:
+        self._sweep_timer.set_after(SWEEP_SECONDS)
+
+    def _sweep(self) -> None:
+        """Ask again about all that wait, in the order of the manager."""
+        for managed in sorted(self.manager.waiting.values(), key=lambda each: each.rank):
+            if managed.waits:
+                managed.memory.room_changed = True
+                self._look(managed.key)
+
+
+def weigh_teams(trace: Trace) -> dict[str, float]:
+    """Return each team's part of all work: what its quota is a part of."""
+    weights = dict.fromkeys(trace.teams, 0.0)
+    for job in trace.jobs:
+        weights[job.team] += job.work
+    return weights
