@@ -6,6 +6,7 @@ from pathlib import Path
 
 import structlog
 
+from multiqueue.api.cluster_orders import Pace
 from multiqueue.api.config import Gate
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
@@ -20,7 +21,6 @@ from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.drains.controller import DrainReconciler
-from multiqueue.multikueue.drains.orders import Pace
 from multiqueue.multikueue.gc import GarbageCollector
 from multiqueue.multikueue.worker_figures import WorkerFigures
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler

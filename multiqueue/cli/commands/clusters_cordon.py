@@ -24,9 +24,9 @@ def command(name: str, reason: str | None, kubeconfig: str | None, context: str 
 
 
 async def _cordon(target: Target, name: str, reason: str | None) -> None:
+    from multiqueue.api.cluster_orders import OFF, read_orders
     from multiqueue.api.names import CORDON
     from multiqueue.cli.cluster_marks import mark, read_cluster
-    from multiqueue.multikueue.drains.orders import OFF, read_orders
 
     async with connect(target) as (client, _):
         cluster = await read_cluster(client, name)

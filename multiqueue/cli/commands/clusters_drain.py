@@ -22,10 +22,10 @@ from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
+    from multiqueue.api.cluster_orders import DrainOrder
     from multiqueue.api.v1beta2 import MultiKueueCluster
     from multiqueue.cli.views.drains import Use
     from multiqueue.kube.client import KubeClient
-    from multiqueue.multikueue.drains.orders import DrainOrder
 
 UNSEEN_SECONDS = 10.0
 """How long a manager has to act on the order before the user is asked whether one runs."""
@@ -113,8 +113,8 @@ class _Given:
 
     def text(self, cluster: MultiKueueCluster) -> str:
         """Return the order, as the annotation has it."""
+        from multiqueue.api.cluster_orders import ANY_TIME, format_drain
         from multiqueue.api.names import DRAIN
-        from multiqueue.multikueue.drains.orders import ANY_TIME, format_drain
 
         known = cluster.metadata.annotations.get(DRAIN, "")
         begins = None
@@ -126,13 +126,13 @@ class _Given:
 
     def order(self, cluster: MultiKueueCluster) -> DrainOrder:
         """Return the order."""
-        from multiqueue.multikueue.drains.orders import parse_drain
+        from multiqueue.api.cluster_orders import parse_drain
 
         return parse_drain(self.text(cluster))
 
 
 def _check_rate(rate: str | None) -> str:
-    from multiqueue.multikueue.drains.orders import parse_rate
+    from multiqueue.api.cluster_orders import parse_rate
 
     try:
         return rate if rate is not None and parse_rate(rate) else ""

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import DrainOrder
 from multiqueue.api.conditions import ACTIVE, WorkloadCondition, find_condition
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
 from multiqueue.api.v1beta2.meta import format_time
@@ -21,7 +22,6 @@ from multiqueue.cli.views.ages import format_seconds
 from multiqueue.cli.views.workloads import view_workload
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.own_quota import Claim, OwnQuota
-from multiqueue.multikueue.drains.orders import DrainOrder
 from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.multikueue.drains.relocation import (
     Chance,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
 from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.multikueue.drains.conditions import describe_cordon
-from multiqueue.multikueue.drains.orders import read_orders
 from multiqueue.multikueue.drains.report import parse_report
 
 

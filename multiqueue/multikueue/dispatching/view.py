@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
@@ -16,7 +17,6 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.drains.orders import read_orders
 from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.taints import why_avoid
 from multiqueue.multikueue.group import LocalWorkload

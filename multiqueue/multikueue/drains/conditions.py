@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import Orders
 from multiqueue.api.conditions import (
     CORDONED,
     DRAINED,
@@ -18,7 +19,6 @@ from multiqueue.api.conditions import (
     set_condition,
 )
 from multiqueue.api.v1beta2.meta import Condition
-from multiqueue.multikueue.drains.orders import Orders
 from multiqueue.multikueue.drains.relocation import Chance
 from multiqueue.multikueue.drains.report import Report, is_news, parse_report
 

@@ -16,6 +16,13 @@ from collections.abc import Callable
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import (
+    DEFAULT_PACE,
+    DrainOrder,
+    Orders,
+    Pace,
+    read_orders,
+)
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
@@ -29,13 +36,6 @@ from multiqueue.multikueue.drains.conditions import (
     with_conditions,
 )
 from multiqueue.multikueue.drains.events import DrainEvents
-from multiqueue.multikueue.drains.orders import (
-    DEFAULT_PACE,
-    DrainOrder,
-    Orders,
-    Pace,
-    read_orders,
-)
 from multiqueue.multikueue.drains.run import Drainer
 from multiqueue.multikueue.drains.state import (
     LOOK_SECONDS,

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.drains.orders import Pace
+from multiqueue.api.cluster_orders import Pace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

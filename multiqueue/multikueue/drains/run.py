@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import DrainOrder
 from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.jobs.context import ManagerContext
@@ -18,7 +19,6 @@ from multiqueue.jobs.informers import BY_CLUSTER
 from multiqueue.model.build import BuildOptions
 from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.drains.orders import DrainOrder
 from multiqueue.multikueue.drains.pace import Resident, sort_residents
 from multiqueue.multikueue.drains.relocation import Prospect, Relocation
 from multiqueue.multikueue.drains.state import ARRIVAL, DrainRun, Leaving

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from multiqueue.api.cluster_orders import DrainOrder, Pace
 from multiqueue.multikueue.capacity.own_quota import Claim
-from multiqueue.multikueue.drains.orders import DrainOrder, Pace
 from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end
 from multiqueue.multikueue.drains.relocation import Chance
 from multiqueue.multikueue.drains.report import Report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.drains.orders import read_orders
+from multiqueue.api.cluster_orders import read_orders
 from multiqueue.multikueue.filters.candidate import Candidate
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.multikueue.drains.orders import Pace
+from multiqueue.api.cluster_orders import Pace
 from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.multikueue.drains.report import SHOWN, Report, is_news, parse_report
 from tests.unit.multikueue.builders import T0, minutes

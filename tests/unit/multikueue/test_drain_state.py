@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import ACTIVE, CORDONED, CheckState, DrainReason
 from multiqueue.api.names import CHECKPOINT_SECONDS, CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import Condition, format_time
@@ -18,7 +19,6 @@ from multiqueue.multikueue.drains.conditions import (
     find_unfinished,
     with_conditions,
 )
-from multiqueue.multikueue.drains.orders import read_orders
 from multiqueue.multikueue.drains.relocation import Chance, Prospect, combine
 from multiqueue.multikueue.drains.report import Report, find_stay, parse_report
 from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
