@@ -1,0 +1,170 @@
+"""``multiqueue dispatcher``: what a dispatcher's author needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multiqueue.cli.errors import ExitCode, UsageProblem
+from multiqueue.cli.output import echo, output_option, print_data, print_table
+
+if TYPE_CHECKING:
+    from multiqueue.cli.dispatcher_trial import Trial
+    from multiqueue.plugins.recording import Decision
+
+
+@click.group("dispatcher")
+def command() -> None:
+    """Write a dispatcher, test it, and try it on what was decided before."""
+
+
+@command.command("list")
+@output_option
+def show(output: str) -> int:
+    """Show the dispatchers that are installed here, and which cannot be loaded."""
+    from multiqueue.multikueue.dispatching.registry import Dispatchers
+
+    dispatchers = Dispatchers()
+    rows = [(name, dispatchers.select(name)) for name in dispatchers.names]
+    if output != "human":
+        print_data([{"name": n, "problem": selection.problem} for n, selection in rows], output)
+    else:
+        print_table(
+            ["NAME", "CLASS", "PROBLEM"],
+            [
+                [name, _describe_class(selection.dispatcher), selection.problem or None]
+                for name, selection in rows
+            ],
+        )
+    return ExitCode.FAILED if any(selection.problem for _, selection in rows) else ExitCode.OK
+
+
+@command.command("new")
+@click.argument("name")
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=".",
+    show_default=True,
+    help="Where the package's folder is made.",
+)
+def new(*, name: str, directory: Path) -> None:
+    """Make an installable package for a new dispatcher, with tests that pass."""
+    from multiqueue.cli.dispatcher_package import write_package
+
+    for path in write_package(name, directory):
+        echo(f"made {path}")
+    echo(f"next: cd {directory / name} && pip install -e '.[test]' && pytest")
+
+
+@command.command("test")
+@click.argument("package", metavar="PACKAGE|DISPATCHER|MODULE:CLASS")
+@click.option(
+    "--recording",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Ask it about the views of a recording, too.",
+)
+@click.option("--order-matters", is_flag=True, help="It may heed the order of the clusters.")
+@output_option
+def test(*, package: str, recording: Path | None, order_matters: bool, output: str) -> int:
+    """Check that a dispatcher keeps what all promise; ends with 1 where it does not."""
+    from multiqueue.cli.dispatcher_trial import find_dispatchers
+    from multiqueue.plugins.testing import PROMISES, find_breaches, make_sample_views
+
+    views = list(make_sample_views())
+    if recording is not None:
+        views += [decision.view for decision in _read(recording)]
+    results: list[tuple[str, str, str]] = []
+    for dispatcher in find_dispatchers(package):
+        breaches = {
+            breach.promise: breach.words
+            for breach in find_breaches(dispatcher, views=views, order_matters=order_matters)
+        }
+        results += [(dispatcher.name, promise, breaches.get(promise, "")) for promise in PROMISES]
+    if output != "human":
+        print_data([{"dispatcher": d, "promise": p, "problem": w} for d, p, w in results], output)
+    else:
+        rows = [[d, PROMISES[p], f"no: {w}" if w else "yes"] for d, p, w in results]
+        print_table(["DISPATCHER", "PROMISE", "KEPT"], rows, wide=True)
+        echo(f"asked about {len(views)} views")
+    return ExitCode.FAILED if any(words for _, _, words in results) else ExitCode.OK
+
+
+@command.command("replay")
+@click.argument("recording", type=click.Path(path_type=Path, dir_okay=False, exists=True))
+@click.option(
+    "--dispatcher",
+    "name",
+    required=True,
+    metavar="DISPATCHER|MODULE:CLASS",
+    help="Who is asked about what was recorded.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show what does not differ, too.")
+@output_option
+def replay(*, recording: Path, name: str, everything: bool, output: str) -> int:
+    """Ask a dispatcher about recorded decisions, and show where it decides otherwise.
+
+    Ends with 1 where it failed on any of them.
+    """
+    from multiqueue.cli.dispatcher_trial import find_dispatchers
+    from multiqueue.cli.dispatcher_trial import replay as run
+
+    found = find_dispatchers(name)
+    if len(found) != 1:
+        names = ", ".join(dispatcher.name for dispatcher in found)
+        raise UsageProblem(f'"{name}" has several dispatchers: {names}; name one of them')
+    trials = list(run(found[0], _read(recording)))
+    shown = [trial for trial in trials if everything or trial.differs]
+    if output != "human":
+        print_data([_dump(trial) for trial in shown], output)
+    else:
+        print_table(
+            ["TIME", "WORKLOAD", "DECIDED BY", "THEN", "NOW"], [_row(trial) for trial in shown]
+        )
+        differing = sum(trial.differs for trial in trials)
+        failed = sum(bool(trial.problem) for trial in trials)
+        echo(f"{len(trials)} decisions, {differing} differ, {failed} failed")
+    return ExitCode.FAILED if any(trial.problem for trial in trials) else ExitCode.OK
+
+
+def _read(path: Path) -> Iterator[Decision]:
+    from multiqueue.plugins.recording import read_recording
+
+    with path.open("rb") as lines:
+        try:
+            yield from read_recording(lines)
+        except ValueError as error:
+            raise UsageProblem(f"{path}: {error}") from error
+
+
+def _row(trial: Trial) -> list[Any]:
+    view = trial.decision.view
+    return [
+        view.now.isoformat(timespec="seconds"),
+        view.workload.key,
+        trial.decision.dispatcher,
+        ", ".join(trial.before) or trial.decision.problem or "nowhere",
+        f"failed: {trial.problem}" if trial.problem else ", ".join(trial.after) or "nowhere",
+    ]
+
+
+def _dump(trial: Trial) -> dict[str, Any]:
+    view = trial.decision.view
+    return {
+        "at": view.now.isoformat(),
+        "workload": view.workload.key,
+        "dispatcher": trial.decision.dispatcher,
+        "then": list(trial.before),
+        "now": list(trial.after),
+        "problem": trial.problem,
+        "differs": trial.differs,
+    }
+
+
+def _describe_class(dispatcher: object) -> str | None:
+    if dispatcher is None:
+        return None
+    return f"{type(dispatcher).__module__}:{type(dispatcher).__name__}"

@@ -1,0 +1,140 @@
+"""What a dispatcher's author is given: a package, a check of the promises, a replay."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.cli.main import main
+from multiqueue.plugins import DispatchView, Nomination
+from multiqueue.plugins.recording import Decision, write_recording
+from multiqueue.plugins.testing import make_cluster, make_view
+
+HERE = f"{__name__}:"
+
+
+class Sloppy:
+    name = "sloppy"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        return Nomination(clusters=("moon",))
+
+
+class Failing:
+    name = "failing"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        raise RuntimeError("no idea")
+
+
+@pytest.fixture
+def recording(tmp_path) -> Path:
+    clusters = [make_cluster("a"), replace(make_cluster("b", gpus=4), running=3)]
+    views = [make_view(clusters=clusters, gpus=4), make_view(clusters=clusters, gpus=8)]
+    decisions = [
+        Decision(dispatcher="score", view=v, nomination=Score().nominate(v)) for v in views
+    ]
+    path = tmp_path / "decisions.jsonl"
+    path.write_bytes(b"".join(write_recording(decisions)))
+    return path
+
+
+class TestNew:
+    def test_the_package_installs_its_tests_pass_and_its_types_hold(self, tmp_path):
+        assert main(["dispatcher", "new", "fewest-jobs", "--directory", str(tmp_path)]) == 0
+        package = tmp_path / "fewest-jobs"
+        env = {**os.environ, "PYTHONPATH": str(package / "src"), "MYPY_CACHE_DIR": str(tmp_path)}
+        for tool in (["pytest", "-q", "-p", "no:cacheprovider"], ["mypy"]):
+            command = [sys.executable, "-m", *tool]
+            done = subprocess.run(
+                command, cwd=package, env=env, capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stdout + done.stderr
+        text = (package / "pyproject.toml").read_text()
+        assert '"fewest-jobs" = "fewest_jobs.dispatcher:FewestJobs"' in text
+
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("Cheapest", "lower-case letters"),
+            ("random", "Python has already"),
+            ("class", "Python has already"),
+            ("a" * 51, "at most 50 characters"),
+            ("../x", "is no name for a dispatcher"),
+        ],
+    )
+    def test_a_name_that_cannot_be_used_is_refused(self, tmp_path, capsys, name, words):
+        assert main(["dispatcher", "new", name, "--directory", str(tmp_path)]) == 2
+        assert words in capsys.readouterr().err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_nothing_is_overwritten(self, tmp_path, capsys):
+        (tmp_path / "mine").mkdir()
+        assert main(["dispatcher", "new", "mine", "--directory", str(tmp_path)]) == 2
+        assert "exists already" in capsys.readouterr().err
+        assert list((tmp_path / "mine").iterdir()) == []
+
+
+class TestTest:
+    def test_one_that_keeps_everything(self, capsys):
+        assert main(["dispatcher", "test", "score"]) == 0
+        assert "no:" not in capsys.readouterr().out
+
+    def test_one_that_does_not_says_which_promise(self, capsys):
+        assert main(["dispatcher", "test", f"{HERE}Sloppy", "-o", "json"]) == 1
+        told = {each["promise"]: each["problem"] for each in json.loads(capsys.readouterr().out)}
+        assert 'names unknown cluster "moon"' in told.pop("known names")
+        assert not any(told.values())
+
+    def test_all_dispatchers_of_a_package(self, capsys):
+        name = "multiqueue"
+        assert importlib.metadata.distribution(name)
+        assert main(["dispatcher", "test", name, "--order-matters", "-o", "json"]) == 0
+        names = {each["dispatcher"] for each in json.loads(capsys.readouterr().out)}
+        assert {"score", "cheapest-first"} <= names
+
+    def test_what_is_not_there_is_told_with_what_is(self, capsys):
+        assert main(["dispatcher", "test", "moon-shot"]) == 2
+        assert "installed are: all-at-once, cheapest-first" in capsys.readouterr().err
+        assert main(["dispatcher", "test", "no.such:Thing"]) == 1
+        assert "cannot be loaded: ModuleNotFoundError" in capsys.readouterr().err
+
+    def test_a_recording_is_asked_about_too(self, recording, capsys):
+        assert main(["dispatcher", "test", "score", "--recording", str(recording)]) == 0
+        assert "asked about 15 views" in capsys.readouterr().out
+
+
+class TestReplay:
+    def test_only_differences_are_shown(self, recording, capsys):
+        assert main(["dispatcher", "replay", str(recording), "--dispatcher", "round-robin"]) == 0
+        out = capsys.readouterr().out
+        assert "2 decisions, 1 differ, 0 failed" in out
+        assert out.count("team-a/train") == 1
+        assert main(["dispatcher", "replay", str(recording), "--dispatcher", "score"]) == 0
+        assert "2 decisions, 0 differ, 0 failed" in capsys.readouterr().out
+
+    def test_one_that_fails_is_told_beside_what_was(self, recording, capsys):
+        arguments = ["dispatcher", "replay", str(recording), "--dispatcher", f"{HERE}Failing"]
+        assert main([*arguments, "-o", "json"]) == 1
+        first, _ = json.loads(capsys.readouterr().out)
+        assert (first["then"], first["now"]) == (["b"], [])
+        assert first["problem"] == "RuntimeError: no idea"
+
+    def test_a_broken_recording_says_where(self, tmp_path, capsys):
+        path = tmp_path / "broken.jsonl"
+        path.write_text('{"dispatcher": "x"}\n')
+        assert main(["dispatcher", "replay", str(path), "--dispatcher", "score"]) == 2
+        assert "broken.jsonl: line 1: Decision.view: is missing" in capsys.readouterr().err
+
+
+def test_list_shows_what_is_installed(capsys):
+    assert main(["dispatcher", "list"]) == 0
+    assert "multiqueue_dispatchers.score:Score" in capsys.readouterr().out
