@@ -102,6 +102,7 @@ class Looker:
     def _ask(self, managed: Managed, states: Sequence[ClusterState]) -> Nomination:
         view = self._views.build(managed, {state.name: state for state in states})
         nomination = self._dispatcher.nominate(view)
+        self._views.accept(view, nomination)
         memory = managed.memory
         memory.asked_at = view.now
         memory.ask_again_at = nomination.ask_again_at

@@ -13,6 +13,7 @@ from multiqueue.plugins import (
     ClusterView,
     CopyState,
     DispatchView,
+    Nomination,
     PodSetView,
     QueueView,
     ReservedFlavor,
@@ -20,6 +21,7 @@ from multiqueue.plugins import (
 )
 from multiqueue.simulation.agenda import Agenda
 from multiqueue.simulation.fleet import HARDWARE_LABEL
+from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.manager import Managed
 from multiqueue.simulation.queues import LOCAL_QUEUE
 from multiqueue.simulation.traces.trace import CLASSES
@@ -35,6 +37,7 @@ class Views:
     Args:
         agenda: The time.
         workers: By name, in the order of the MultiKueueConfig.
+        knowledge: Of how long jobs run.
         dispatcher: The name that was configured.
         arguments: What it is told.
     """
@@ -44,11 +47,13 @@ class Views:
         agenda: Agenda,
         workers: Mapping[str, Worker],
         *,
+        knowledge: Knowledge,
         dispatcher: str,
         arguments: Mapping[str, Any],
     ) -> None:
         self._agenda = agenda
         self._workers = workers
+        self._knowledge = knowledge
         self._dispatcher = dispatcher
         self._arguments = arguments
         self._workloads: dict[str, tuple[str, WorkloadView]] = {}
@@ -73,7 +78,8 @@ class Views:
     def show(self, managed: Managed) -> WorkloadView:
         """Return a Workload as dispatchers see it."""
         known = self._workloads.get(managed.key)
-        if known is not None and known[0] == managed.epoch:
+        runtime = self._knowledge.find(managed.progress.job)
+        if known is not None and known[0] == managed.epoch and known[1].runtime is runtime:
             return known[1]
         job, workload = managed.progress.job, managed.workload
         flavors = managed.admission.pod_sets[0].flavors if managed.admission is not None else {}
@@ -97,6 +103,7 @@ class Views:
                 )
                 for pod_set in workload.pod_sets
             ),
+            runtime=runtime,
             speeds=CLASSES[job.kind].speeds,
         )
         self._workloads[managed.key] = (managed.epoch, shown)
@@ -122,7 +129,16 @@ class Views:
             running=holding,
             waiting=len(worker.copies) - holding,
             prices=worker.cluster.prices,
+            forecast=worker.mirror.forecast(workload, self._agenda.now),
         )
+
+    def accept(self, view: DispatchView, nomination: Nomination) -> None:
+        """Count what is about to be sent, so that the next one does not see the same room."""
+        for name, worker in self._workers.items():
+            if name in nomination.clusters:
+                worker.mirror.assume(view.workload, view.now)
+            else:
+                worker.mirror.forget(view.workload.key, view.now)
 
     # ------------------------------------------------------------ queues
 

@@ -14,6 +14,8 @@ from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.multikueue.cluster_state import Finish, RemoteJob, RemoteWorkload
 from multiqueue.simulation.agenda import Agenda, Timer
 from multiqueue.simulation.fleet import GPU, Cluster
+from multiqueue.simulation.knowledge import Knowledge
+from multiqueue.simulation.mirror import Mirror
 from multiqueue.simulation.progress import Progress
 from multiqueue.simulation.queues import make_engine
 
@@ -78,6 +80,7 @@ class Worker:
         agenda: The time.
         weights: Of the teams.
         preempts: Whether its queues take back what they lent.
+        knowledge: Told of jobs that end.
         on_news: Told the key of a Workload that something happened to.
         on_room: Called when room may have changed.
     """
@@ -89,6 +92,7 @@ class Worker:
         *,
         weights: Mapping[str, float],
         preempts: bool,
+        knowledge: Knowledge,
         on_news: Callable[[str], None],
         on_room: Callable[[], None],
     ) -> None:
@@ -98,6 +102,8 @@ class Worker:
         self.copies: dict[str, Copy] = {}
         self.runs: dict[str, Run] = {}
         self.version = 0
+        self.mirror = Mirror(cluster, queues, knowledge)
+        self._knowledge = knowledge
         self._agenda = agenda
         self._on_news = on_news
         self._on_room = on_room
@@ -145,6 +151,7 @@ class Worker:
             self._stop(key, run, copy)
         if copy is not None:
             self.engine.delete_workload(key, self._agenda.now)
+            self.mirror.delete(key, self._agenda.now)
             self._changed()
 
     def find_job(self, key: str) -> RemoteJob | None:
@@ -172,6 +179,7 @@ class Worker:
             return
         run.is_over = True
         copy.progress.finish(self._agenda.seconds)
+        self._knowledge.learn(copy.progress.job)
         end = Finish(success=True, reason=Reason.SUCCEEDED, at=self._agenda.now)
         run.finish = copy.finish = end
         self._upsert(replace(copy.workload, finished=True))
@@ -189,6 +197,7 @@ class Worker:
         copy = self.copies[workload.key]
         copy.workload = workload
         self.engine.upsert_workload(workload, self._agenda.now)
+        self.mirror.upsert(workload, copy.progress.job, self._agenda.now)
         self._changed()
 
     def _changed(self) -> None:

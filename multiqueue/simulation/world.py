@@ -10,6 +10,7 @@ from typing import Any
 from multiqueue.plugins import Dispatcher
 from multiqueue.simulation.agenda import BEGIN, Agenda, Timer
 from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.looks import Looker
 from multiqueue.simulation.manager import Managed, Manager
 from multiqueue.simulation.traces.trace import Trace, TraceJob
@@ -50,19 +51,27 @@ class World:
         self.agenda = Agenda()
         self.setting = setting
         weights = weigh_teams(setting.trace)
+        knowledge = Knowledge()
         self.workers = {
             cluster.name: Worker(
                 cluster,
                 self.agenda,
                 weights=weights,
                 preempts=setting.fleet.preempts,
+                knowledge=knowledge,
                 on_news=self._hear,
                 on_room=self._on_room,
             )
             for cluster in setting.fleet.clusters
         }
         self.manager = Manager(setting.fleet, self.agenda, weights=weights, on_news=self._hear)
-        views = Views(self.agenda, self.workers, dispatcher=name, arguments=setting.arguments)
+        views = Views(
+            self.agenda,
+            self.workers,
+            knowledge=knowledge,
+            dispatcher=name,
+            arguments=setting.arguments,
+        )
         self._looker = Looker(
             self.agenda, self.manager, self.workers, dispatcher=dispatcher, views=views
         )
