@@ -56,7 +56,7 @@ class Curve:
 
     def share(self, seconds: float) -> float:
         """Return how many of its kind have ended by then, from 0 to 1."""
-        if seconds <= 0:
+        if seconds < 1e-6:
             return 0.0
         distance = math.log(seconds / self.median)
         return _NORMAL.cdf(distance / (self.below if distance < 0 else self.above))

@@ -1,0 +1,108 @@
+"""What people declare about jobs and clusters in annotations. Pure.
+
+A value that cannot be read counts as none; who shows it to people says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+from typing import TypeVar
+
+from multiqueue.api.config.durations import parse_duration
+from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
+
+T = TypeVar("T")
+MOST = Decimal(1_000_000)
+"""Neither speeds nor prices are larger; what is, was meant in another unit."""
+
+
+@lru_cache(maxsize=4096)
+def parse_runtime(text: str) -> timedelta:
+    """Read how long a job runs, as ``90m``.
+
+    Raises:
+        ValueError: the text is no duration, or not a positive one.
+    """
+    found = parse_duration(text.strip())
+    if found <= timedelta():
+        raise ValueError(f'"{text}" is not longer than nothing; write a duration such as "90m"')
+    return found
+
+
+@lru_cache(maxsize=4096)
+def parse_speeds(text: str) -> Mapping[str, int]:
+    """Read speeds by hardware, as ``a100=1,h100=2.2``, in thousandths.
+
+    Raises:
+        ValueError: the text is no such list, or a speed is not positive.
+    """
+    found = _parse_amounts(text)
+    for name, speed in found.items():
+        if speed <= 0:
+            raise ValueError(f'the speed of "{name}" must be positive')
+    return found
+
+
+@lru_cache(maxsize=1024)
+def parse_prices(text: str) -> Mapping[str, int]:
+    """Read prices by flavor, as ``a100=1.80,h100=4``, in thousandths.
+
+    Raises:
+        ValueError: the text is no such list.
+    """
+    return _parse_amounts(text)
+
+
+def parse_data(text: str) -> frozenset[str]:
+    """Read names of data, as ``imagenet,laion-5b``."""
+    return frozenset(name for part in text.split(",") if (name := part.strip()))
+
+
+def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -> T | None:
+    """Return what an annotation says; None where it is absent, empty or malformed."""
+    text = annotations.get(name, "")
+    if not text.strip():
+        return None
+    try:
+        return parse(text)
+    except ValueError:
+        return None
+
+
+def find_malformed(annotations: Mapping[str, str]) -> list[str]:
+    """Say what of our annotations cannot be read, one text each, naming the annotation."""
+    found = []
+    parsers: Mapping[str, Callable[[str], object]] = {
+        RUNTIME: parse_runtime,
+        SPEEDS: parse_speeds,
+        PRICES: parse_prices,
+        DATA: parse_data,
+    }
+    for name, parse in parsers.items():
+        text = annotations.get(name, "")
+        if not text.strip():
+            continue
+        try:
+            parse(text)
+        except ValueError as error:
+            found.append(f"metadata.annotations[{name}] is malformed and ignored: {error}")
+    return found
+
+
+def _parse_amounts(text: str) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, sign, amount = (piece.strip() for piece in part.partition("="))
+        if not name or not sign:
+            raise ValueError(f'"{part.strip()}" is not NAME=NUMBER, such as h100=2.2')
+        try:
+            value = Decimal(amount)
+        except InvalidOperation:
+            raise ValueError(f'"{amount}" is not a number, such as h100=2.2') from None
+        if not value.is_finite() or not 0 <= value <= MOST:
+            raise ValueError(f'"{amount}" is not between 0 and {MOST}')
+        found[name] = round(value * 1000)
+    return found

@@ -1,0 +1,146 @@
+"""What of a Workload tells how long it runs, and what of a finished one is learned. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from multiqueue.api import names
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import WorkloadCondition, find_condition
+from multiqueue.api.ran_on import read_ran_on
+from multiqueue.model.workload import PodSet
+from multiqueue.multikueue.foresight.declarations import parse_runtime, parse_speeds, read
+from multiqueue.plugins.view import PodSetView
+
+_HASH = re.compile(r"[0-9a-f]{5}")
+_CHANCE = re.compile(r"\d+|(?=.*\d)[0-9a-z]{5,}")
+"""A segment of a name that is another one in each run: a number, or letters and digits mixed."""
+_COUNTER = re.compile(r"\d+$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """By what runtimes are told apart.
+
+    Attributes:
+        job_class: Those that are alike have the same.
+        declared: How long the job says that it runs.
+        limit: After how long it is stopped.
+        speeds: As declared, in thousandths, by hardware.
+    """
+
+    job_class: str
+    declared: timedelta | None = None
+    limit: timedelta | None = None
+    speeds: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def namespace(self) -> str:
+        """The first part of its class."""
+        return self.job_class.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run that ended.
+
+    Attributes:
+        uid: Of its Workload; a run is learned from once.
+        traits: Of its Workload.
+        flavor: That its devices, or else all of it, were taken from.
+        took: From its admission to its end.
+    """
+
+    uid: str
+    traits: Traits
+    flavor: str
+    took: timedelta
+
+
+def read_traits(
+    workload: api.Workload, annotations: Mapping[str, str], pod_sets: Iterable[PodSet | PodSetView]
+) -> Traits:
+    """Return the traits of a Workload.
+
+    Args:
+        workload: It.
+        annotations: Its own, and those of its job where that is known.
+        pod_sets: As they are read from it.
+    """
+    seconds = workload.spec.maximum_execution_time_seconds
+    return Traits(
+        job_class=_class_of(workload, annotations, pod_sets),
+        declared=read(annotations, names.RUNTIME, parse_runtime),
+        limit=timedelta(seconds=seconds) if seconds else None,
+        speeds=read(annotations, names.SPEEDS, parse_speeds) or {},
+    )
+
+
+def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
+    """Return what a Workload's last run tells; None where it never ran, or did not end."""
+    conditions = workload.status.conditions
+    finished = find_condition(conditions, WorkloadCondition.FINISHED)
+    admitted = find_condition(conditions, WorkloadCondition.ADMITTED)
+    if finished is None or finished.status != "True" or admitted is None:
+        return None
+    flavor = _flavor_of(workload)
+    took = finished.transitioned_at - admitted.transitioned_at
+    if admitted.status != "True" or took <= timedelta() or not flavor:
+        return None
+    return FinishedRun(uid=workload.metadata.uid, traits=traits, flavor=flavor, took=took)
+
+
+def stem_of(name: str) -> str:
+    """Return what of a job's name is the same in each run: ``train-bert`` of ``train-bert-17``.
+
+    Trailing numbers, and trailing parts that mix letters and digits, are dropped.
+    """
+    parts = name.split("-")
+    while len(parts) > 1 and _CHANCE.fullmatch(parts[-1]):
+        parts.pop()
+    return _COUNTER.sub("", "-".join(parts)) or name
+
+
+def _class_of(
+    workload: api.Workload, annotations: Mapping[str, str], pod_sets: Iterable[PodSet | PodSetView]
+) -> str:
+    """``namespace/class`` as declared, or else ``namespace/queue/name of the job/devices``."""
+    meta = workload.metadata
+    declared = (annotations.get(names.JOB_CLASS) or meta.labels.get(names.JOB_CLASS, "")).strip()
+    if declared:
+        return f"{meta.namespace}/{declared}"
+    owner = next((ref.name for ref in meta.owner_references if ref.controller), "")
+    devices = sum(
+        amount * pod_set.count
+        for pod_set in pod_sets
+        for resource, amount in pod_set.requests.items()
+        if "/" in resource
+    )
+    stem = stem_of(owner or _without_hash(meta.name))
+    return f"{meta.namespace}/{workload.spec.queue_name}/{stem}/{devices}"
+
+
+def _without_hash(name: str) -> str:
+    """Drop the kind before a Workload's name and the digest after it."""
+    before, _, last = name.rpartition("-")
+    if not before or not _HASH.fullmatch(last):
+        return name
+    return before.partition("-")[2] or before
+
+
+def _flavor_of(workload: api.Workload) -> str:
+    admission = workload.status.admission
+    if admission is None:
+        return ""
+    reserved = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved is not None else ""
+    ran_on = read_ran_on(workload.metadata.annotations, since)
+    found = [
+        ("/" not in resource, resource, ran_on.get((assignment.name, resource), flavor))
+        for assignment in admission.pod_set_assignments
+        for resource, flavor in assignment.flavors.items()
+    ]
+    return min(found)[2] if found else ""

@@ -1,0 +1,170 @@
+"""What finished jobs say about the next ones."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiqueue.api.names import JOB_CLASS, RUNTIME
+from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
+from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
+from multiqueue.model.build import build_workload
+from multiqueue.multikueue.foresight.curve import OVERDUE, UNKNOWN, Curve, scale, summarize
+from multiqueue.multikueue.foresight.history import History, speed_on
+from multiqueue.multikueue.foresight.traits import (
+    FinishedRun,
+    Traits,
+    read_finished,
+    read_traits,
+    stem_of,
+)
+from multiqueue.plugins.forecast import Basis
+from tests.workloads import make_workload, minutes, with_status
+
+GPU = "nvidia.com/gpu"
+SECONDS = st.floats(1, 1e6)
+
+
+def traits(job_class: str = "team/bert", **fields: object) -> Traits:
+    return Traits(job_class=job_class, **fields)
+
+
+def learned(*runs: tuple[str, float], **fields: object) -> History:
+    history = History()
+    for index, (flavor, taken) in enumerate(runs):
+        took = timedelta(minutes=taken)
+        of = traits(**fields)
+        history.learn(FinishedRun(uid=f"u{index}", traits=of, flavor=flavor, took=took))
+    return history
+
+
+def test_a_class_is_as_its_runs_were() -> None:
+    found = learned(*[("a100", float(taken)) for taken in range(50, 71)]).runtime(traits())
+    assert found.basis is Basis.HISTORICAL
+    assert found.expected == pytest.approx(timedelta(minutes=60), abs=timedelta(seconds=1))
+    assert timedelta(minutes=49) < found.low < found.expected < found.high < timedelta(minutes=72)
+
+
+def test_what_is_declared_counts_until_it_turns_out_otherwise() -> None:
+    declared = traits(declared=timedelta(hours=2))
+    found = learned().runtime(declared)
+    assert (found.basis, found.expected) == (Basis.DECLARED, timedelta(hours=2))
+    halved = learned(*[("a100", 60.0)] * 10, declared=timedelta(hours=2)).runtime(declared)
+    assert (halved.basis, halved.expected) == (Basis.DECLARED, timedelta(hours=1))
+
+
+def test_a_limit_bounds_whatever_is_known() -> None:
+    limit = timedelta(minutes=30)
+    bounded = learned(*[("a100", 60.0)] * 3).runtime(traits(limit=limit))
+    assert (bounded.basis, bounded.expected, bounded.high) == (Basis.HISTORICAL, limit, limit)
+    assert learned().runtime(traits(limit=limit)).basis is Basis.LIMITED
+
+
+def test_of_an_unknown_class_only_jobs_in_general_are_known() -> None:
+    assert learned().runtime(traits()) == UNKNOWN
+    found = learned(*[("a100", 5.0)] * 10, job_class="other/x").runtime(traits())
+    assert (found.basis, found.expected) == (Basis.ASSUMED, timedelta(minutes=5))
+
+
+def test_speeds_are_learned_from_runs_on_several_flavors() -> None:
+    history = learned(*[("a100", 60.0)] * 4, *[("h100", 30.0)] * 3, ("v100", 90.0))
+    assert history.speeds(traits()) == {"a100": 1000, "h100": 2000}
+    # All of them say how long it takes on the reference.
+    assert history.runtime(traits()).expected == timedelta(hours=1)
+
+
+def test_declared_speeds_win() -> None:
+    history = learned(*[("a100", 60.0)] * 3, *[("h100", 30.0)] * 3)
+    assert history.speeds(traits(speeds={"h100": 1500})) == {"h100": 1500}
+
+
+def test_a_run_is_learned_once() -> None:
+    history = learned(("a100", 60.0))
+    version = history.version
+    run = FinishedRun(uid="u0", traits=traits(), flavor="a100", took=timedelta(minutes=1))
+    history.learn(run)
+    assert history.version == version
+
+
+def test_speeds_are_found_by_flavor_or_label() -> None:
+    speeds = {"h100": 2000}
+    assert speed_on(speeds, "h100") == 2000
+    assert speed_on(speeds, "pool-3", ["eu", "h100"]) == 2000
+    assert speed_on(speeds, "a100") == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "stem"),
+    [
+        ("train-bert-17", "train-bert"),
+        ("train-bert-20260102-x7f3k", "train-bert"),
+        ("eval12", "eval"),
+        ("train", "train"),
+        ("2026", "2026"),
+    ],
+)
+def test_what_differs_between_runs_is_dropped_from_names(name: str, stem: str) -> None:
+    assert stem_of(name) == stem
+
+
+def ended(workload: Workload, *, after: float) -> Workload:
+    assignment = PodSetAssignment(
+        name="main", flavors={"cpu": "default"}, resource_usage={"cpu": "1"}, count=1
+    )
+    admission = Admission(cluster_queue="cq", pod_set_assignments=(assignment,))
+    status = reserve_quota(workload.status, admission, now=minutes(5))
+    status = sync_admitted(status, now=minutes(10))
+    status = finish(status, "Succeeded", "done", now=minutes(10 + after))
+    return with_status(workload, status)
+
+
+def test_a_run_lasts_from_its_admission_to_its_end() -> None:
+    workload = ended(make_workload("job-train-7-0af31"), after=20)
+    of = read_traits(workload, {RUNTIME: "25m"}, build_workload(workload).pod_sets)
+    assert of.job_class == "team-a/lq/train/0"
+    run = read_finished(workload, of)
+    assert run is not None
+    assert (run.flavor, run.took) == ("default", timedelta(minutes=20))
+    assert of.declared == timedelta(minutes=25)
+
+
+def test_a_class_may_be_declared() -> None:
+    workload = make_workload("x", labels={JOB_CLASS: "nightly"})
+    assert read_traits(workload, {}, ()).job_class == "team-a/nightly"
+    assert read_finished(workload, traits()) is None
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=80))
+def test_tenths_are_in_order_and_about_what_was_seen(seen: list[float]) -> None:
+    found = summarize(seen)
+    assert found.low <= found.expected <= found.high
+    slack = timedelta(microseconds=1) + found.expected * 1e-9
+    assert timedelta(seconds=min(seen)) - slack <= found.expected
+    assert found.expected <= timedelta(seconds=max(seen)) + slack
+
+
+@given(st.lists(SECONDS, min_size=1, max_size=9), st.floats(0, 1e7), st.floats(0.01, 0.99))
+def test_what_runs_ends_later_than_now_and_later_the_older_it_is(
+    seen: list[float], age: float, share: float
+) -> None:
+    curve = Curve.of(summarize(seen))
+    end = curve.end(age, share)
+    assert age <= end < math.inf
+    older = age * 1.1 + 1
+    becomes_overdue = curve.share(age) < OVERDUE <= curve.share(older)
+    assert becomes_overdue or end <= curve.end(older, share) * (1 + 1e-9)
+
+
+@given(SECONDS, st.floats(0.01, 0.99))
+def test_the_share_of_a_quantile_is_that_share(median: float, share: float) -> None:
+    curve = Curve.of(summarize([median / 3, median, median * 2]))
+    assert curve.share(curve.quantile(share)) == pytest.approx(share, abs=1e-6)
+
+
+def test_faster_hardware_takes_less() -> None:
+    assert scale(UNKNOWN, 2000).expected == UNKNOWN.expected / 2
+    assert scale(UNKNOWN, 1000) is UNKNOWN
