@@ -243,7 +243,11 @@ class RemoteWriter:
     # ------------------------------------------------------------ removal
 
     async def remove(self, key: str, adapters: dict[GroupVersionKind, MultiKueueAdapter]) -> None:
-        """Delete our job and our copy, in this order (M-135); what is gone is fine."""
+        """Delete our job and our copy, in this order (M-135); what is gone is fine.
+
+        Raises:
+            KubeError: something may still be there; a Conflict tells no more than that.
+        """
         for kind, job in list(self._session.find_jobs(key)):
             await self.delete_job(adapters[kind], job)
         copy = self._session.read_copy(key)
@@ -270,7 +274,7 @@ class RemoteWriter:
                 propagation=FOREGROUND,
                 uid=metadata.get("uid"),
             )
-        except (NotFound, Conflict):
+        except NotFound:
             return
 
     async def delete_workload(self, copy: api.Workload) -> None:
@@ -280,7 +284,7 @@ class RemoteWriter:
                 await self._delete_seen_workload(copy)
             if RESOURCE_IN_USE in copy.metadata.finalizers:
                 await self._release_workload(copy)
-        except (NotFound, Conflict):
+        except NotFound:
             return
 
     async def _delete_seen_workload(self, copy: api.Workload) -> None:
@@ -299,7 +303,8 @@ class RemoteWriter:
         try:
             await delete(resource_version=copy.metadata.resource_version)
         except Conflict:
-            if not self._owner.owns(await self._read_workload(namespace, name)):
+            newest = await self._read_workload(namespace, name)
+            if newest.metadata.uid != copy.metadata.uid or not self._owner.owns(newest):
                 return
             await delete()
         self._session.note_deleted(copy)

@@ -36,3 +36,25 @@ def test_an_outage_that_ends_before_the_grace_does_costs_nothing():
     """The pause between two attempts to connect outlasted the grace."""
     outage = Act(10.0, "outage", ("a", 75.0, "refuses"))
     assert not breaches(outage, workers={"a": 8}, lost_timeout=110.0)
+
+
+def test_a_deletion_that_is_refused_is_asked_for_again():
+    """Taken for one of another object of that name, it left a job behind."""
+    refusing = Act(2.0, "storm", ("a", 20.0, ((Fault.CONFLICT, 1.0),)))
+    assert not breaches(refusing, workers={"a": 8}, jobs=(SHORT,))
+
+
+def test_a_worker_that_shows_no_jobs_to_a_new_manager_may_run_them():
+    """The quota went, and the copy with it, as if there were none."""
+    hidden = Act(10.0, "unserve_jobs", ("a", 30.0))
+    killed = Act(11.0, "kill_manager", (0, 1.0))
+    evicted = Act(15.0, "deactivate", ("job1", 40.0))
+    assert not breaches(hidden, killed, evicted, workers={"a": 8})
+
+
+@pytest.mark.parametrize("milliseconds", range(0, 4000, 400))
+def test_the_quota_is_held_though_the_status_here_does_not_tell_yet_that_pods_run(milliseconds):
+    """The eviction comes while they begin, and the API server here is slow to take their news."""
+    slow = Act(0.5, "storm", ("hub", 30.0, ((Fault.LATE, 0.5),)))
+    evicted = Act(1.1 + milliseconds / 1000, "deactivate", ("job1", 20.0))
+    assert not breaches(slow, evicted, workers={"a": 8})

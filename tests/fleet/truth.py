@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.kube.resources import JOBS
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener
 
+JOB = GroupVersionKind.of_resource(JOBS)
 FAR_PAST = float("-inf")
 
 
@@ -24,6 +27,7 @@ class Truth:
         self._clock = clock
         self._fleets: dict[str, Fleet] = {}
         self._lost_since: dict[str, float] = dict.fromkeys(workers, 0.0)
+        self._blind_since: dict[str, float] = dict.fromkeys(workers, 0.0)
         self._calm_since: dict[str, float | None] = dict.fromkeys(workers, 0.0)
         self._last_calm: dict[str, tuple[float, float]] = {}
         self.blows: dict[tuple[str, str], float] = {}
@@ -59,11 +63,25 @@ class Truth:
             return 0.0
         return self._clock() - self._lost_since[cluster]
 
+    def blind_for(self, cluster: str) -> float:
+        """For how many seconds no manager has been shown the jobs of a worker; 0 where one is."""
+        if self._sees_jobs(cluster):
+            return 0.0
+        return self._clock() - self._blind_since[cluster]
+
+    def _sees_jobs(self, cluster: str) -> bool:
+        sessions = (fleet.find_session(cluster) for fleet in self._fleets.values())
+        return any(session is not None and session.knows_jobs(JOB) for session in sessions)
+
     def _on_connection(self, name: str) -> None:
         if name in self._lost_since:
             self._note(name, None)
 
     def _note(self, name: str, ended: Fleet | None) -> None:
+        if self._sees_jobs(name):
+            self._blind_since[name] = FAR_PAST
+        elif self._blind_since[name] == FAR_PAST:
+            self._blind_since[name] = self._clock()
         connected = self.is_connected(name)
         was = self._lost_since[name] == FAR_PAST
         if connected:

@@ -38,5 +38,13 @@ class Checker:
 
     def is_given_up(self, cluster: str) -> bool:
         """Whether a worker has been out of the managers' reach for the lost timeout."""
+        return self.world.truth.lost_for(cluster) >= self._grace
+
+    def is_blind(self, cluster: str) -> bool:
+        """Whether managers have not been shown the jobs of a worker for the lost timeout."""
+        return self.world.truth.blind_for(cluster) >= self._grace
+
+    @property
+    def _grace(self) -> float:
         slack = SLACK + sum(map(abs, self.world.plan.skews.values()))
-        return self.world.truth.lost_for(cluster) >= self.world.plan.lost_timeout - slack
+        return self.world.plan.lost_timeout - slack

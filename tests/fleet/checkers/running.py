@@ -116,36 +116,21 @@ class FinishedIsFinal(Checker):
 
 
 class QuotaWhileRunning(Checker):
-    """I-6, but for two cases.
-
-    Where the job was deleted here, its user wants it gone at once. And where the job's status here
-    has not told yet that it began, as its worker was lost or the write is late, the core takes it
-    for stopped.
-    """
+    """I-6. Where the job was deleted here, its user wants it gone at once."""
 
     def __init__(self, world: World, report: Report, one: AtMostOneRuns) -> None:
         super().__init__(world, report)
         self._one = one
-        self._told: set[str] = set()
 
     def on_change(self, change: Change) -> None:
-        if change.cluster != HUB:
+        if change.cluster != HUB or change.plural != "workloads":
             return
-        if change.plural == "jobs" and ((change.new or {}).get("status") or {}).get("active"):
-            workload = self.world.workload_of(change.key.partition("/")[2])
-            if workload is not None:
-                self._told.add(workload_key("workloads", workload))
-        elif change.plural == "workloads":
-            self._look(change)
-
-    def _look(self, change: Change) -> None:
         old, new = change.old, change.new
-        if not has(old, "QuotaReserved"):
-            self._told.discard(change.key)
+        if new is None or not has(old, "QuotaReserved") or has(new, "QuotaReserved"):
             return
-        if new is None or has(new, "QuotaReserved") or has(old, "Finished") or has(new, "Finished"):
+        if has(old, "Finished") or has(new, "Finished"):
             return
         for cluster in pods_of(self.world, change.key):
-            excused = (cluster, change.key) in self._one.excused or change.key not in self._told
-            if not excused and not self.is_given_up(cluster):
+            excused = (cluster, change.key) in self._one.excused
+            if not excused and not self.is_blind(cluster):
                 self.report(f"{change.key} lost its quota while its pods run on {cluster}")
