@@ -1,7 +1,10 @@
 """From a CustomResourceDefinition to the kind it defines."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from multiqueue.apiserver.jsonpath import compile_path
 from multiqueue.apiserver.kinds import Kind, KindVersion, PrinterColumn, Scale
@@ -20,14 +23,19 @@ def kind_from_crd(crd: Mapping[str, Any]) -> Kind:
         namespaced=spec["scope"] == "Namespaced",
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
-        versions=tuple(_version(version) for version in spec["versions"]),
+        versions=tuple(_version(orjson.dumps(version)) for version in spec["versions"]),
         has_generation=True,
         builtin=False,
         put_needs_revision=True,
     )
 
 
-def _version(version: Mapping[str, Any]) -> KindVersion:
+@lru_cache(maxsize=64)
+def _version(raw: bytes) -> KindVersion:
+    """The same for the same definition: what was compiled for it serves each server of a process,
+    and outlasts changes of a definition's status.
+    """
+    version = orjson.loads(raw)
     subresources = version.get("subresources") or {}
     scale = subresources.get("scale")
     schema = (version.get("schema") or {}).get("openAPIV3Schema")

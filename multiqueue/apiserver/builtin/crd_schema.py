@@ -1,7 +1,10 @@
 """Whether a schema of a CustomResourceDefinition is structural, and can be used by this server."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
+
+import orjson
 
 from multiqueue.apiserver.causes import (
     Cause,
@@ -58,6 +61,16 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
 
 def validate_schema(schema: Json, path: str) -> list[Cause]:
     """What keeps a version's schema from being used."""
+    return list(_found(orjson.dumps(schema), path))
+
+
+@lru_cache(maxsize=64)
+def _found(raw: bytes, path: str) -> tuple[Cause, ...]:
+    """Definitions are written again and again, to every server of a process; schemas stay."""
+    return tuple(_causes(orjson.loads(raw), path))
+
+
+def _causes(schema: Any, path: str) -> list[Cause]:
     if malformed := _malformed(schema, path):
         return malformed
     causes = []
