@@ -1,0 +1,67 @@
+"""The last decisions of the dispatchers with the views that they saw: to explain, and to try again.
+
+Kept in memory and bounded; another manager begins with none.
+"""
+
+from __future__ import annotations
+
+from multiqueue.plugins.recording import Decision
+
+MOST_CLUSTERS = 20_000
+"""How many clusters all views together show: a few kilobytes each at most, much of it shared."""
+
+
+class DecisionRecords:
+    """What was decided lately.
+
+    A decision that repeats the one before it about the same Workload takes its place, so that jobs
+    that wait do not push out the rest.
+
+    Args:
+        most_clusters: How many clusters all views together may show.
+    """
+
+    def __init__(self, most_clusters: int = MOST_CLUSTERS) -> None:
+        self._most = most_clusters
+        self._decisions: dict[int, Decision] = {}
+        self._latest: dict[str, int] = {}
+        self._next = 0
+        self._clusters = 0
+
+    def note(self, decision: Decision) -> None:
+        """Remember a decision. Cost: constant, but for what is forgotten for it."""
+        key = decision.view.workload.key
+        before = self._latest.get(key)
+        if before is not None and _is_repeated(self._decisions[before], decision):
+            self._forget(before)
+        self._decisions[self._next] = decision
+        self._latest[key] = self._next
+        self._next += 1
+        self._clusters += len(decision.view.clusters)
+        while self._clusters > self._most and len(self._decisions) > 1:
+            self._forget(next(iter(self._decisions)))
+
+    def find(self, key: str) -> Decision | None:
+        """Return the last decision about a Workload, ``namespace/name``."""
+        number = self._latest.get(key)
+        return None if number is None else self._decisions[number]
+
+    def all(self) -> tuple[Decision, ...]:
+        """Return all that are remembered, the oldest first."""
+        return tuple(self._decisions.values())
+
+    def _forget(self, number: int) -> None:
+        decision = self._decisions.pop(number)
+        self._clusters -= len(decision.view.clusters)
+        key = decision.view.workload.key
+        if self._latest.get(key) == number:
+            del self._latest[key]
+
+
+def _is_repeated(before: Decision, after: Decision) -> bool:
+    def answer(decision: Decision) -> object:
+        nomination = decision.nomination
+        told = (nomination.clusters, nomination.refusal) if nomination is not None else None
+        return decision.view.workload.uid, decision.dispatcher, told, decision.problem
+
+    return answer(before) == answer(after)

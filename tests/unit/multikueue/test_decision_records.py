@@ -1,0 +1,51 @@
+"""Decisions are remembered as long as there is room, the last one of each Workload first of all."""
+
+from __future__ import annotations
+
+from multiqueue.multikueue.dispatching.records import DecisionRecords
+from multiqueue.plugins import Nomination
+from multiqueue.plugins.recording import Decision
+from multiqueue.plugins.testing import make_cluster, make_view, make_workload
+
+
+def decide(name: str, *to: str, clusters: int = 2, problem: str = "") -> Decision:
+    view = make_view(
+        workload=make_workload(name), clusters=[make_cluster(f"c{n}") for n in range(clusters)]
+    )
+    nomination = None if problem else Nomination(clusters=to)
+    return Decision(dispatcher="score", view=view, nomination=nomination, problem=problem)
+
+
+def test_the_last_decision_is_found():
+    records = DecisionRecords()
+    first, second = decide("a", "c0"), decide("a", "c1")
+    records.note(first)
+    records.note(second)
+    assert records.find("team-a/a") is second
+    assert records.find("team-a/b") is None
+    assert records.all() == (first, second)
+
+
+def test_one_that_repeats_itself_takes_the_place_of_the_one_before():
+    records = DecisionRecords()
+    for _ in range(3):
+        records.note(decide("a"))
+        records.note(decide("b", problem="it hung"))
+    assert [d.view.workload.key for d in records.all()] == ["team-a/a", "team-a/b"]
+
+
+def test_the_oldest_are_forgotten_when_there_are_too_many_clusters():
+    records = DecisionRecords(most_clusters=6)
+    for name in "abcd":
+        records.note(decide(name, "c0"))
+    assert [d.view.workload.key[-1] for d in records.all()] == ["b", "c", "d"]
+    assert records.find("team-a/a") is None
+
+
+def test_one_that_is_larger_than_all_room_is_kept_alone():
+    records = DecisionRecords(most_clusters=2)
+    records.note(decide("a", "c0"))
+    records.note(decide("b", "c0", clusters=5))
+    assert [d.view.workload.key for d in records.all()] == ["team-a/b"]
+    records.note(decide("c", "c0", clusters=1))
+    assert [d.view.workload.key for d in records.all()] == ["team-a/c"]
