@@ -7,6 +7,7 @@ from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.cache_feed import CacheFeed
 from multiqueue.controllers.cluster_queue_controller import ClusterQueueController
 from multiqueue.controllers.cohort_controller import CohortController
+from multiqueue.controllers.elastic.ungater import ElasticUngater
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.controllers.failure_recovery import FailureRecovery
 from multiqueue.controllers.in_use_controller import build_in_use_controllers
@@ -91,6 +92,7 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         *build_provisioning(context),
         *topology.runnables,
         *_failure_recovery(context),
+        *_elastic_jobs(context),
         *(JobReconciler(context, integration) for integration in context.integrations.integrations),
     ]
 
@@ -98,3 +100,8 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
 def _failure_recovery(context: ManagerContext) -> list[Runnable]:
     wanted = context.config.gates.enabled(Gate.FAILURE_RECOVERY_POLICY)
     return [FailureRecovery(context)] if wanted else []
+
+
+def _elastic_jobs(context: ManagerContext) -> list[Runnable]:
+    wanted = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
+    return [ElasticUngater(context)] if wanted else []

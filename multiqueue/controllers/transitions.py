@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import SchedulingStatsEviction, Workload
 from multiqueue.api.workload_state import DEACTIVATED_DUE_TO, find
 from multiqueue.controllers.local_queue_meter import LocalQueueMeter
@@ -220,6 +221,8 @@ class TransitionRecorder:
     def _finished(self, old: Workload, new: Workload) -> None:
         metrics = self._context.metrics
         metrics.finished_workloads_total.child(_queue(old, new), _priority(new)).inc()
+        if is_replaced(new.status):
+            metrics.replaced_workload_slices_total.child(_queue(old, new)).inc()
         if (own := self._own_labels(new)) is not None:
             metrics.local_queue_finished_workloads_total.child(*own).inc()
 

@@ -186,6 +186,9 @@ class Metrics(LocalQueueMetrics):
         ROLE,
         buckets=exponential(14),
     )
+    replaced_workload_slices_total = counter(
+        "kueue_replaced_workload_slices_total", "Slices that a larger one took over from.", CQ, ROLE
+    )
     finished_workloads_total = counter(
         "kueue_finished_workloads_total", "Workloads that finished.", CQ, "priority_class", ROLE
     )

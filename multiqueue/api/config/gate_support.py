@@ -12,13 +12,12 @@ from multiqueue.api.config.gates import GATES, Gate, Stage
 _POD = "only the kind batch/v1 Job is queued so far; this is about pods"
 _RAY = "only the kind batch/v1 Job is queued so far; this is about Ray and Spark"
 _DRA = "requests for devices (DRA) are not counted yet; whatever the gate says"
-_ELASTIC = "elastic jobs are not there yet"
 
 WHY: Mapping[Gate, str] = MappingProxyType(
     {
         Gate.MULTIKUEUE: "always on; without MultiKueue objects it does nothing",
-        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _ELASTIC,
-        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _ELASTIC,
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: "elastic jobs that a topology places keep "
+        "their size while they run",
         Gate.SKIP_REASSIGNMENT_FOR_POD_OWNED_WORKLOADS: _POD,
         Gate.TAS_ASSIGNMENTS_ENCODING_BY_HOSTNAME_PREFIX: "one encoding is written; all are read",
         Gate.KUEUE_DRA_INTEGRATION: _DRA,

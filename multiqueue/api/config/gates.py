@@ -152,7 +152,7 @@ GATES: Mapping[Gate, GateSpec] = MappingProxyType(
         Gate.TAS_PROFILE_MIXED: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
         Gate.ADMISSION_FAIR_SHARING: _beta(adjustable=True),
         Gate.TAS_FAILED_NODE_REPLACEMENT: _beta(Gate.TOPOLOGY_AWARE_SCHEDULING, adjustable=True),
-        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _beta(),
+        Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES: _beta(adjustable=True),
         Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES_WITH_TAS: _alpha(
             Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES, Gate.TOPOLOGY_AWARE_SCHEDULING
         ),

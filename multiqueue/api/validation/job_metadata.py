@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiqueue.api import names
-from multiqueue.api.config.gates import Gates
+from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.api.validation.cluster_wishes import OF_JOBS, validate_annotations
 from multiqueue.api.validation.field_error import (
@@ -20,6 +20,7 @@ from multiqueue.api.validation.field_error import (
     required,
 )
 from multiqueue.api.validation.names import check_subdomain
+from multiqueue.api.validation.pod_sets import is_elastic
 from multiqueue.api.validation.workload import validate_workload_annotations
 
 LABELS = "metadata.labels"
@@ -67,13 +68,14 @@ def _is_positive(value: Any) -> bool:
 
 
 def validate_job_metadata_update(
-    new: Object, old: Object, *, suspended: bool, was_suspended: bool
+    new: Object, old: Object, gates: Gates, *, suspended: bool, was_suspended: bool
 ) -> Iterator[FieldError]:
     """Check what changed.
 
     Args:
         new: the job as it is to be.
         old: the job as it is.
+        gates: of the Configuration.
         suspended: whether the new job is suspended.
         was_suspended: whether the old one was.
     """
@@ -82,14 +84,19 @@ def validate_job_metadata_update(
         for key in (names.QUEUE_NAME, names.MAX_EXEC_TIME_SECONDS):
             if text(after.get(key)) != text(before.get(key)):
                 yield immutable(f"{LABELS}[{key}]", after.get(key))
-        if find_prebuilt(new) != find_prebuilt(old):
+        # The copy of an elastic job on a worker goes from slice to slice (M-161).
+        if find_prebuilt(new) != find_prebuilt(old) and not _is_elastic(old, gates):
             path = f"{ANNOTATIONS}[{names.PREBUILT_WORKLOAD_NAME}]"
             yield immutable(path, find_prebuilt(new))
     yield from _priority_class(after, before, suspended=suspended and was_suspended)
-    key = names.ELASTIC_JOB
-    elastic = [mapping(obj, "metadata", "annotations").get(key) for obj in (new, old)]
-    if elastic[0] != elastic[1] and not suspended:
-        yield immutable(f"{ANNOTATIONS}[{key}]", elastic[0])
+    # The gate of its pods is set when it is created, or never (E-169).
+    if _is_elastic(new, gates) != _is_elastic(old, gates):
+        value = mapping(new, "metadata", "annotations").get(names.ELASTIC_JOB)
+        yield immutable(f"{ANNOTATIONS}[{names.ELASTIC_JOB}]", value)
+
+
+def _is_elastic(job: Object, gates: Gates) -> bool:
+    return gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES) and is_elastic(job)
 
 
 def _priority_class(after: Object, before: Object, *, suspended: bool) -> Iterator[FieldError]:

@@ -45,6 +45,18 @@ class BatchJob:
         """Suspended in spec, and no stop of ours under way."""
         return bool(job["spec"].get("suspend")) and not _is_stopping(job)
 
+    def is_elastic(self, job: Job) -> bool:
+        """By its annotation, and by the gate that the webhook put on its pods (E-169).
+
+        Deviates: upstream needs no gate, and lets pods run without quota that were made without
+        its webhook. Here such a job is stopped and queued again like any other.
+        """
+        pod = (job["spec"].get("template") or {}).get("spec") or {}
+        gate = {"name": names.ELASTIC_GATE}
+        return _annotations(job).get(names.ELASTIC_JOB) == "true" and gate in (
+            pod.get("schedulingGates") or ()
+        )
+
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """One pod set ``main``: as many pods as run at a time."""
         template = _pod_set_template(job)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration, Gates
+from multiqueue.api.config import Configuration, Gate, Gates
 from multiqueue.api.validation.access import Object, boolean, mapping, number, text
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import (
@@ -89,6 +89,8 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
         and lookup.leads_to_multikueue(namespace, queue)
     ):
         spec["managedBy"] = names.MULTIKUEUE_CONTROLLER
+    if is_elastic(result) and config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES):
+        _gate_pods(spec)
     warnings = list(_complete_limits(spec))
     if queue and not lookup.has_local_queue(namespace, queue):
         warnings.append(
@@ -96,6 +98,14 @@ def default_job(job: Object, lookup: QueueLookup, config: Configuration) -> JobD
             "the Job waits until it is created"
         )
     return JobDefaults(result, tuple(warnings))
+
+
+def _gate_pods(spec: dict[str, Any]) -> None:
+    """Have the pods of an elastic Job wait until a slice that holds them is admitted (E-169)."""
+    pod = mapping(spec, "template", "spec")
+    gates, gate = pod.get("schedulingGates") or [], {"name": names.ELASTIC_GATE}
+    if isinstance(pod, dict) and isinstance(gates, list) and gate not in gates:
+        pod["schedulingGates"] = [*gates, gate]
 
 
 def _default_queue(job: dict[str, Any], lookup: QueueLookup) -> None:
@@ -155,7 +165,9 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
     errors = [e for e in _validate(new, gates) if (e.path, str(e.value)) not in known]
     suspended, was_suspended = _is_suspended(new), _is_suspended(old)
     errors.extend(
-        validate_job_metadata_update(new, old, suspended=suspended, was_suspended=was_suspended)
+        validate_job_metadata_update(
+            new, old, gates, suspended=suspended, was_suspended=was_suspended
+        )
     )
     errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
     return errors

@@ -9,9 +9,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from multiqueue.api import names
 from multiqueue.api.serde import encode
-from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest
+from multiqueue.api.slices import slice_name
+from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.priority import Priority
@@ -104,6 +107,61 @@ def compose_workload(
     }
 
 
+def compose_slice(
+    job: Job,
+    gvk: GroupVersionKind,
+    pod_sets: Sequence[PodSet],
+    priority: Priority,
+    *,
+    label_keys: Sequence[str] = (),
+    name_limit: int = MAX_NAME,
+    taken: frozenset[str] = frozenset(),
+    replaced: Workload | None = None,
+) -> dict[str, Any]:
+    """Return the slice to create for an elastic job (E-165).
+
+    Args:
+        job: the job.
+        gvk: its kind.
+        pod_sets: what it asks for.
+        priority: its priority.
+        label_keys: labels to copy.
+        name_limit: the longest name.
+        taken: names of earlier slices.
+        replaced: the slice that it is to take over from. Its templates are the original ones:
+            those of a job that runs have in them what its start injected.
+
+    Raises:
+        InvalidJobError: the job has too many pod sets or a malformed label.
+    """
+    if replaced is not None:
+        counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
+        pod_sets = [
+            msgspec.structs.replace(pod_set, count=counts[pod_set.name])
+            for pod_set in replaced.spec.pod_sets
+        ]
+    body = compose_workload(
+        job, gvk, pod_sets, priority, label_keys=label_keys, name_limit=name_limit
+    )
+    metadata, annotations = body["metadata"], body["metadata"]["annotations"]
+    metadata["name"] = _slice_name(job, gvk, name_limit, taken)
+    annotations[names.ELASTIC_JOB] = "true"
+    annotations[names.WORKLOAD_SLICE_NAME] = metadata["name"]
+    if replaced is not None:
+        annotations[names.WORKLOAD_SLICE_NAME] = slice_name(replaced)
+        annotations[names.WORKLOAD_SLICE_REPLACEMENT_FOR] = replaced.metadata.key
+    return body
+
+
+def _slice_name(job: Job, gvk: GroupVersionKind, limit: int, taken: frozenset[str]) -> str:
+    """Name a slice after the generation of the job; once more where that name had its time."""
+    generation = str(job["metadata"].get("generation") or 0)
+    tries = (generation, *(f"{generation}.{n}" for n in range(1, len(taken) + 1)))
+    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+    made = [workload_name(gvk, name, uid, extra=extra, limit=limit) for extra in tries]
+    return next(name for name in made if name not in taken)
+
+
 def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: Priority) -> dict[str, Any]:
     """Return the spec of a job's Workload.
 
@@ -112,7 +170,7 @@ def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: Priority) -> dict
     """
     spec: dict[str, Any] = {
         "queueName": queue_name(job),
-        "podSets": [_pod_set(pod_set) for pod_set in pod_sets],
+        "podSets": [build_pod_set(pod_set) for pod_set in pod_sets],
         "active": True,
         **build_priority(priority),
     }
@@ -130,7 +188,8 @@ def build_priority(priority: Priority) -> dict[str, Any]:
     return fields
 
 
-def _pod_set(pod_set: PodSet) -> dict[str, Any]:
+def build_pod_set(pod_set: PodSet) -> dict[str, Any]:
+    """Return a pod set as it is written."""
     wire: dict[str, Any] = {
         "name": pod_set.name,
         "count": pod_set.count,

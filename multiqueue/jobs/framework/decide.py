@@ -19,6 +19,7 @@ from multiqueue.jobs.framework.rules import (
     prebuilt,
     readiness,
     running,
+    slices,
 )
 from multiqueue.jobs.framework.view import JobView
 
@@ -30,6 +31,9 @@ RULES: tuple[Rule, ...] = (
     ownership.follow_ancestor,
     prebuilt.adopt_prebuilt,
     prebuilt.refuse_out_of_sync,
+    # The slice that is left must be clear before anything is stopped or started for it.
+    slices.finish_left_over,
+    slices.follow_size,
     # Stopping comes before deleting: the quota must not be given away while pods start.
     matching.stop_without_match,
     matching.delete_extra,

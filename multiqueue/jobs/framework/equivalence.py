@@ -31,17 +31,31 @@ def is_equivalent(
     suspended: bool,
     max_execution_seconds: int | None,
     find_flavor: Callable[[str], ResourceFlavor | None],
+    ignore_counts: bool = False,
 ) -> bool:
     """Tell whether a Workload stands for a job with these pod sets."""
+    if ignore_counts:
+        pod_sets = _resized(pod_sets, workload.spec.pod_sets)
     if workload.spec.maximum_execution_time_seconds != max_execution_seconds:
         return False
     ignore_tolerations = is_admitted(workload.status)
     running = _running_pod_sets(workload, find_flavor)
+    if running is not None and ignore_counts:
+        running = _resized(running, workload.spec.pod_sets)
     if running is not None and _same(pod_sets, running, ignore_tolerations):
         return True
     if running is not None and not suspended:
         return False
     return _same(pod_sets, workload.spec.pod_sets, ignore_tolerations)
+
+
+def _resized(pod_sets: Sequence[PodSet], like: Sequence[PodSet]) -> tuple[PodSet, ...]:
+    """The pod sets at other sizes, where both have the same ones."""
+    counts = {pod_set.name: pod_set.count for pod_set in like}
+    return tuple(
+        msgspec.structs.replace(pod_set, count=counts.get(pod_set.name, pod_set.count))
+        for pod_set in pod_sets
+    )
 
 
 def _running_pod_sets(

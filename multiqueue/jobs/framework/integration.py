@@ -74,6 +74,10 @@ class Integration(Protocol):
         """Whether nothing of the job may start; a stop that is under way is not suspended yet."""
         ...
 
+    def is_elastic(self, job: Job) -> bool:
+        """Whether the job may change its size while it runs, and its new pods wait (E-165)."""
+        ...
+
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """The pod sets that the job asks for.
 

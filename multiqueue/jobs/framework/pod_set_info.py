@@ -12,6 +12,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.serde import encode
+from multiqueue.api.slices import is_elastic, slice_name
 from multiqueue.api.v1beta2 import (
     PodSet,
     PodSetAssignment,
@@ -67,12 +68,14 @@ def build_infos(
     # Pods of a copy from another cluster are told from those that were submitted here (M-26).
     is_copy = names.MULTIKUEUE_ORIGIN in workload.metadata.labels
     origin_labels = {names.MULTIKUEUE_WORKER_WORKLOAD_POD: "true"} if is_copy else {}
+    # Pods of an elastic job outlive the slice that started them (E-169).
+    chain = {names.WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic(workload) else {}
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
         info = flavor_info(assignment, pod_set.count, find_flavor)
         labels = {**queue_labels, **origin_labels, names.PODSET: pod_set.name}
-        info = replace(info, labels=labels)
+        info = replace(info, labels=labels, annotations=chain)
         if assignment.topology_assignment is not None:
             info = _gated(info, workload, pod_set)
         update = updates.get(pod_set.name)
@@ -174,7 +177,7 @@ def flavor_info(
 
 def _gated(info: PodSetInfo, workload: Workload, pod_set: PodSet) -> PodSetInfo:
     """Add what the topology ungater goes by: each pod waits to be told its domain (E-147)."""
-    annotations = {names.WORKLOAD: workload.metadata.name}
+    annotations = {**info.annotations, names.WORKLOAD: workload.metadata.name}
     if pod_set.topology_request is None:
         # Nobody asked for a topology, the queue implies it: the pods say so (E-184).
         annotations[names.PODSET_UNCONSTRAINED_TOPOLOGY] = "true"

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration, Gate
+from multiqueue.api.slices import counts_of
 from multiqueue.api.unadmitted import coarse_reason
 from multiqueue.api.v1beta2 import PodSet, ResourceFlavor, Workload
 from multiqueue.api.workload_state import has_quota, is_finished
@@ -21,6 +22,7 @@ from multiqueue.jobs.framework.compose import (
 from multiqueue.jobs.framework.equivalence import is_equivalent
 from multiqueue.jobs.framework.integration import Integration, InvalidJobError, Job
 from multiqueue.jobs.framework.priority import PriorityClasses
+from multiqueue.jobs.framework.slices import Slices, arrange, has_to_stop
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 
@@ -36,6 +38,7 @@ class JobOptions:
     wait_for_pods: bool = False
     reclaim_pods: bool = True
     name_queues: bool = True
+    elastic_jobs: bool = False
     pending_reason: Reason = Reason.PENDING_EVALUATION
 
     @classmethod
@@ -51,6 +54,7 @@ class JobOptions:
             wait_for_pods=config.wait_for_pods_ready is not None,
             reclaim_pods=config.gates.enabled(Gate.RECLAIMABLE_PODS),
             name_queues=config.gates.enabled(Gate.ASSIGN_QUEUE_LABELS_FOR_PODS),
+            elastic_jobs=config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
             pending_reason=Reason.PENDING_EVALUATION
             if config.gates.enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY)
             else coarse_reason(Reason.PENDING_EVALUATION),
@@ -140,6 +144,32 @@ class JobView:
         return self.matching.match
 
     @cached_property
+    def is_elastic(self) -> bool:
+        """Whether the job may change its size while it runs: its new pods wait until they may."""
+        return self.options.elastic_jobs and self.integration.is_elastic(self.job)
+
+    @property
+    def follows_size(self) -> bool:
+        """Whether slices follow the size of the job: not where somebody else makes them."""
+        return self.is_elastic and not self.prebuilt_name and not self.ended
+
+    @cached_property
+    def slices(self) -> Slices:
+        """The slices of the job, where it is elastic; none where it brings its Workload along."""
+        if not self.is_elastic or self.prebuilt_name:
+            return Slices()
+        try:
+            return arrange(self.workloads, counts_of(self.pod_sets))
+        except InvalidJobError:
+            return arrange(self.workloads, {})
+
+    @property
+    def standing(self) -> tuple[Workload, ...]:
+        """The Workload that stands for the job, and the slice that runs on until it is admitted."""
+        selected, holder = self.workload, self.slices.holder
+        return tuple(w for w in (selected, None if holder is selected else holder) if w is not None)
+
+    @cached_property
     def matching(self) -> Matching:
         """Which Workload stands for the job, and what is wrong with the others."""
         if self.prebuilt_name:
@@ -148,23 +178,45 @@ class JobView:
                 match=self.prebuilt,
                 extra=tuple(w for w in self.workloads if w.metadata.name != self.prebuilt_name),
             )
+        if (selected := self.slices.selected) is not None and self._may_stand(selected):
+            return Matching(match=selected)
         if self.ended:
             return _first(self.workloads)
         try:
-            equivalent = [w for w in self.workloads if self.is_equivalent(w)]
+            equivalent = [w for w in self.live_workloads if self.is_equivalent(w)]
         except InvalidJobError:
             # A job that can no longer be read keeps the Workload it has.
             return _first(self.workloads)
         if equivalent:
             match = equivalent[0]
-            return Matching(match=match, extra=tuple(w for w in self.workloads if w is not match))
-        first, *others = self.workloads or (None,)
+            return Matching(
+                match=match, extra=tuple(w for w in self.live_workloads if w is not match)
+            )
+        first, *others = self.live_workloads or (None,)
         if first is not None and self.suspended and not has_quota(first.status):
             return Matching(update=first, extra=tuple(w for w in others if w is not None))
-        return Matching(extra=self.workloads)
+        return Matching(extra=self.live_workloads)
+
+    @property
+    def live_workloads(self) -> tuple[Workload, ...]:
+        """The Workloads that are of use; slices that ended are left as they are."""
+        if not self.is_elastic:
+            return self.workloads
+        return tuple(w for w in self.workloads if not is_finished(w.status))
+
+    def _may_stand(self, selected: Workload) -> bool:
+        """Whether a slice stands for the job: at its own size, and to be stopped at any."""
+        if self.ended or has_to_stop(selected):
+            return True
+        try:
+            return self.is_equivalent(selected)
+        except InvalidJobError:
+            return True
 
     def is_equivalent(self, workload: Workload) -> bool:
         """Whether a Workload says what the job asks for; a finished one is never wrong.
+
+        The size of an elastic job says nothing: pods beyond what was admitted wait (E-169).
 
         Raises:
             InvalidJobError: the job cannot be understood.
@@ -172,6 +224,7 @@ class JobView:
         return is_finished(workload.status) or is_equivalent(
             self.pod_sets,
             workload,
+            ignore_counts=self.is_elastic,
             suspended=self.suspended,
             max_execution_seconds=max_execution_seconds(self.job),
             find_flavor=self.find_flavor,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from multiqueue.api.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, PRIORITY_CLASS, QUEUE_NAME
+from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS, QUEUE_NAME
 from multiqueue.api.validation.access import Object, items, mapping, text
-from multiqueue.api.validation.pod_sets import is_elastic
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import tolerates
@@ -250,29 +249,6 @@ NO_FLAVOR = Rule[Lookup](
 )
 
 
-@of_queued
-def _elastic(job: Object, lookup: Lookup) -> Iterator[Hit]:
-    del lookup
-    if is_elastic(job):
-        yield Hit(
-            f"metadata.annotations[{ELASTIC_JOB}]",
-            "is an elastic job, which is not supported yet",
-            "leave the annotation out, and submit another job for more pods",
-        )
-
-
-ELASTIC = Rule[Lookup](
-    id="job-elastic",
-    kinds=("Job",),
-    severity=Severity.WARNING,
-    title="an elastic Job",
-    why=(
-        "It runs like any other: when its parallelism is changed while it runs, it is stopped and "
-        "queued again, here and on its worker, instead of getting or giving back a slice of quota."
-    ),
-    check=_elastic,
-)
-
 LOCAL = (
     QUEUE_MISSING,
     PRIORITY_MISSING,
@@ -280,5 +256,4 @@ LOCAL = (
     TOO_LARGE,
     NO_FLAVOR,
     REQUEST_MISSING,
-    ELASTIC,
 )

@@ -141,13 +141,6 @@ def test_a_minimum_is_less_than_all(minimum: str, *, wrong: bool) -> None:
     assert bool(find("job-min-parallelism", partial)) is wrong
 
 
-def test_an_elastic_job_is_told_what_will_become_of_it() -> None:
-    (found,) = find("job-elastic", job(annotations={"kueue.x-k8s.io/elastic-job": "true"}))
-    assert found.path == "metadata.annotations[kueue.x-k8s.io/elastic-job]"
-    assert found.severity is Severity.WARNING
-    assert not find("job-elastic", job(annotations={"kueue.x-k8s.io/elastic-job": "false"}))
-
-
 def hook(**pre_stop: Any) -> dict[str, Any]:
     return {"lifecycle": {"preStop": pre_stop}}
 

@@ -72,6 +72,7 @@ def test_names_labels_and_buckets_are_kueues() -> None:
         "kueue_admitted_until_ready_wait_time_seconds": (cq, "priority_class", role),
         "kueue_pod_scheduling_gate_removal_seconds": ("name", cq, "is_group", role),
         **{f"kueue_local_queue_{n}": (*lq, *own, role) for n, own in of_local_queues.items()},
+        "kueue_replaced_workload_slices_total": (cq, role),
         "kueue_finished_workloads_total": (cq, "priority_class", role),
         "kueue_reserving_active_workloads": (cq, role),
         "kueue_admitted_active_workloads": (cq, role),

@@ -336,10 +336,12 @@ def test_old_mistakes_do_not_block_other_changes() -> None:
     assert validate_job_update(bad, job(suspend=True), Gates())
 
 
-def test_elastic_is_decided_before_the_start() -> None:
+def test_elastic_is_decided_at_creation() -> None:
     elastic = {f"{K}/elastic-job": "true"}
     assert changed(job(suspend=False), annotations=elastic) == [f"{ANNOTATIONS}[{K}/elastic-job]"]
-    assert changed(job(suspend=True), annotations=elastic, suspend=True) == []
+    assert changed(job(suspend=True), annotations=elastic, suspend=True) == [
+        f"{ANNOTATIONS}[{K}/elastic-job]"
+    ]
 
 
 def test_wishes_about_clusters_that_cannot_be_read_are_refused() -> None:
@@ -351,3 +353,19 @@ def test_wishes_about_clusters_that_cannot_be_read_are_refused() -> None:
     assert validate_job_create(good, Gates()) == []
     assert validate_job_update(bad, bad, Gates()) == []
     assert [e.path for e in validate_job_update(bad, good, Gates())] == [error.path]
+
+
+def test_the_copy_of_an_elastic_job_goes_from_slice_to_slice() -> None:
+    """M-161: the manager tells it the name of the next one while it runs."""
+    elastic = {f"{K}/elastic-job": "true"}
+    old = job(annotations={**elastic, f"{K}/prebuilt-workload-name": "a"}, suspend=False)
+    assert changed(old, annotations={**elastic, f"{K}/prebuilt-workload-name": "b"}) == []
+
+
+def test_the_pods_of_an_elastic_job_wait_at_a_gate() -> None:
+    elastic = {f"{K}/elastic-job": "true"}
+    gates = [{"name": f"{K}/elastic-job"}]
+    once = defaulted(job(annotations=elastic))
+    assert once["spec"]["template"]["spec"]["schedulingGates"] == gates
+    assert defaulted(once)["spec"]["template"]["spec"]["schedulingGates"] == gates
+    assert "schedulingGates" not in defaulted(job())["spec"]["template"]["spec"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from multiqueue.api import names
@@ -39,7 +41,7 @@ def reclaim(view: JobView) -> JobPlan | None:
 def _reclaimable(view: JobView, workload: Workload) -> tuple[ReclaimablePod, ...] | None:
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     known = {item.name: item.count for item in workload.status.reclaimable_pods}
-    floor = known if has_quota(workload.status) else {}
+    floor = {} if not has_quota(workload.status) else _never_back(view, workload, known)
     counts = {item.name: item.count for item in view.integration.reclaimable_pods(view.job)}
     merged = {
         name: min(max(counts.get(name, 0), floor.get(name, 0)), sizes[name])
@@ -47,6 +49,16 @@ def _reclaimable(view: JobView, workload: Workload) -> tuple[ReclaimablePod, ...
     }
     wanted = tuple(ReclaimablePod(name=n, count=c) for n, c in merged.items() if c > 0)
     return wanted if wanted or workload.status.reclaimable_pods else None
+
+
+def _never_back(view: JobView, workload: Workload, known: Mapping[str, int]) -> Mapping[str, int]:
+    """Return how many pods were given up for good; of what has shrunk the job counts anew."""
+    admission = workload.status.admission
+    if not view.is_elastic or admission is None:
+        return known
+    sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    shrunk = {a.name for a in admission.pod_set_assignments if (a.count or 0) > sizes[a.name]}
+    return {name: count for name, count in known.items() if name not in shrunk}
 
 
 def follow_queue(view: JobView) -> JobPlan | None:
@@ -60,22 +72,29 @@ def follow_queue(view: JobView) -> JobPlan | None:
 
 
 def follow_priority(view: JobView) -> JobPlan | None:
-    """Another WorkloadPriorityClass, whatever the state of the Workload (E-187)."""
-    workload, wanted = view.workload, workload_class(view.job)
-    if workload is None or not wanted or is_remote_copy(workload):
-        return None
-    reference = workload.spec.priority_class_ref
-    if reference and (reference.kind, reference.name) == (WORKLOAD_PRIORITY_CLASS, wanted):
-        return None
-    priority = resolve_priority(wanted, "", view.classes)
-    return PatchWorkload(
-        workload=workload,
-        patch={"spec": build_priority(priority)},
-        note=Note(
-            reason="UpdatedWorkload",
-            message=f"Updated workload priority class: {workload.metadata.key}",
-        ),
-    )
+    """Another WorkloadPriorityClass, whatever the state of the Workload (E-187).
+
+    A slice that runs on until a larger one is admitted may be preempted like any other (E-168).
+    """
+    wanted = workload_class(view.job)
+    for workload in view.standing if wanted else ():
+        reference = workload.spec.priority_class_ref
+        is_same = reference and (reference.kind, reference.name) == (
+            WORKLOAD_PRIORITY_CLASS,
+            wanted,
+        )
+        if is_same or is_remote_copy(workload):
+            continue
+        priority = resolve_priority(wanted, "", view.classes)
+        return PatchWorkload(
+            workload=workload,
+            patch={"spec": build_priority(priority)},
+            note=Note(
+                reason="UpdatedWorkload",
+                message=f"Updated workload priority class: {workload.metadata.key}",
+            ),
+        )
+    return None
 
 
 def follow_gates(view: JobView) -> JobPlan | None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from multiqueue.jobs.framework.compose import build_spec, compose_workload, workload_class
+from multiqueue.jobs.framework.compose import (
+    build_spec,
+    compose_slice,
+    compose_workload,
+    workload_class,
+)
 from multiqueue.jobs.framework.plan import (
     CreateWorkload,
     DeleteWorkload,
@@ -23,7 +28,7 @@ def stop_without_match(view: JobView) -> JobPlan | None:
     """A job that runs something else than was admitted is stopped before its Workload goes."""
     if view.workload is not None or view.suspended:
         return None
-    known = view.workloads[0] if len(view.workloads) == 1 else None
+    known = view.live_workloads[0] if len(view.live_workloads) == 1 else None
     return stop(view, NO_MATCH if known else MISSING, known)
 
 
@@ -69,6 +74,8 @@ def create_missing(view: JobView) -> JobPlan | None:
     # What MultiKueue runs is none of this cluster's pods; its status may never change again.
     if view.integration.is_active(view.job) and not view.integration.managed_by(view.job):
         return Wait()
+    if view.is_elastic:
+        return _create_slice(view)
     return CreateWorkload(
         body=compose_workload(
             view.job,
@@ -77,6 +84,21 @@ def create_missing(view: JobView) -> JobPlan | None:
             _priority(view),
             label_keys=view.options.label_keys,
             name_limit=view.options.name_limit,
+        )
+    )
+
+
+def _create_slice(view: JobView) -> JobPlan:
+    """The first slice of a chain (E-165)."""
+    return CreateWorkload(
+        body=compose_slice(
+            view.job,
+            view.integration.gvk,
+            view.pod_sets,
+            _priority(view),
+            label_keys=view.options.label_keys,
+            name_limit=view.options.name_limit,
+            taken=frozenset(known.metadata.name for known in view.workloads),
         )
     )
 

@@ -32,7 +32,7 @@ def complete(view: JobView) -> JobPlan | None:
     Deviates: upstream believes the status of a dispatched job, too (M-175).
     """
     workload = view.workload
-    if workload is None or not is_evicted(workload.status):
+    if workload is None or not is_evicted(workload.status) or view.slices.runs_on:
         return None
     evicted = find(workload.status, WorkloadCondition.EVICTED)
     stopping = stop(view, evicted.message if evicted else "", workload)
@@ -57,7 +57,7 @@ def complete(view: JobView) -> JobPlan | None:
 
 def start(view: JobView) -> JobPlan | None:
     """An admitted job is given its flavors and let go."""
-    workload = view.workload
+    workload = view.slices.running or view.workload
     if workload is None or not view.suspended or not is_admitted(workload.status):
         return None
     try:
@@ -107,5 +107,7 @@ def stop_unadmitted(view: JobView) -> JobPlan | None:
     """What is not admitted does not run."""
     workload = view.workload
     if workload is None or view.suspended or is_admitted(workload.status):
+        return None
+    if view.slices.runs_on:
         return None
     return stop(view, "Not admitted by cluster queue", workload)

@@ -1,0 +1,228 @@
+"""Lets pods of elastic jobs go once a slice that holds them is admitted (E-169).
+
+The pods that no node has yet are watched, from the moment when there is an elastic Workload; all
+pods of a job are listed when something about it changed and some of them wait. The gate of a pod is
+the only state, so a manager that begins anew goes on with what is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import orjson
+
+from multiqueue.api import names
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.slices import is_elastic
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.workload_state import find, is_admitted
+from multiqueue.controllers.elastic.ungate import decide_ungating, granted_slice, is_gated
+from multiqueue.jobs.belongings import Belongings
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.integration import Job
+from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.jobs.informers import BY_OWNER, prebuilt_name
+from multiqueue.kube.errors import KubeError, NotFound
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.kube.resources import PODS
+from multiqueue.kube.store import ObjectKeyAndVersion, parse_version
+
+UNPLACED = "spec.nodeName="
+"""Field selector of the pods that no node has: few, beside those that run."""
+CONCURRENCY = 8
+WRITES_AT_A_TIME = 16
+DELETED_SECONDS = 5.0
+"""How soon to look again where pods that are being deleted hold places of others: nobody need say
+when they are gone."""
+BY_JOB = "job"
+
+JobKey = tuple[str, str]
+"""Name of the integration, key of the job."""
+
+
+class Owner(NamedTuple):
+    """A job as its pods name it."""
+
+    gvk: GroupVersionKind
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingPod:
+    """A pod that no node has."""
+
+    key: str
+    version: int
+    uid: str
+    owner: Owner | None
+
+
+def read_pod(data: bytes) -> WaitingPod:
+    """Keep what is needed of a pod; the owner only of one that waits at our gate."""
+    wire = orjson.loads(data)
+    metadata = wire["metadata"]
+    return WaitingPod(
+        key=names.key_of(metadata["namespace"], metadata["name"]),
+        version=parse_version(metadata.get("resourceVersion")),
+        uid=metadata.get("uid", ""),
+        owner=_owner(metadata) if is_gated(wire) else None,
+    )
+
+
+def _owner(metadata: Mapping[str, Any]) -> Owner | None:
+    for reference in metadata.get("ownerReferences") or ():
+        if reference.get("controller"):
+            gvk = GroupVersionKind.of(reference["apiVersion"], reference["kind"])
+            return Owner(gvk, names.key_of(metadata["namespace"], reference["name"]))
+    return None
+
+
+class ElasticUngater:
+    """Reconciles jobs that have pods at the gate."""
+
+    name = "elastic-ungater"
+
+    def __init__(self, context: ManagerContext) -> None:
+        self._context = context
+        self._wanted = asyncio.Event()
+        self._slots = asyncio.Semaphore(WRITES_AT_A_TIME)
+        self._pods: Informer[WaitingPod] = Informer(
+            context.client,
+            PODS,
+            label_selector=names.PODSET,
+            field_selector=UNPLACED,
+            decode=read_pod,
+            meta=lambda pod: ObjectKeyAndVersion(pod.key, pod.version, pod.uid),
+            indexers={BY_JOB: _by_job},
+        )
+        self._reconciler: Reconciler[JobKey] = Reconciler(
+            self.name,
+            self.reconcile,
+            concurrency=CONCURRENCY,
+            on_outcome=context.metrics.observe_reconcile,
+        )
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        workloads = self._context.informers.workloads
+        workloads.add_handler(self._on_workload)
+        await wait_settled(workloads)
+        await self._wanted.wait()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._pods.run(), name="informer waiting pods")
+            await self._pods.synced.wait()
+            self._pods.add_handler(lambda _, pod: self._on_pod(pod))
+            for integration in self._context.integrations.integrations:
+                self._context.informers.jobs[integration.name].add_handler(
+                    partial(self._on_job, integration.name)
+                )
+            tasks.create_task(self._reconciler.run(), name=self.name)
+
+    async def reconcile(self, about: JobKey) -> Result:
+        """Let those pods of one job go that may."""
+        name, key = about
+        job = self._context.informers.jobs[name].store.get(key)
+        slice_ = self._granted(job) if job is not None else None
+        if job is None or slice_ is None:
+            return DONE
+        belongings = Belongings(self._context.client, job, slice_.metadata.name)
+        pods, _ = await belongings.list_pods()
+        verdict = decide_ungating(slice_, pods)
+        failures: list[KubeError] = []
+        async with asyncio.TaskGroup() as tasks:
+            for pod in pods:
+                patch = verdict.patches.get(pod["metadata"]["name"])
+                if patch is not None:
+                    tasks.create_task(self._release(slice_, pod, patch, failures))
+        if failures:
+            raise failures[0]
+        return Result(requeue_after=DELETED_SECONDS) if verdict.waits else DONE
+
+    def _granted(self, job: Job) -> Workload | None:
+        store, metadata = self._context.informers.workloads.store, job["metadata"]
+        brought = prebuilt_name(job)
+        if brought:
+            prebuilt = store.get(names.key_of(metadata["namespace"], brought))
+            return granted_slice((), prebuilt) if prebuilt is not None else None
+        owned = sorted(
+            store.by_index(BY_OWNER, metadata["uid"]),
+            key=lambda w: (w.metadata.creation_timestamp, w.metadata.name),
+        )
+        return granted_slice(owned, None)
+
+    async def _release(
+        self,
+        slice_: Workload,
+        pod: Mapping[str, Any],
+        patch: Mapping[str, Any],
+        failures: list[KubeError],
+    ) -> None:
+        metadata = pod["metadata"]
+        try:
+            async with self._slots:
+                answer = await self._context.client.patch(
+                    PODS,
+                    metadata["name"],
+                    patch,
+                    namespace=metadata["namespace"],
+                    decode=read_pod,
+                )
+        except NotFound:
+            return
+        except KubeError as error:
+            failures.append(error)
+            return
+        self._pods.observe(answer)
+        self._measure(slice_, metadata)
+
+    def _measure(self, slice_: Workload, pod: Mapping[str, Any]) -> None:
+        admitted = find(slice_.status, WorkloadCondition.ADMITTED)
+        created, admission = parse_time(pod.get("creationTimestamp")), slice_.status.admission
+        if admitted is None or created is None or admission is None:
+            return
+        since = max(created, admitted.transitioned_at)
+        self._context.metrics.pod_scheduling_gate_removal_seconds.child(
+            names.ELASTIC_GATE, admission.cluster_queue, "false"
+        ).observe(max(0.0, (self._context.clock.now() - since).total_seconds()))
+
+    # ------------------------------------------------------------------ what wakes it
+
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        del old
+        if new is None or not is_elastic(new) or not is_admitted(new.status):
+            return
+        self._wanted.set()
+        for reference in new.metadata.owner_references:
+            gvk = GroupVersionKind.of(reference.api_version, reference.kind)
+            self._wake(Owner(gvk, names.key_of(new.metadata.namespace, reference.name)))
+
+    def _on_pod(self, pod: WaitingPod | None) -> None:
+        if pod is not None and pod.owner is not None:
+            self._wake(pod.owner)
+
+    def _on_job(self, integration: str, old: Job | None, job: Job | None) -> None:
+        """Places may have become free: a job counts the pods that end."""
+        del old
+        if job is not None:
+            key = names.key_of(job["metadata"]["namespace"], job["metadata"]["name"])
+            if self._waits(key):
+                self._reconciler.queue.add((integration, key))
+
+    def _wake(self, owner: Owner) -> None:
+        integration = self._context.integrations.find_by_gvk(owner.gvk)
+        if integration is not None and self._waits(owner.key):
+            self._reconciler.queue.add((integration.name, owner.key))
+
+    def _waits(self, job: str) -> bool:
+        return bool(self._pods.store.by_index(BY_JOB, job))
+
+
+def _by_job(pod: WaitingPod) -> Iterable[str]:
+    return (pod.owner.key,) if pod.owner is not None else ()

@@ -1,0 +1,79 @@
+"""Rules of elastic jobs: the slices follow the size of the job. Parity: E-165, E-166, E-168."""
+
+from __future__ import annotations
+
+from multiqueue.api.slices import counts_of, is_scale_down
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import finish, has_quota
+from multiqueue.jobs.framework.compose import build_pod_set, compose_slice, workload_class
+from multiqueue.jobs.framework.plan import (
+    ChangeStatus,
+    CreateWorkload,
+    JobPlan,
+    Note,
+    PatchWorkload,
+)
+from multiqueue.jobs.framework.priority import resolve_priority
+from multiqueue.jobs.framework.slices import LeftOver, has_to_stop
+from multiqueue.jobs.framework.view import JobView
+
+
+def finish_left_over(view: JobView) -> JobPlan | None:
+    """A slice that another one took over from ends, and so does what nobody needs any more."""
+    if not view.slices.left_over:
+        return None
+    left_over = view.slices.left_over[0]
+    return ChangeStatus(
+        workload=left_over.workload,
+        change=lambda newest: _finished(view, left_over, newest),
+        note=Note(reason=left_over.reason, message=left_over.message, on_workload=True),
+    )
+
+
+def _finished(view: JobView, left_over: LeftOver, newest: Workload) -> WorkloadStatus:
+    generation = newest.metadata.generation
+    reason, message = left_over.reason, left_over.message
+    return finish(newest.status, reason, message, now=view.now, generation=generation)
+
+
+def follow_size(view: JobView) -> JobPlan | None:
+    """Another size: written into a slice that waits or shrinks, asked for by a new one else."""
+    workload = view.workload
+    if workload is None or not view.follows_size or has_to_stop(workload):
+        return None
+    has, wanted = counts_of(workload.spec.pod_sets), counts_of(view.pod_sets)
+    if has == wanted:
+        return None
+    if not has_quota(workload.status) or is_scale_down(has, wanted):
+        return _resize(view, workload)
+    priority = resolve_priority(
+        workload_class(view.job), view.integration.priority_class(view.job), view.classes
+    )
+    return CreateWorkload(
+        body=compose_slice(
+            view.job,
+            view.integration.gvk,
+            view.pod_sets,
+            priority,
+            label_keys=view.options.label_keys,
+            name_limit=view.options.name_limit,
+            taken=frozenset(known.metadata.name for known in view.workloads),
+            replaced=workload,
+        )
+    )
+
+
+def _resize(view: JobView, workload: Workload) -> PatchWorkload:
+    wanted = counts_of(view.pod_sets)
+    pod_sets = [
+        {**build_pod_set(pod_set), "count": wanted[pod_set.name]}
+        for pod_set in workload.spec.pod_sets
+    ]
+    return PatchWorkload(
+        workload=workload,
+        patch={"spec": {"podSets": pod_sets}},
+        note=Note(
+            reason="UpdatedWorkload",
+            message=f"Updated the size of the Workload: {workload.metadata.key}",
+        ),
+    )

@@ -1,0 +1,152 @@
+"""Which slice stands for an elastic job, which one runs on, and which are left over. Pure.
+
+An elastic job has one slice, or two: one that holds its quota, and a larger one that waits to
+replace it. Everything else is what races and crashes left, and is finished.
+
+Parity: E-166, E-168.
+Deviates: a slice that holds quota and has to stop keeps it until nothing of its job runs; upstream
+finishes it beside a waiting one, and the job runs on without quota. A job that shrinks again takes
+back the slice that waited to replace the one it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.slices import Counts, counts_of, is_replaced, is_scale_down, replaced_key
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import (
+    find,
+    has_quota,
+    is_admitted,
+    is_evicted,
+    is_finished,
+)
+
+REPLACED = "Replaced to accommodate a new workload slice"
+OUT_OF_SYNC = "The workload slice is out of sync with its parent job"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOver:
+    """A slice that is to be finished, and with which words."""
+
+    workload: Workload
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """The slices of one job.
+
+    Attributes:
+        selected: The one that stands for the job: what waits to replace, else what holds quota.
+        holder: The one that holds quota, where there is one.
+        left_over: Those that must end, oldest first.
+    """
+
+    selected: Workload | None = None
+    holder: Workload | None = None
+    left_over: tuple[LeftOver, ...] = ()
+
+    @property
+    def running(self) -> Workload | None:
+        """The slice whose pods may run, whatever else waits."""
+        holder = self.holder
+        may_run = holder is not None and is_admitted(holder.status) and not is_leaving(holder)
+        return holder if may_run else None
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether the job runs on while what stands for it is not admitted.
+
+        So too where the slice that was admitted gave its quota to one that waits for checks.
+        """
+        if self.running is not None:
+            return True
+        holder = self.holder
+        return holder is not None and not is_leaving(holder) and bool(replaced_key(holder))
+
+
+def is_leaving(workload: Workload) -> bool:
+    """Whether the job of this slice has to stop."""
+    is_going = workload.metadata.deletion_timestamp or not workload.spec.active
+    return bool(is_going) or is_evicted(workload.status)
+
+
+def has_to_stop(workload: Workload) -> bool:
+    """Whether nothing else counts for this slice but that its job stops."""
+    is_going = bool(workload.metadata.deletion_timestamp)
+    return is_going or (has_quota(workload.status) and is_leaving(workload))
+
+
+def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
+    """Tell the slices of a job from each other.
+
+    Args:
+        workloads: all that the job owns, oldest first.
+        wanted: pods that the job asks for now.
+    """
+    live = [workload for workload in workloads if not is_finished(workload.status)]
+    if not live:
+        return Slices(selected=_ended(workloads))
+    holders = [workload for workload in live if has_quota(workload.status)]
+    taken = {replaced_key(workload) for workload in holders}
+    heads = [workload for workload in holders if workload.metadata.key not in taken]
+    holder = heads[-1] if heads else None
+    waiting = [workload for workload in live if not has_quota(workload.status)]
+    selected = _select(holder, waiting, wanted)
+    replaced = {replaced_key(workload) for workload in live}
+    return Slices(
+        selected=selected,
+        holder=holder,
+        left_over=tuple(
+            _left_over(workload, is_replaced=workload.metadata.key in replaced)
+            for workload in live
+            if not _stays(workload, holder, selected)
+        ),
+    )
+
+
+def _select(holder: Workload | None, waiting: Sequence[Workload], wanted: Counts) -> Workload:
+    if holder is None:
+        # What its user took out of the queue stays out of it.
+        resting = [workload for workload in waiting if not workload.spec.active]
+        fresh = [workload for workload in waiting if not is_leaving(workload)]
+        return (resting or fresh or waiting)[-1]
+    replacements = [w for w in waiting if replaced_key(w) == holder.metadata.key]
+    if is_leaving(holder) or not replacements or _fits_into(holder, wanted):
+        return holder
+    return replacements[-1]
+
+
+def _fits_into(holder: Workload, wanted: Counts) -> bool:
+    has = counts_of(holder.spec.pod_sets)
+    return wanted == has or is_scale_down(has, wanted)
+
+
+def _stays(workload: Workload, holder: Workload | None, selected: Workload) -> bool:
+    if workload is holder or workload is selected:
+        return True
+    # Beside one that has to stop, what waits is sorted out when it has.
+    is_waiting = not has_quota(workload.status)
+    return holder is not None and is_leaving(holder) and is_waiting
+
+
+def _left_over(workload: Workload, *, is_replaced: bool) -> LeftOver:
+    if is_replaced:
+        return LeftOver(workload=workload, reason=Reason.WORKLOAD_SLICE_REPLACED, message=REPLACED)
+    return LeftOver(workload=workload, reason=Reason.OUT_OF_SYNC, message=OUT_OF_SYNC)
+
+
+def _ended(workloads: Sequence[Workload]) -> Workload | None:
+    """Return the slice with which the job ended; not those that others took the place of."""
+    for workload in reversed(workloads):
+        finished = find(workload.status, WorkloadCondition.FINISHED)
+        is_out = finished is not None and finished.reason == Reason.OUT_OF_SYNC
+        if not is_out and not is_replaced(workload.status):
+            return workload
+    return None
