@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import QUEUE_NAME, key_of
+from multiqueue.api.names import CLUSTER_NAMES, DRAIN, QUEUE_NAME, key_of
 from multiqueue.api.serde import encode
 from multiqueue.api.validation.access import Object, mapping
 from multiqueue.jobs.context import Informers
@@ -18,6 +18,13 @@ from multiqueue.kube.informer import Informer
 from multiqueue.lint.admission import warn
 from multiqueue.lint.world import Lookup, Sight
 from multiqueue.webhooks.review import Request
+
+_ANNOTATIONS = {
+    "Job": (CLUSTER_NAMES,),
+    "MultiKueueCluster": (DRAIN,),
+    "Workload": (CLUSTER_NAMES,),
+}
+"""Annotations by which people ask for something, by kind."""
 
 
 class Advise(Protocol):
@@ -48,10 +55,17 @@ def _is_news(request: Request) -> bool:
     """Of a running Job everything but its queue is changed by controllers, and fixed by then."""
     if request.operation == "CREATE":
         return True
+    known = _ANNOTATIONS.get(request.kind, ())
+    if any(_annotation(request.obj, key) != _annotation(request.old, key) for key in known):
+        return True
     if request.kind == "Job":
         old, new = (mapping(o, "metadata", "labels") for o in (request.old, request.obj))
         return old.get(QUEUE_NAME) != new.get(QUEUE_NAME)
     return bool(request.obj.get("spec") != request.old.get("spec"))
+
+
+def _annotation(obj: Object, key: str) -> object:
+    return mapping(obj, "metadata", "annotations").get(key)
 
 
 class InformerView:

@@ -7,7 +7,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota
-from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES
+from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS
 from tests.multikueue_world import (
     World,
     make_config,
@@ -153,6 +153,40 @@ async def test_a_wish_for_clusters_that_are_too_small_waits_without_quota():
                 namespace=NAMESPACE,
             )
             assert await world.until_ready() == "w2"
+
+
+async def test_closed_clusters_are_waited_for_and_not_taken_for_too_small() -> None:
+    async with multikueue_world("a100", "h100", real_workers=True) as world:
+        await resize(world, "h100", 4)
+        async with world.manager():
+            await world.until_connected()
+            cordon = {"metadata": {"annotations": {names.CORDON: "firmware"}}}
+            await world.hub.patch(MULTIKUEUE_CLUSTERS, "a100", cordon)
+            await submit(world, gpus=8)
+            await until_waits(
+                world,
+                "no worker takes this workload now: a100 is cordoned (firmware); "
+                "h100 has at most 4 nvidia.com/gpu, 8 asked",
+            )
+            workload = world.workload()
+            assert workload is not None
+            reserved = find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+            assert reserved is not None
+            assert reserved.reason == "WaitingForQuota"
+            cordon["metadata"]["annotations"] = {names.CORDON: "false"}
+            await world.hub.patch(MULTIKUEUE_CLUSTERS, "a100", cordon)
+            assert await world.until_ready() == "a100"
+
+
+async def test_a_wish_for_clusters_that_there_are_not_is_told() -> None:
+    async with multikueue_world("a100", "h100", real_workers=True) as world:
+        await world.set_clusters("a100")
+        async with world.manager():
+            await world.until_connected()
+            job = make_gpu_job()
+            job["metadata"]["annotations"] = {names.CLUSTER_NAMES: "h100,b200"}
+            await world.hub.create(JOBS, job)
+            await until_waits(world, '; there is no MultiKueueCluster "b200"; "h100" is not among')
 
 
 async def test_a_job_of_the_worker_s_own_takes_room_that_is_not_counted_on():

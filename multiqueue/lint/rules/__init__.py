@@ -12,6 +12,7 @@ from multiqueue.lint.rules import (
     queues,
     quota,
     validity,
+    wishes,
     workers,
 )
 from multiqueue.lint.world import Lookup, World
@@ -24,6 +25,7 @@ LOCAL_RULES: tuple[Rule[Lookup], ...] = (
     *checks.LOCAL,
     *jobs.LOCAL,
     *pods.LOCAL,
+    *wishes.LOCAL,
 )
 """Rules that need only an object and what it names."""
 RULES: tuple[Rule[World], ...] = (

@@ -22,12 +22,12 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import InformerState
 from multiqueue.model.build import BuildOptions
 from multiqueue.model.workload import Workload
+from multiqueue.multikueue.capacity.exclusions import Exclusions, exclude
 from multiqueue.multikueue.checks import list_clusters
 from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.connections.connection import ConnectionState
 from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import WISHES, Candidate, list_wishes
+from multiqueue.multikueue.filters.candidate import WISHES, list_wishes
 from multiqueue.multikueue.owners import find_job
 from multiqueue.multikueue.workload_view import build_asked_view, build_workload_view
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
@@ -40,8 +40,6 @@ SETTLE = timedelta(seconds=3)
 MEMO_SIZE = 10_000
 
 Configured = api.AdmissionCheck | api.MultiKueueConfig | api.ResourceFlavor | api.MultiKueueCluster
-Exclusions = tuple[tuple[str, str], ...]
-"""Clusters that the user does not want, or that take nothing new, and in which words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +49,15 @@ class Standing:
     Attributes:
         never: Why a cluster can never hold it, by name; the others can, or might.
         unknown: Clusters that nothing is known of.
+        closed: Clusters among these that somebody has closed, and may open again.
+        absent: Why what the user wishes for is not among them.
         count: How many clusters the check has.
     """
 
     never: Mapping[str, Fit]
     unknown: tuple[str, ...] = ()
+    closed: frozenset[str] = frozenset()
+    absent: tuple[str, ...] = ()
     count: int = 0
 
     @property
@@ -65,7 +67,13 @@ class Standing:
 
     def explain(self, view: WorkloadView) -> Impossible:
         """Say why no cluster can, with the numbers of each."""
-        return Impossible(reason=_reason_of(self.never), words=find_refusal(view, self.never))
+        if self.closed:
+            reasons = [f"{name} {fit.reason}" for name, fit in sorted(self.never.items())]
+            words = f"no worker takes this workload now: {'; '.join(reasons)}"
+            reason = Reason.WAITING_FOR_QUOTA
+        else:
+            words, reason = find_refusal(view, self.never), _reason_of(self.never)
+        return Impossible(reason=reason, words="; ".join((words, *self.absent)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +165,7 @@ class FleetCapacity:
         self, view: WorkloadView, clusters: tuple[str, ...], excluded: Exclusions
     ) -> Standing:
         """Compare a Workload with what each cluster could ever hold. Cost: clusters x flavors."""
-        unwanted = dict(excluded)
+        unwanted = {exclusion.name: exclusion.words for exclusion in excluded.clusters}
         never: dict[str, Fit] = {}
         unknown = []
         for name in clusters:
@@ -167,7 +175,13 @@ class FleetCapacity:
             elif found:
                 limit = found if isinstance(found, Limit) else None
                 never[name] = Fit(outlook=Outlook.NEVER, reason=str(found), limit=limit)
-        return Standing(never=never, unknown=tuple(unknown), count=len(clusters))
+        return Standing(
+            never=never,
+            unknown=tuple(unknown),
+            closed=frozenset(each.name for each in excluded.clusters if each.is_closed),
+            absent=excluded.absent,
+            count=len(clusters),
+        )
 
     def exclude(self, workload: api.Workload, clusters: tuple[str, ...]) -> Exclusions:
         """Return the clusters that the user does not want, or that take nothing new.
@@ -176,17 +190,11 @@ class FleetCapacity:
         that could run on other hardware would wait here for the cordon to end.
         """
         store = self._context.informers.multikueue_clusters.store
-        job = find_job(workload, self._context)
-        return tuple(
-            (name, words)
-            for name in clusters
-            if (cluster := store.get(name)) is not None
-            and (words := why_not(Candidate(cluster=cluster, workload=workload, job=job)))
-        )
+        return exclude(workload, find_job(workload, self._context), clusters, store.get)
 
     def _excluded(self, key: str, clusters: tuple[str, ...]) -> Exclusions:
         workload = self._context.informers.workloads.store.get(key)
-        return () if workload is None else self.exclude(workload, clusters)
+        return Exclusions() if workload is None else self.exclude(workload, clusters)
 
     def _clusters(self, check: str) -> tuple[str, ...]:
         found = self._context.informers.admission_checks.store.get(check)

@@ -21,6 +21,16 @@ FILTERS: tuple[Filter, ...] = (cordon, restriction, selector, taints)
 """In the order in which they are asked; the first objection is told."""
 
 
+OF_CLUSTERS = frozenset({cordon, taints})
+"""What those who run the clusters say, and may take back at any time."""
+
+
+def is_closed(candidate: Candidate) -> bool:
+    """Whether nothing but what is said of the cluster itself keeps a Workload off it."""
+    objecting = [ask for ask in FILTERS if ask(candidate)]
+    return bool(objecting) and OF_CLUSTERS.issuperset(objecting)
+
+
 def why_not(candidate: Candidate) -> str:
     """Return the first objection; empty where there is none. Cost: one look per filter."""
     return next((words for ask in FILTERS if (words := ask(candidate))), "")

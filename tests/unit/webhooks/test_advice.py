@@ -7,12 +7,22 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
 from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import OURS, World
 from multiqueue.webhooks.advice import advise_by
 from multiqueue.webhooks.endpoints import VALIDATE_JOB, Endpoints, validate_path
 from multiqueue.webhooks.review import Request
-from tests.unit.lint.objects import check, cluster_queue, flavor, job, local_queue, quota, world
+from tests.unit.lint.objects import (
+    check,
+    cluster_queue,
+    flavor,
+    job,
+    local_queue,
+    obj,
+    quota,
+    world,
+)
 from tests.unit.webhooks.lookups import Queues
 
 EVERYTHING = (*OURS, "Namespace")
@@ -133,3 +143,25 @@ def test_rules_at_admission_ask_for_names_only() -> None:
         for hit in rule.check(subject, names)
     ]
     assert ("check-controller", "spec.controllerName") in asked
+
+
+def test_a_drain_that_cannot_be_understood_is_accepted_with_a_warning() -> None:
+    known = obj("MultiKueueCluster", "w", {})
+    drained = obj("MultiKueueCluster", "w", {})
+    drained["metadata"]["annotations"] = {DRAIN: "rate=fast"}
+    (warning,) = warnings_of(drained, old=known)
+    assert warning == (
+        '[worker-drain-unclear] metadata.annotations[multiqueue.dev/drain]: rate "fast": use N/min '
+        'or N/h, N from 1 to 9999; correct it, or let "multiqueue clusters drain" write it'
+    )
+    assert warnings_of(drained, old=drained) == []
+
+
+def test_a_job_for_a_worker_that_is_unknown_is_warned_of() -> None:
+    known = obj("MultiKueueCluster", "a", {})
+    wish = job()
+    wish["metadata"]["annotations"] = {CLUSTER_NAMES: "a, b"}
+    (warning,) = (text for text in warnings_of(wish, known) if "cluster-unknown" in text)
+    assert 'MultiKueueCluster "b" does not exist; correct the name' in warning
+    wish["metadata"]["labels"][MULTIKUEUE_ORIGIN] = "multikueue"
+    assert not any("cluster-unknown" in text for text in warnings_of(wish, known))

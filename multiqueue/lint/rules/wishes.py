@@ -1,0 +1,65 @@
+"""Rules about annotations: what is asked of workers, and which workers jobs ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from multiqueue.api.cluster_orders import read_orders
+from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.lint.finding import Severity
+from multiqueue.lint.quotas import absent, missing_severity
+from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.world import Lookup, labels_of
+
+
+def _unclear_order(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    annotations = mapping(cluster, "metadata", "annotations")
+    problem = read_orders({key: text(value) for key, value in annotations.items()}).problem
+    if problem:
+        yield Hit(
+            f"metadata.annotations[{DRAIN}]",
+            problem.partition(": ")[2],
+            'correct it, or let "multiqueue clusters drain" write it',
+        )
+
+
+UNCLEAR_ORDER = Rule[Lookup](
+    id="worker-drain-unclear",
+    kinds=("MultiKueueCluster",),
+    severity=Severity.WARNING,
+    title="a drain that cannot be understood",
+    why="Nothing new goes to the worker, and nothing that runs there is moved.",
+    check=_unclear_order,
+)
+
+
+def _unknown_clusters(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    if MULTIKUEUE_ORIGIN in labels_of(job):
+        return  # a copy: what it wishes for is for its manager
+    wish = text(mapping(job, "metadata", "annotations").get(CLUSTER_NAMES))
+    for name in filter(None, (part.strip() for part in wish.split(","))):
+        if lookup.get("MultiKueueCluster", name) is None:
+            yield Hit(
+                f"metadata.annotations[{CLUSTER_NAMES}]",
+                absent(lookup, "MultiKueueCluster", name),
+                "correct the name, or register that worker",
+                min(missing_severity(lookup, "MultiKueueCluster"), Severity.WARNING, key=_rank),
+            )
+
+
+def _rank(severity: Severity) -> int:
+    return [Severity.INFO, Severity.WARNING, Severity.ERROR].index(severity)
+
+
+UNKNOWN_CLUSTERS = Rule[Lookup](
+    id="job-cluster-unknown",
+    kinds=("Job", "Workload"),
+    severity=Severity.WARNING,
+    title="a job for a worker that does not exist",
+    why="It waits until one of the workers that it names can take it, for ever if there is none.",
+    check=_unknown_clusters,
+)
+
+LOCAL = (UNCLEAR_ORDER, UNKNOWN_CLUSTERS)
