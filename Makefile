@@ -2,7 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= auto
+# One more than there are cores: there is always a test that waits.
+WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
+# Most of what a short process costs is compiling, and the tests start many.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
@@ -20,7 +23,7 @@ demo: $(VENV)/.installed ## A manager and two GPU workers on this machine, with 
 	$(BIN)/multiqueue demo
 
 test: $(VENV)/.installed ## All tests that need nothing but Python
-	$(BIN)/python -m pytest -n $(WORKERS) tests
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests
 
 check: fmt-check lint types imports spell crds-clean test ## Everything that CI checks
 

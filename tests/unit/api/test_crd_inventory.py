@@ -7,20 +7,14 @@ of webhooks are tested elsewhere; here is what the schema itself says, in both v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-DIRECTORY = Path(__file__).parents[3] / "config" / "crd"
-CRDS = {
-    crd["spec"]["names"]["kind"]: crd
-    for crd in (
-        yaml.safe_load(path.read_text(encoding="utf-8"))
-        for path in sorted(DIRECTORY.glob("kueue.x-k8s.io_*.yaml"))
-    )
-}
+from multiqueue.api.crd import load_crds
+from multiqueue.api.names import GROUP
+
+CRDS = {crd["spec"]["names"]["kind"]: crd for crd in load_crds() if crd["spec"]["group"] == GROUP}
 OLD, NEW = "v1beta1", "v1beta2"
 Facts = dict[str, Any]
 
