@@ -15,7 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model.resources import parse_request
 from multiqueue.multikueue.workload_view import list_accepted
-from multiqueue.plugins import QueueView
+from multiqueue.plugins import QueueView, ResourceGroupView
 
 FindFlavor = Callable[[str], api.ResourceFlavor | None]
 Json = dict[str, Any]
@@ -50,30 +50,51 @@ def _wish(
         group = queue.group_of(resource)
         if group is None:
             continue
-        flavors = [queue.flavors[f].node_labels for f in group.flavors if f in queue.flavors]
-        declared = {label for labels in flavors for label in labels}
         amount = _amount(resource, assignment.resource_usage.get(resource))
-        accepted = [
-            {key: value for key, value in labels.items() if key in declared}
-            for labels in list_accepted(name, find_flavor)
-        ]
-        offered = [
-            labels
-            for labels in accepted
-            if labels and _holds(queue, group.flavors, resource, labels, amount)
-        ]
-        for key, value in (offered or accepted or [{}])[0].items():
+        accepted = list_accepted(name, find_flavor)
+        for key, value in choose_labels(queue, group, resource, accepted, amount).items():
             wish.setdefault(key, value)
     return wish
 
 
+def choose_labels(
+    queue: QueueView,
+    group: ResourceGroupView,
+    resource: str,
+    accepted: Iterable[Labels],
+    amount: int,
+) -> Labels:
+    """Return the labels to ask a worker for: of the first hardware that it could hold so much on.
+
+    Args:
+        queue: The worker's.
+        group: Of the resource there.
+        resource: What is reserved.
+        accepted: Node labels that would do, the preferred first.
+        amount: How much is reserved.
+    """
+    declared = {
+        label
+        for name in group.flavors
+        if name in queue.flavors
+        for label in queue.flavors[name].node_labels
+    }
+    known = [
+        {key: value for key, value in labels.items() if key in declared} for labels in accepted
+    ]
+    offered = [
+        labels for labels in known if labels and _holds(queue, group, resource, labels, amount)
+    ]
+    return (offered or known or [{}])[0]
+
+
 def _holds(
-    queue: QueueView, flavors: Iterable[str], resource: str, labels: Labels, amount: int
+    queue: QueueView, group: ResourceGroupView, resource: str, labels: Labels, amount: int
 ) -> bool:
     """Whether some flavor with these labels could ever hold so much."""
     return any(
         (quota := queue.quotas.get((name, resource))) is not None and quota.most >= amount
-        for name in flavors
+        for name in group.flavors
         if (flavor := queue.flavors.get(name)) is not None
         and all(flavor.node_labels.get(key) == value for key, value in labels.items())
     )

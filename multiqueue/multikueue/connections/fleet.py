@@ -28,6 +28,8 @@ from multiqueue.multikueue.connections.connection import GRACE, ConnectionState,
 from multiqueue.multikueue.connections.servers import ServerTable
 from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.connections.worker_health import WorkerHealth
+from multiqueue.multikueue.foresight.feed import FindTraits, WorkerForesight
+from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.owner import Owner
 from multiqueue.observability.metrics import Metrics
 
@@ -69,6 +71,8 @@ class Fleet:
         grace: After how long out of reach a worker is given up.
 
     Attributes:
+        history: What is learned from Workloads that finished.
+        find_traits: Finds what the manager knows of a Workload of its own, by key.
         leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
     """
 
@@ -89,6 +93,8 @@ class Fleet:
         self.owner = Owner(origin=origin)
         self.servers = ServerTable()
         self.limits = FleetLimits(self.find_session)
+        self.history = History()
+        self.find_traits: FindTraits = lambda _: None
         self.leaving: dict[tuple[str, str], str] = {}
         self._clock = clock
         self._options = options
@@ -319,6 +325,13 @@ class Fleet:
             session.informers,
             on_change=self._tell_room,
             monotonic=asyncio.get_running_loop().time,
+            options=self._options,
+        )
+        session.foresight = WorkerForesight(
+            session.informers,
+            self.history,
+            find_traits=self.find_traits,
+            now=self._clock.now,
             options=self._options,
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
+from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.multikueue.foresight.seen import Seen, read_seen
 from multiqueue.observability.metrics import Metrics
 
 K = TypeVar("K", bound=msgspec.Struct)
@@ -32,7 +35,7 @@ BY_WORKLOAD = "workload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInformers:
-    """Live copies of one worker: of what is ours, and of its queues.
+    """Live copies of one worker: of what is ours, of its queues, and of who else is there.
 
     ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable.
     """
@@ -43,6 +46,7 @@ class WorkerInformers:
     cluster_queues: Informer[api.ClusterQueue]
     cohorts: Informer[api.Cohort]
     flavors: Informer[api.ResourceFlavor]
+    others: Informer[Seen]
 
     @property
     def queues(self) -> tuple[Informer[Any], ...]:
@@ -52,7 +56,7 @@ class WorkerInformers:
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         """Every informer."""
-        return (self.workloads, *self.jobs.values(), *self.queues)
+        return (self.workloads, *self.jobs.values(), *self.queues, self.others)
 
 
 def build_worker_informers(
@@ -62,7 +66,7 @@ def build_worker_informers(
     metrics: Metrics,
     name: str,
 ) -> WorkerInformers:
-    """Build the informers of a worker: of jobs and Workloads only what carries our origin."""
+    """Build the informers of a worker: of jobs only what carries our origin."""
     ours = f"{MULTIKUEUE_ORIGIN}={origin}"
 
     def typed(resource: Resource, kind: type[K], selector: str = "") -> Informer[K]:
@@ -90,6 +94,14 @@ def build_worker_informers(
         cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue),
         cohorts=typed(resources.COHORTS, api.Cohort),
         flavors=typed(resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+        others=Informer(
+            client,
+            resources.WORKLOADS,
+            label_selector=f"{MULTIKUEUE_ORIGIN}!={origin}",
+            decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
+            meta=attrgetter("identity"),
+            on_restart=metrics.watch_observer(resources.WORKLOADS.plural, name),
+        ),
     )
 
 

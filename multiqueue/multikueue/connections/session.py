@@ -30,6 +30,7 @@ from multiqueue.multikueue.owner import Owner
 
 if TYPE_CHECKING:
     from multiqueue.multikueue.capacity.worker_state import WorkerState
+    from multiqueue.multikueue.foresight.feed import WorkerForesight
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -48,6 +49,7 @@ class WorkerSession:
         informers: What is known of it.
         owner: By what our objects are known from those of others.
         state: Its queues.
+        foresight: What would become of Workloads there.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class WorkerSession:
         self.informers = informers
         self.owner = owner
         self.state: WorkerState | None = None
+        self.foresight: WorkerForesight | None = None
         self._adapters = adapters
         self._tasks = tasks
         self._deleted: dict[str, str] = {}
@@ -236,6 +239,8 @@ class WorkerSession:
             _observe_all(informer, old.informers.jobs[kind])
         if self.state is not None and old.state is not None:
             self.state.take_intents(old.state)
+        if self.foresight is not None and old.foresight is not None:
+            self.foresight.take_assumed(old.foresight)
         return changed
 
     def _differing_keys(self, other: WorkerSession) -> set[str]:

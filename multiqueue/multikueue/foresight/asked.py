@@ -7,7 +7,8 @@ from datetime import datetime
 
 from multiqueue.api.names import key_of
 from multiqueue.model.workload import PodSet, Workload
-from multiqueue.plugins.view import PodSetView, WorkloadView
+from multiqueue.multikueue.steering import choose_labels
+from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
 
 def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
@@ -30,6 +31,28 @@ def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
         checks={},
         pod_sets=tuple(replace(pod_set, topology_request=None) for pod_set in asked.pod_sets),
     )
+
+
+def steer_view(asked: WorkloadView, queue: QueueView) -> WorkloadView:
+    """Return the Workload with the node selectors that its copy for this worker gets."""
+    steered = tuple(_steer(pod_set, queue) for pod_set in asked.pod_sets)
+    return asked if steered == asked.pod_sets else replace(asked, pod_sets=steered)
+
+
+def _steer(pod_set: PodSetView, queue: QueueView) -> PodSetView:
+    wish: dict[str, str] = {}
+    for resource, reserved in sorted(pod_set.reserved.items()):
+        group = queue.group_of(resource)
+        if group is not None:
+            accepted = (reserved.node_labels, *reserved.equivalents)
+            amount = pod_set.total(resource)
+            for key, value in choose_labels(queue, group, resource, accepted, amount).items():
+                wish.setdefault(key, value)
+    if not wish:
+        return pod_set
+    selector = {**wish, **dict(pod_set.placement.node_selector)}
+    placement = replace(pod_set.placement, node_selector=tuple(sorted(selector.items())))
+    return replace(pod_set, placement=placement)
 
 
 def _pod_set(view: PodSetView) -> PodSet:

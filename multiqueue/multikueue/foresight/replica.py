@@ -156,6 +156,10 @@ class Replica:
         elif known.reservation is assumed.reservation:
             self._put(_with_reservation(known, None), now, None)
 
+    def find_assumed(self, key: str) -> Workload | None:
+        """Find a Workload that is counted as what it would become."""
+        return self._assumed.get(key)
+
     @property
     def assumed(self) -> frozenset[str]:
         """Keys of the Workloads that are counted as what they would become."""

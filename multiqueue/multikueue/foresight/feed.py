@@ -1,0 +1,216 @@
+"""Keeps the replica of one worker in step with it, for as long as a session lasts.
+
+Handlers are synchronous and cost what changed. What the worker does not let us read leaves the
+replica unknown, and then it is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.kube.informer import Informer
+from multiqueue.lib.quantity import QuantityError
+from multiqueue.model import build
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.foresight.asked import steer_view
+from multiqueue.multikueue.foresight.curve import scale
+from multiqueue.multikueue.foresight.history import History, speed_on
+from multiqueue.multikueue.foresight.replica import Replica
+from multiqueue.multikueue.foresight.seen import Seen, read_seen
+from multiqueue.multikueue.foresight.traits import Traits
+from multiqueue.plugins import Forecast, QueueView, Runtime, WorkloadView
+
+INTENT = timedelta(seconds=10)
+"""How long what was sent there counts as what it would become, while the worker says nothing."""
+
+FindTraits = Callable[[str], Traits | None]
+"""Finds what the manager knows of a Workload of its own, by key."""
+
+
+class WorkloadInformers(Protocol):
+    """The informers of a worker that its replica is fed from."""
+
+    @property
+    def workloads(self) -> Informer[api.Workload]:
+        """Our copies."""
+        ...
+
+    @property
+    def others(self) -> Informer[Seen]:
+        """Everybody else's Workloads."""
+        ...
+
+    @property
+    def local_queues(self) -> Informer[api.LocalQueue]:
+        """LocalQueues."""
+        ...
+
+    @property
+    def cluster_queues(self) -> Informer[api.ClusterQueue]:
+        """ClusterQueues."""
+        ...
+
+    @property
+    def cohorts(self) -> Informer[api.Cohort]:
+        """Cohorts."""
+        ...
+
+    @property
+    def flavors(self) -> Informer[api.ResourceFlavor]:
+        """ResourceFlavors."""
+        ...
+
+
+class WorkerForesight:
+    """What would become of Workloads on one worker.
+
+    Args:
+        informers: Of the worker.
+        history: What is learned from finished Workloads.
+        find_traits: What is known of our own.
+        now: Tells the time.
+        options: How requests are read.
+    """
+
+    def __init__(
+        self,
+        informers: WorkloadInformers,
+        history: History,
+        *,
+        find_traits: FindTraits,
+        now: Callable[[], datetime],
+        options: BuildOptions,
+    ) -> None:
+        self._informers = informers
+        self._history = history
+        self._find_traits = find_traits
+        self._now = now
+        self._options = options
+        self._replica = Replica()
+        self._assumed: dict[str, datetime] = {}
+        replica = self._replica
+        _follow(
+            informers.flavors,
+            lambda obj: replica.upsert_flavor(build.build_resource_flavor(obj)),
+            replica.delete_flavor,
+        )
+        _follow(
+            informers.cohorts,
+            lambda obj: replica.upsert_cohort(build.build_cohort(obj)),
+            replica.delete_cohort,
+        )
+        _follow(
+            informers.cluster_queues,
+            lambda obj: replica.upsert_cluster_queue(build.build_cluster_queue(obj)),
+            replica.delete_cluster_queue,
+        )
+        _follow(
+            informers.local_queues,
+            lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
+            replica.delete_local_queue,
+        )
+        informers.workloads.add_handler(self._on_copy)
+        informers.others.add_handler(self._on_other)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether everybody's Workloads there are known."""
+        return self._informers.others.synced.is_set() and self._informers.workloads.synced.is_set()
+
+    def forecast(self, asked: WorkloadView, queue: QueueView) -> Forecast | None:
+        """Return what would become of a Workload there; None where something must be mended.
+
+        Args:
+            asked: The Workload.
+            queue: The queue behind its LocalQueue.
+        """
+        now = self._now()
+        self._expire(now)
+        return self._replica.forecast(steer_view(asked, queue), now)
+
+    def assume(self, sent: WorkloadView, queue: QueueView) -> None:
+        """Count a Workload that is sent there until it shows up."""
+        now = self._now()
+        self._replica.assume(steer_view(sent, queue), now, runtime=sent.runtime)
+        if sent.key in self._replica.assumed:
+            self._assumed.setdefault(sent.key, now)
+
+    def forget(self, key: str) -> None:
+        """Stop counting it: it was sent elsewhere."""
+        if self._assumed.pop(key, None) is not None:
+            self._replica.forget(key, self._now())
+
+    def take_assumed(self, other: WorkerForesight) -> None:
+        """Count what another session to the same worker counts, for as long as it would have."""
+        for key, since in other._assumed.items():
+            workload = other._replica.find_assumed(key)
+            if workload is not None:
+                self._replica.assume(workload, since)
+                if key in self._replica.assumed:
+                    self._assumed[key] = since
+
+    def _expire(self, now: datetime) -> None:
+        for key, since in list(self._assumed.items()):
+            if key not in self._replica.assumed:
+                del self._assumed[key]
+            elif now - since > INTENT:
+                self.forget(key)
+
+    # ------------------------------------------------------------ events
+
+    def _on_copy(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        if new is not None:
+            seen = read_seen(new, self._options)
+            self._put(seen, self._find_traits(seen.identity.key) or seen.traits)
+        elif old is not None:
+            self._replica.delete_workload(old.metadata.key, self._now())
+
+    def _on_other(self, old: Seen | None, new: Seen | None) -> None:
+        if new is not None:
+            self._put(new, new.traits)
+            if new.run is not None:
+                self._history.learn(new.run)
+        elif old is not None:
+            self._replica.delete_workload(old.identity.key, self._now())
+
+    def _put(self, seen: Seen, traits: Traits | None) -> None:
+        now, workload = self._now(), seen.workload
+        if workload is None or traits is None:
+            self._replica.delete_workload(seen.identity.key, now)
+            return
+        used: Mapping[tuple[str, str], int] = {}
+        if workload.reservation is not None:
+            used = workload.reservation.admission.usage()
+        runtime = self._runtime(traits, used)
+        self._replica.upsert_workload(workload, now, runtime=runtime)
+
+    def _runtime(self, traits: Traits, used: Mapping[tuple[str, str], int]) -> Runtime:
+        runtime = self._history.runtime(traits)
+        speeds = self._history.speeds(traits)
+        if not used or not speeds:
+            return runtime
+        flavor = min(("/" not in resource, resource, flavor) for flavor, resource in used)[2]
+        known = self._informers.flavors.store.get(flavor)
+        labels = known.spec.node_labels.values() if known is not None else ()
+        return scale(runtime, speed_on(speeds, flavor, labels))
+
+
+def _follow(
+    informer: Informer[Any], upsert: Callable[[Any], None], delete: Callable[[str], None]
+) -> None:
+    """Mirror a collection of queues; one whose quotas cannot be read is as good as none."""
+
+    def handle(old: Any, new: Any) -> None:
+        try:
+            if new is not None:
+                upsert(new)
+                return
+        except QuantityError:
+            delete(new.metadata.key)
+            return
+        delete(old.metadata.key)
+
+    informer.add_handler(handle)

@@ -1,0 +1,75 @@
+"""Fills in what the manager foresees, in the views that dispatchers are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import DATA, PRICES
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.foresight.declarations import parse_data, parse_prices, read
+from multiqueue.multikueue.foresight.learning import Learning
+from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
+
+NOT_READ = "the Workloads there are not known"
+
+
+class Foresight:
+    """What is foreseen.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._fleet = fleet
+        self._learning = Learning(context, fleet.history, options)
+        fleet.find_traits = self._learning.find_traits
+
+    def complete_workload(self, view: WorkloadView, workload: api.Workload) -> WorkloadView:
+        """Return the view with what is known of how long it runs, how fast, and on what data."""
+        traits = self._learning.read_traits(workload)
+        history = self._fleet.history
+        return replace(
+            view,
+            runtime=history.runtime(traits),
+            speeds=history.speeds(traits),
+            data=read(view.annotations, DATA, parse_data) or frozenset(),
+        )
+
+    def complete_cluster(
+        self, view: ClusterView, cluster: api.MultiKueueCluster | None, workload: WorkloadView
+    ) -> ClusterView:
+        """Return the view with its prices, its data, and what would become of the Workload."""
+        annotations = cluster.metadata.annotations if cluster is not None else {}
+        return replace(
+            view,
+            forecast=self._forecast(view, workload),
+            prices=read(annotations, PRICES, parse_prices) or {},
+            data=read(annotations, DATA, parse_data) or frozenset(),
+        )
+
+    def send(self, cluster: ClusterView, workload: WorkloadView) -> None:
+        """Count a Workload that is sent to a cluster, until it shows up there."""
+        session = self._fleet.find_session(cluster.name)
+        if session is not None and session.foresight is not None and cluster.queue is not None:
+            session.foresight.assume(workload, cluster.queue)
+
+    def withhold(self, cluster: ClusterView, workload: WorkloadView) -> None:
+        """Stop counting it."""
+        session = self._fleet.find_session(cluster.name)
+        if session is not None and session.foresight is not None:
+            session.foresight.forget(workload.key)
+
+    def _forecast(self, view: ClusterView, workload: WorkloadView) -> Forecast | None:
+        if view.unusable or view.queue is None:
+            return None
+        session = self._fleet.find_session(view.name)
+        if session is None or session.foresight is None or not session.foresight.is_known:
+            found = foresee(workload, view)
+            return replace(found, reason=f"{found.reason}; {NOT_READ}") if found else None
+        return session.foresight.forecast(workload, view.queue)

@@ -1,0 +1,145 @@
+"""The replica follows a worker, and what was sent there counts before the worker says so."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import RUNTIME, SPEEDS
+from multiqueue.api.serde import decode
+from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.multikueue.foresight.feed import INTENT, WorkerForesight
+from multiqueue.multikueue.foresight.history import History
+from multiqueue.multikueue.foresight.seen import read_seen
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
+from tests.unit.multikueue.test_worker_state import GPU, FakeInformer, make_workload
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+QUEUE = QueueView(name="cq")
+
+
+class Worker:
+    """A worker with one queue of eight GPUs."""
+
+    def __init__(self) -> None:
+        self.workloads, self.others, self.local_queues = (FakeInformer() for _ in range(3))
+        self.cluster_queues, self.cohorts, self.flavors = (FakeInformer() for _ in range(3))
+        self.now = NOW
+        self.history = History()
+        self.foresight = self.connect()
+        queue = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
+        self.local_queues.put(decode(api.LocalQueue, queue))
+        flavor = {"metadata": {"name": "gpu"}, "spec": {"nodeLabels": {"model": "h100"}}}
+        self.flavors.put(decode(api.ResourceFlavor, flavor))
+        self.put_queue("8")
+
+    def connect(self) -> WorkerForesight:
+        return WorkerForesight(
+            self,
+            self.history,
+            find_traits=lambda _: None,
+            now=lambda: self.now,
+            options=DEFAULT_OPTIONS,
+        )
+
+    def put_queue(self, quota: str) -> None:
+        quotas = [{"name": "gpu", "resources": [{"name": GPU, "nominalQuota": quota}]}]
+        groups = [{"coveredResources": [GPU], "flavors": quotas}]
+        obj = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": groups}}
+        self.cluster_queues.put(decode(api.ClusterQueue, obj))
+
+    def put_other(self, name: str, gpus: int, *, ended: bool = False, **annotations: str) -> None:
+        workload = make_workload(name, gpus, reserved=True, ended=ended)
+        metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
+        seen = read_seen(msgspec.structs.replace(workload, metadata=metadata), DEFAULT_OPTIONS)
+        # The fake store looks for keys where typed objects have them.
+        self.others.objects[f"ns/{name}"] = seen
+        for handler in self.others.handlers:
+            handler(None, seen)
+
+    def ask(self, gpus: int, name: str = "asking") -> Forecast:
+        found = self.foresight.forecast(view_of(name, gpus), QUEUE)
+        assert found is not None
+        return found
+
+
+def view_of(name: str, gpus: int) -> WorkloadView:
+    return build_workload_view(
+        make_workload(name, gpus), kind="", find_flavor=lambda _: None, options=DEFAULT_OPTIONS
+    )
+
+
+def test_everybodys_workloads_count_until_they_end() -> None:
+    worker = Worker()
+    assert worker.ask(8).prospect is Prospect.FITS
+    worker.put_other("theirs", 4)
+    worker.workloads.put(make_workload("ours", 2, reserved=True))
+    assert worker.ask(4).prospect is Prospect.WAITS
+    assert worker.ask(2).prospect is Prospect.FITS
+    worker.put_other("theirs", 4, ended=True)
+    worker.workloads.drop("ns/ours")
+    assert worker.ask(8).prospect is Prospect.FITS
+
+
+def test_what_was_sent_counts_for_a_while() -> None:
+    worker = Worker()
+    worker.foresight.assume(view_of("sent", 8), QUEUE)
+    assert worker.ask(4).prospect is Prospect.WAITS
+    worker.now += INTENT + timedelta(seconds=1)
+    assert worker.ask(4).prospect is Prospect.FITS
+
+
+def test_what_was_sent_elsewhere_counts_no_more() -> None:
+    worker = Worker()
+    worker.foresight.assume(view_of("sent", 8), QUEUE)
+    worker.foresight.forget("ns/sent")
+    assert worker.ask(8).prospect is Prospect.FITS
+
+
+def test_another_session_counts_what_was_sent_before_it() -> None:
+    worker = Worker()
+    worker.foresight.assume(view_of("sent", 8), QUEUE)
+    before, worker.foresight = worker.foresight, worker.connect()
+    for informer in (worker.flavors, worker.cluster_queues, worker.local_queues):
+        for obj in list(informer.objects.values()):
+            informer.put(obj)
+    worker.foresight.take_assumed(before)
+    assert worker.ask(4).prospect is Prospect.WAITS
+    worker.now += INTENT + timedelta(seconds=1)
+    assert worker.ask(4).prospect is Prospect.FITS
+
+
+def test_a_queue_that_cannot_be_read_has_no_forecast() -> None:
+    worker = Worker()
+    worker.put_queue("lots")
+    assert worker.foresight.forecast(view_of("asking", 1), QUEUE) is None
+
+
+def test_who_runs_ends_as_declared_on_the_hardware_that_it_has() -> None:
+    worker = Worker()
+    worker.put_other("theirs", 8, **{RUNTIME: "4h", SPEEDS: "h100=2"})
+    start = worker.ask(8).start
+    assert start is not None
+    assert timedelta(hours=1.8) < start.at - NOW < timedelta(hours=2.2)
+    assert start.ahead == 0
+
+
+def test_who_waits_before_it_is_counted() -> None:
+    worker = Worker()
+    worker.put_other("theirs", 8, **{RUNTIME: "1h"})
+    worker.workloads.put(make_workload("first", 8))
+    worker.now += timedelta(seconds=1)
+    start = worker.ask(8).start
+    assert start is not None
+    assert start.ahead == 1
+    assert start.latest > NOW + timedelta(hours=1)
+
+
+def test_it_is_known_once_everybody_was_listed() -> None:
+    worker = Worker()
+    assert worker.foresight.is_known
+    worker.others.is_synced = False
+    assert not worker.foresight.is_known
