@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.simulation.fleet import Fleet
 from multiqueue.simulation.metrics import Summary, measure, summarise
 from multiqueue.simulation.records import RunRecord, record_job
-from multiqueue.simulation.traces.make import make_trace
+from multiqueue.simulation.traces.make import TraceWish, make_trace
 from multiqueue.simulation.world import Setting, World
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contestant:
+    """A dispatcher with its arguments.
+
+    Attributes:
+        label: What it is called in the comparison.
+        dispatcher: Its name.
+        arguments: What it is told.
+    """
+
+    label: str
+    dispatcher: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,24 +38,16 @@ class Plan:
     """What is compared.
 
     Attributes:
-        trace: Name of a generator, or the path of a file.
+        wish: The jobs.
         fleet: The workers.
-        dispatchers: Names; differences are told to the first one.
+        contestants: Differences are told to the first one.
         seeds: Of the traces.
-        count: Jobs in each.
-        load: Of what the fleet can do.
-        teams: That share it.
-        arguments: Of the dispatchers, by name.
     """
 
-    trace: str
+    wish: TraceWish
     fleet: Fleet
-    dispatchers: tuple[str, ...]
+    contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
-    count: int
-    load: float
-    teams: int
-    arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,42 +56,38 @@ class Comparison:
 
     Attributes:
         plan: What was compared.
-        runs: By dispatcher, in the order of the seeds.
+        runs: By label, in the order of the seeds.
+        figures: Of the runs.
     """
 
     plan: Plan
     runs: Mapping[str, Sequence[RunRecord]]
-
-    def figures(self) -> dict[str, list[Summary]]:
-        """Return the figures of every run."""
-        return {name: [measure(run) for run in runs] for name, runs in self.runs.items()}
+    figures: Mapping[str, Sequence[Summary]]
 
     def summaries(self) -> dict[str, Summary]:
         """Return the mean of the figures over the seeds."""
-        return {name: summarise(runs) for name, runs in self.figures().items()}
+        return {label: summarise(figures) for label, figures in self.figures.items()}
 
 
 class UnknownDispatcherError(ValueError):
     """A dispatcher cannot be used; the text says why."""
 
 
-def play(plan: Plan, dispatcher: str, seed: int) -> RunRecord:
+def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
     """Play one seed with one dispatcher.
 
     Raises:
         UnknownDispatcherError: there is no such dispatcher.
+        TraceError: there is no such trace.
     """
-    selection = Dispatchers().select(dispatcher)
+    selection = Dispatchers().select(contestant.dispatcher)
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
-    trace = make_trace(
-        plan.trace, plan.fleet, seed=seed, count=plan.count, load=plan.load, teams=plan.teams
-    )
-    arguments = plan.arguments.get(dispatcher, {})
-    setting = Setting(trace=trace, fleet=plan.fleet, arguments=arguments)
-    jobs = World(setting, dispatcher, selection.dispatcher).run()
+    trace = make_trace(plan.wish, plan.fleet, seed)
+    setting = Setting(trace=trace, fleet=plan.fleet, arguments=contestant.arguments)
+    jobs = World(setting, contestant.dispatcher, selection.dispatcher).run()
     return RunRecord(
-        dispatcher=dispatcher,
+        label=contestant.label,
         seed=seed,
         trace=trace.name,
         fleet=plan.fleet,
@@ -106,23 +111,33 @@ def compare(
 
     Raises:
         UnknownDispatcherError: a dispatcher cannot be used.
+        TraceError: there is no such trace.
     """
-    for name in plan.dispatchers:
-        if (problem := Dispatchers().select(name).problem) != "":
+    for contestant in plan.contestants:
+        problem = Dispatchers().select(contestant.dispatcher).problem
+        if problem:
             raise UnknownDispatcherError(problem)
-    todo = [(name, seed) for seed in plan.seeds for name in plan.dispatchers]
+    todo = [(each, seed) for seed in plan.seeds for each in plan.contestants]
     count = min(len(todo), processes or os.cpu_count() or 1)
-    runs: dict[str, list[RunRecord]] = {name: [] for name in plan.dispatchers}
+    runs: dict[str, list[RunRecord]] = {each.label: [] for each in plan.contestants}
+    with _pool(count) as submit:
+        for result in [submit(plan, each, seed) for each, seed in todo]:
+            run = result()
+            on_done(run)
+            runs[run.label].append(run)
+    figures = {label: [measure(run) for run in of] for label, of in runs.items()}
+    return Comparison(plan=plan, runs=runs, figures=figures)
+
+
+@contextmanager
+def _pool(count: int) -> Iterator[Callable[[Plan, Contestant, int], Callable[[], RunRecord]]]:
+    """Yield what starts a run and returns how to wait for it."""
     if count == 1:
-        results = (play(plan, name, seed) for name, seed in todo)
-        for run in results:
-            on_done(run)
-            runs[run.dispatcher].append(run)
-        return Comparison(plan=plan, runs=runs)
+        yield lambda plan, contestant, seed: partial(play, plan, contestant, seed)
+        return
     with ProcessPoolExecutor(count) as pool:
-        futures = [pool.submit(play, plan, name, seed) for name, seed in todo]
-        for future in futures:
-            run = future.result()
-            on_done(run)
-            runs[run.dispatcher].append(run)
-    return Comparison(plan=plan, runs=runs)
+        try:
+            yield lambda plan, contestant, seed: pool.submit(play, plan, contestant, seed).result
+        finally:
+            # Whoever waits for the result of one that failed does not wait for the others.
+            pool.shutdown(cancel_futures=True)

@@ -10,7 +10,7 @@ from multiqueue.simulation.traces.trace import TraceJob
 GPU = "nvidia.com/gpu"
 HARDWARE_LABEL = "accelerator"
 """Which label of a flavor says what its nodes are."""
-SIZES = (96, 64, 64, 32)
+SIZES = (64, 48, 48, 32)
 HARDWARE = ("a100", "h100")
 
 
@@ -43,11 +43,16 @@ class Fleet:
         preempts: Whether queues take back what they lent, and within a queue the higher priority
             goes first.
         quota_percent: Quota of the manager, of everything that the workers have.
+        speeds: What kinds of jobs are as fast as, by kind and hardware, in thousandths of the
+            reference; those of `CLASSES` where it says nothing.
+        watts: What a GPU draws while it is in use, by flavor; empty: not given.
     """
 
     clusters: tuple[Cluster, ...]
     preempts: bool = True
     quota_percent: int = 100
+    speeds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    watts: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> int:

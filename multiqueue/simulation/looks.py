@@ -13,9 +13,10 @@ from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.memory import is_ask_due
-from multiqueue.plugins import Dispatcher, Nomination
-from multiqueue.simulation.agenda import Agenda
+from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
+from multiqueue.simulation.agenda import BEGIN, Agenda
 from multiqueue.simulation.manager import Managed, Manager
+from multiqueue.simulation.progress import Guess
 from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import Worker
 
@@ -103,6 +104,7 @@ class Looker:
         view = self._views.build(managed, {state.name: state for state in states})
         nomination = self._dispatcher.nominate(view)
         self._views.accept(view, nomination)
+        _note_start(managed, view, nomination)
         memory = managed.memory
         memory.asked_at = view.now
         memory.ask_again_at = nomination.ask_again_at
@@ -193,6 +195,7 @@ class Looker:
         worker = self._workers[cluster]
         if managed.key not in worker.runs:
             worker.create_job(managed.key)
+            _compare_start(managed, cluster, worker)
             managed.writes.remote += 1
             return True
         return self._mirror(cluster, managed)
@@ -206,3 +209,24 @@ class Looker:
         managed.writes.local += 1
         managed.job_is_active = active
         return True
+
+
+def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) -> None:
+    """Keep what is believed of the start when a Workload is first offered where it has to wait."""
+    if len(nomination.clusters) != 1 or view.nominated == nomination.clusters:
+        return
+    cluster = view.find_cluster(nomination.clusters[0])
+    forecast = cluster.forecast if cluster is not None else None
+    if cluster is None or forecast is None or forecast.prospect is not Prospect.WAITS:
+        return
+    if forecast.start is not None:
+        managed.foreseen[managed.epoch, cluster.name] = forecast.start
+
+
+def _compare_start(managed: Managed, cluster: str, worker: Worker) -> None:
+    expected = managed.foreseen.pop((managed.epoch, cluster), None)
+    actual = worker.copies[managed.key].started_at
+    if expected is None or actual is None:
+        return
+    moments = (expected.earliest, expected.latest, actual)
+    managed.guesses.append(Guess(*((moment - BEGIN).total_seconds() for moment in moments)))

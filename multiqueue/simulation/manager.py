@@ -13,9 +13,10 @@ from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.multikueue.group import Check, LocalJob, LocalWorkload
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.waiting import Rank
+from multiqueue.plugins import StartEstimate
 from multiqueue.simulation.agenda import Agenda, Timer
 from multiqueue.simulation.fleet import Fleet
-from multiqueue.simulation.progress import Progress
+from multiqueue.simulation.progress import Guess, Progress
 from multiqueue.simulation.queues import CHECK, POOL, make_engine, make_workload
 from multiqueue.simulation.traces.trace import TraceJob
 from multiqueue.simulation.writes import Writes
@@ -25,13 +26,20 @@ PENDING = Check(name=CHECK)
 
 @dataclass(slots=True)
 class Managed:
-    """A Workload on the manager, its job, and what is remembered and counted of them."""
+    """A Workload on the manager, its job, and what is remembered and counted of them.
+
+    Attributes:
+        foreseen: When it would start, as was believed when it was offered where it had to wait; by
+            reservation and cluster.
+    """
 
     workload: Workload
     progress: Progress
     submitted_at: datetime
     memory: GroupMemory = field(default_factory=GroupMemory)
     writes: Writes = field(default_factory=Writes)
+    foreseen: dict[tuple[str, str], StartEstimate] = field(default_factory=dict)
+    guesses: list[Guess] = field(default_factory=list)
     reservations: int = 0
     admission: Admission | None = None
     evicted_at: datetime | None = None

@@ -1,19 +1,22 @@
 """What a run is judged by. Pure.
 
 Waiting is all time between submission and end in which a job does not run, after evictions too.
-Shares of the fleet are taken between the first and the last submission: what comes after is a tail
-in which nobody could keep the fleet busy.
+A fleet that begins empty is kind to whoever comes first, so jobs of the first fifth of the time are
+played and not counted. Shares of the fleet are taken from there to the last submission: what comes
+after is a tail in which nobody could keep the fleet busy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multiqueue.simulation.records import JobRecord, RunRecord
-from multiqueue.simulation.timeline import Timeline, build_timeline
+from multiqueue.simulation.timeline import build_timeline
 
 HOUR = 3600.0
+WARM_UP = 0.2
+"""Part of the time between the first and the last submission that is not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,47 +52,90 @@ METRICS = (
     Metric(name="writes", title="API writes per job"),
     Metric(name="worst_team", title="slowest team's finish ratio"),
     Metric(name="unfairness", title="slowest to fastest team"),
+    Metric(name="cost", title="cost of GPU-hours"),
+    Metric(name="energy", title="energy, kWh"),
+    Metric(name="guesses", title="start estimates", better=""),
+    Metric(name="calibration", title="starts inside the 80 % interval", unit="%", better=""),
 )
 
 
 def measure(run: RunRecord) -> dict[str, float]:
-    """Return the figures of a run, by name, in the order of `METRICS`."""
-    jobs = run.jobs
-    if not jobs:
+    """Return the figures of a run, by name, in the order of `METRICS`; those that make sense."""
+    if not run.jobs:
         return {}
-    line = build_timeline(run)
-    waits = sorted(job.waited for job in jobs)
-    completions = sorted(job.completion for job in jobs)
+    begin, end = find_window(run)
+    jobs = [record for record in run.jobs if record.job.submit >= begin]
+    waits = sorted(record.waited for record in jobs)
+    completions = sorted(record.completion for record in jobs)
     teams = finish_ratios(jobs)
-    busy = sum(stay.seconds * job.job.gpus for job in jobs for stay in job.stays)
     found = {
         "mean_wait": mean(waits),
         "p90_wait": percentile(waits, 90),
         "p99_wait": percentile(waits, 99),
         "mean_completion": mean(completions),
         "p99_completion": percentile(completions, 99),
-        "makespan": max(job.finished for job in jobs) - jobs[0].job.submit,
-        **_shares(run, line),
-        "work_per_hour": sum(job.job.work for job in jobs) / busy,
-        "preemptions": 100 * sum(len(job.stays) - 1 for job in jobs) / len(jobs),
-        "lost_hours": sum(stay.lost for job in jobs for stay in job.stays) / HOUR,
-        "copies": mean([job.copies for job in jobs]),
-        "writes": mean([job.local_writes + job.remote_writes for job in jobs]),
+        "makespan": max(record.finished for record in run.jobs) - run.jobs[0].job.submit,
+        **_shares(run, begin, end),
+        "preemptions": 100 * mean([len(record.stays) - 1 for record in jobs]),
+        "lost_hours": sum(stay.lost for record in jobs for stay in record.stays) / HOUR,
+        "copies": mean([record.copies for record in jobs]),
+        "writes": mean([record.local_writes + record.remote_writes for record in jobs]),
         "worst_team": max(teams.values()),
         "unfairness": max(teams.values()) / min(teams.values()),
+        **_expenses(run, jobs),
+        **_calibration(jobs),
     }
-    return {metric.name: found[metric.name] for metric in METRICS}
+    return {metric.name: found[metric.name] for metric in METRICS if metric.name in found}
 
 
-def _shares(run: RunRecord, line: Timeline) -> dict[str, float]:
-    begin, end = run.jobs[0].job.submit, run.jobs[-1].job.submit
-    span = max(end - begin, 1e-9)
-    total = run.fleet.total
-    busy = sum(line.integrate(name, begin, end) for name in line.clusters)
+def find_window(run: RunRecord) -> tuple[float, float]:
+    """Return from when to when a run is judged."""
+    first, last = run.jobs[0].job.submit, run.jobs[-1].job.submit
+    return first + WARM_UP * (last - first), last
+
+
+def _shares(run: RunRecord, begin: float, end: float) -> dict[str, float]:
+    line = build_timeline(run)
+    capacity = max(end - begin, 1e-9) * run.fleet.total
+    busy = sum(steps.integrate(begin, end) for steps in line.clusters.values())
     return {
-        "utilisation": 100 * busy / (span * total),
-        "idle_while_waiting": 100 * line.idle_while_waiting(total, begin, end) / (span * total),
+        "utilisation": 100 * busy / capacity,
+        "idle_while_waiting": 100 * line.idle_while_waiting(run.fleet.total, begin, end) / capacity,
+        "work_per_hour": _work_done(run, begin, end) / busy if busy else 0.0,
     }
+
+
+def _work_done(run: RunRecord, begin: float, end: float) -> float:
+    """Return the GPU-seconds of reference work that was done in a window and not lost."""
+    done = 0.0
+    for record in run.jobs:
+        for stay in record.stays:
+            assert stay.ended is not None
+            kept = max(0.0, stay.ended - stay.lost / record.job.gpus)
+            seconds = min(kept, end) - max(stay.begun, begin)
+            done += max(0.0, seconds) * record.job.gpus * record.job.speed_on(stay.flavor)
+    return done
+
+
+def _expenses(run: RunRecord, jobs: Sequence[JobRecord]) -> dict[str, float]:
+    """Return cost and energy, as far as the fleet says what they are."""
+    prices = {cluster.name: cluster.prices for cluster in run.fleet.clusters}
+    cost = energy = 0.0
+    for record in jobs:
+        for stay in record.stays:
+            hours = stay.seconds * record.job.gpus / HOUR
+            cost += hours * prices[stay.cluster].get(stay.flavor, 0) / 1000
+            energy += hours * run.fleet.watts.get(stay.flavor, 0.0) / 1000
+    told = {"cost": cost, "energy": energy}
+    return {name: value for name, value in told.items() if value}
+
+
+def _calibration(jobs: Sequence[JobRecord]) -> dict[str, float]:
+    guesses = [guess for record in jobs for guess in record.guesses]
+    if not guesses:
+        return {}
+    right = sum(guess.earliest <= guess.actual <= guess.latest for guess in guesses)
+    return {"guesses": len(guesses), "calibration": 100 * right / len(guesses)}
 
 
 def finish_ratios(jobs: Sequence[JobRecord]) -> dict[str, float]:
@@ -117,9 +163,9 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 Summary = dict[str, float]
-Choose = Callable[[Sequence[float]], float]
 
 
-def summarise(runs: Sequence[Summary], choose: Choose = mean) -> Summary:
-    """Put the figures of several seeds together."""
-    return {name: choose([run[name] for run in runs]) for name in (runs[0] if runs else {})}
+def summarise(runs: Sequence[Summary]) -> Summary:
+    """Return the mean of each figure over several seeds, of those that have it."""
+    names = [metric.name for metric in METRICS if any(metric.name in run for run in runs)]
+    return {name: mean([run[name] for run in runs if name in run]) for name in names}

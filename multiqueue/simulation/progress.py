@@ -32,6 +32,15 @@ class Stay:
         return self.ended - self.begun
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """When a job was expected to start, four times in five, and when it did; in seconds."""
+
+    earliest: float
+    latest: float
+    actual: float
+
+
 @dataclass(slots=True)
 class Progress:
     """What became of one job so far.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from multiqueue.simulation.fleet import Fleet
 from multiqueue.simulation.manager import Managed
-from multiqueue.simulation.progress import Stay
+from multiqueue.simulation.progress import Guess, Stay
 from multiqueue.simulation.traces.trace import TraceJob
 
 
@@ -20,6 +20,7 @@ class JobRecord:
         local_writes: Writes to the manager's API server.
         remote_writes: Writes to workers.
         copies: Copies that were made on workers.
+        guesses: When it was expected to start where it waited, and when it did.
     """
 
     job: TraceJob
@@ -27,6 +28,7 @@ class JobRecord:
     local_writes: int = 0
     remote_writes: int = 0
     copies: int = 0
+    guesses: tuple[Guess, ...] = ()
 
     @property
     def finished(self) -> float:
@@ -51,7 +53,7 @@ class RunRecord:
     """One trace, played with one dispatcher.
 
     Attributes:
-        dispatcher: Its name.
+        label: What it is called in the comparison.
         seed: Of the trace.
         trace: Name of the trace.
         fleet: The workers.
@@ -59,7 +61,7 @@ class RunRecord:
         notes: What was changed about the trace.
     """
 
-    dispatcher: str
+    label: str
     seed: int
     trace: str
     fleet: Fleet
@@ -75,4 +77,5 @@ def record_job(managed: Managed) -> JobRecord:
         local_writes=managed.writes.local,
         remote_writes=managed.writes.remote,
         copies=managed.writes.copies,
+        guesses=tuple(managed.guesses),
     )

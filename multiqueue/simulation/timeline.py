@@ -43,10 +43,6 @@ class Timeline:
     clusters: Mapping[str, Steps]
     waiting: Steps
 
-    def integrate(self, cluster: str, begin: float, end: float) -> float:
-        """Return GPU-seconds in use on a cluster between two moments."""
-        return self.clusters[cluster].integrate(begin, end)
-
     def idle_while_waiting(self, total: int, begin: float, end: float) -> float:
         """Return GPU-seconds without use while somebody waits."""
         times = sorted({begin, end, *self.waiting.times, *_all_times(self.clusters)})

@@ -24,7 +24,6 @@ from multiqueue.simulation.fleet import HARDWARE_LABEL
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.manager import Managed
 from multiqueue.simulation.queues import LOCAL_QUEUE
-from multiqueue.simulation.traces.trace import CLASSES
 from multiqueue.simulation.worker import Worker
 
 KIND = "Job.v1.batch"
@@ -104,7 +103,7 @@ class Views:
                 for pod_set in workload.pod_sets
             ),
             runtime=runtime,
-            speeds=CLASSES[job.kind].speeds,
+            speeds=job.speeds,
         )
         self._workloads[managed.key] = (managed.epoch, shown)
         return shown

@@ -51,6 +51,7 @@ class Copy:
     progress: Progress
     admission: Admission | None = None
     admitted_at: datetime | None = None
+    started_at: datetime | None = None
     evicted_at: datetime | None = None
     evicted_why: str = ""
     deactivating: bool = False
@@ -232,6 +233,7 @@ class Worker:
         # The API keeps whole seconds, which is all that the rules can compare.
         now = self._agenda.now.replace(microsecond=0)
         copy.admission, copy.admitted_at = decision.admission, now
+        copy.started_at = self._agenda.now
         copy.evicted_at, copy.evicted_why = None, ""
         reservation = Reservation(admission=decision.admission, reserved_at=now, admitted=True)
         self._upsert(replace(copy.workload, reservation=reservation, evicted=None))

@@ -2,14 +2,55 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import output_option, print_data, print_table
 
+if TYPE_CHECKING:
+    from multiqueue.simulation.compare import Comparison, Contestant, Plan
+    from multiqueue.simulation.fleet import Fleet
+    from multiqueue.simulation.records import RunRecord
+
 
 @click.command("simulate")
-@click.option("--trace", default="helios-like", show_default=True, help="Where jobs come from.")
+@click.option(
+    "--trace",
+    default="helios-like",
+    show_default=True,
+    metavar="NAME|FILE",
+    help="Jobs: helios-like, acme-like, or a CSV file of the real Helios or Acme trace.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=10),
+    default=3000,
+    show_default=True,
+    metavar="N",
+    help="So many jobs for each seed.",
+)
+@click.option(
+    "--load",
+    type=click.FloatRange(min=0.05, max=2),
+    default=0.9,
+    show_default=True,
+    metavar="X",
+    help="How much the jobs are of what the fleet can do; more than 1 is too much for it.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="So many traces, each of another seed; of a file, each another part of it.",
+)
+@click.option("--first-seed", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
 @click.option(
     "--clusters",
     type=click.IntRange(min=1, max=200),
@@ -19,52 +60,188 @@ from multiqueue.cli.output import output_option, print_data, print_table
     help="So many clusters, of A100 and H100 in turn.",
 )
 @click.option(
+    "--fleet",
+    "fleet_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The fleet as YAML instead: clusters, their GPUs, prices; speeds, watts.",
+)
+@click.option(
+    "--teams",
+    type=click.IntRange(min=1, max=8),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Teams that share the fleet, each with a queue of its own.",
+)
+@click.option(
     "--compare",
-    "dispatchers",
+    "names",
     default="all-at-once,incremental,score",
     show_default=True,
     metavar="NAME,…",
-    help="The dispatchers; differences are to the first one.",
+    help="Dispatchers; differences are to the first. LABEL=NAME for one with other arguments.",
 )
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, metavar="N")
-@click.option("--first-seed", type=int, default=1, show_default=True, metavar="N")
-@click.option("--jobs", type=click.IntRange(min=1), default=2000, show_default=True, metavar="N")
 @click.option(
-    "--load", type=click.FloatRange(min=0.05, max=2), default=0.9, show_default=True, metavar="X"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="LABEL.ARGUMENT=VALUE",
+    help="An argument of a dispatcher, its value as YAML; may be repeated.",
 )
-@click.option("--teams", type=click.IntRange(min=1, max=8), default=4, show_default=True)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="So many runs side by side; one a core by default.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with plots there; it needs nothing beside itself.",
+)
+@click.option(
+    "--csv",
+    "csv_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the figures of every run there.",
+)
 @output_option
-def command(
+def command(  # noqa: PLR0913 - one for each option
     *,
     trace: str,
-    clusters: int,
-    dispatchers: str,
-    seeds: int,
-    first_seed: int,
     jobs: int,
     load: float,
+    seeds: int,
+    first_seed: int,
+    clusters: int,
+    fleet_file: Path | None,
     teams: int,
+    names: str,
+    settings: tuple[str, ...],
+    processes: int | None,
+    report: Path | None,
+    csv_file: Path | None,
     output: str,
 ) -> None:
-    """Play a trace of jobs on a fleet with several dispatchers, and compare what comes of it."""
-    from multiqueue.simulation.compare import Plan, UnknownDispatcherError, compare
-    from multiqueue.simulation.fleet import make_fleet
-    from multiqueue.simulation.table import list_rows
+    """Play a trace of jobs on a fleet with several dispatchers, and compare what comes of it.
+
+    The engine, the rules and the dispatchers are those that run on clusters; only time and the API
+    servers are made up. The same seed gives the same figures.
+    """
+    from multiqueue.simulation.compare import Plan
+    from multiqueue.simulation.traces.make import TraceWish
 
     plan = Plan(
-        trace=trace,
-        fleet=make_fleet(clusters),
-        dispatchers=tuple(dict.fromkeys(name.strip() for name in dispatchers.split(","))),
+        wish=TraceWish(source=trace, count=jobs, load=load, teams=teams),
+        fleet=_read_fleet(fleet_file, clusters),
+        contestants=_read_contestants(names, settings),
         seeds=tuple(range(first_seed, first_seed + seeds)),
-        count=jobs,
-        load=load,
-        teams=teams,
     )
+    comparison = _play(plan, processes)
+    _write(comparison, report, csv_file)
+    _print(comparison, output)
+
+
+def _read_fleet(path: Path | None, clusters: int) -> Fleet:
+    from multiqueue.simulation.fleet import make_fleet
+    from multiqueue.simulation.fleet_file import FleetFileError, load_fleet
+
+    if path is None:
+        return make_fleet(clusters)
     try:
-        comparison = compare(plan)
-    except UnknownDispatcherError as error:
+        return load_fleet(path)
+    except FleetFileError as error:
         raise UsageProblem(str(error)) from error
+
+
+def _read_contestants(names: str, settings: Sequence[str]) -> tuple[Contestant, ...]:
+    from multiqueue.simulation.compare import Contestant
+
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    if not listed:
+        raise UsageProblem("--compare: name at least one dispatcher")
+    pairs = [
+        tuple(part.strip() for part in (n if "=" in n else f"{n}={n}").split("=", 1))
+        for n in listed
+    ]
+    arguments: dict[str, dict[str, Any]] = {label: {} for label, _ in pairs}
+    if len(arguments) < len(pairs):
+        raise UsageProblem(f'--compare "{names}": two have the same label; use LABEL=NAME')
+    for setting in settings:
+        _read_setting(setting, arguments)
+    return tuple(
+        Contestant(label=label, dispatcher=name, arguments=arguments[label])
+        for label, name in pairs
+    )
+
+
+def _read_setting(setting: str, arguments: dict[str, dict[str, Any]]) -> None:
+    import yaml
+
+    path, equals, text = setting.partition("=")
+    label, _, argument = path.rpartition(".")
+    if not equals or not argument or label not in arguments:
+        labels = ", ".join(arguments)
+        raise UsageProblem(
+            f'--set "{setting}": write LABEL.ARGUMENT=VALUE, where LABEL is one of {labels}'
+        )
+    try:
+        arguments[label][argument] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageProblem(f'--set "{setting}": {error}') from error
+
+
+def _play(plan: Plan, processes: int | None) -> Comparison:
+    from multiqueue.simulation.compare import UnknownDispatcherError, compare
+    from multiqueue.simulation.traces.csv_loader import TraceError
+
+    total = len(plan.contestants) * len(plan.seeds)
+    done = 0
+
+    def tell(run: RunRecord) -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            click.echo(
+                f"\r{done} of {total} runs: {run.label}, seed {run.seed}\x1b[K", err=True, nl=False
+            )
+
+    try:
+        return compare(plan, processes=processes, on_done=tell)
+    except (UnknownDispatcherError, TraceError) as error:
+        raise UsageProblem(str(error)) from error
+    finally:
+        if done and sys.stderr.isatty():
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -> None:
+    from multiqueue.simulation.report.csv_table import format_csv
+    from multiqueue.simulation.report.page import build_page
+
+    for path, build in ((report, build_page), (csv_file, format_csv)):
+        if path is None:
+            continue
+        try:
+            path.write_text(build(comparison), encoding="utf-8")
+        except OSError as error:
+            raise UsageProblem(f'"{path}" cannot be written: {error}') from error
+
+
+def _print(comparison: Comparison, output: str) -> None:
+    from multiqueue.simulation.report.document import build_document
+    from multiqueue.simulation.report.table import describe, list_rows
+
     if output != "human":
-        print_data(comparison.summaries(), output)
-    else:
-        print_table(*list_rows(comparison))
+        print_data(build_document(comparison), output)
+        return
+    click.echo(describe(comparison))
+    for note in dict.fromkeys(
+        note for runs in comparison.runs.values() for run in runs for note in run.notes
+    ):
+        click.echo(f"  {note}")
+    click.echo()
+    print_table(*list_rows(comparison))

@@ -8,8 +8,8 @@ bursts of alike jobs, by day more than at night, with dips at noon and at six in
 
 A log-normal with that median and mean has a sigma of 2.64, which is taken as it is. Not published
 as numbers, and chosen: how length grows with size, how many jobs a burst has, the parts of the
-kinds of jobs. Cut off: what is longer than a day or larger than the largest cluster, since a trace
-of a few days of a few hundred GPUs could not be steady otherwise.
+kinds of jobs. Cut off: what is longer than half a day, or larger than half of the largest cluster,
+since a trace of a few days of a few hundred GPUs could not be steady otherwise.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from multiqueue.simulation.traces.trace import TraceJob
 
 MEDIAN = 206.0
 SIGMA = 2.64
-LONGEST = 86_400.0
+LONGEST = 43_200.0
 SHORTEST = 10.0
 SIZES = {1: 0.565, 2: 0.10, 4: 0.12, 8: 0.16, 16: 0.033, 32: 0.016, 64: 0.006}
 GROWTH = 0.25

@@ -1,21 +1,82 @@
-"""The trace that a name stands for, as dense as a load asks for."""
+"""The trace that a name or a file stands for, as dense as a load asks for."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 
 from multiqueue.simulation.fleet import Fleet, find_span
-from multiqueue.simulation.traces import helios_like
+from multiqueue.simulation.traces import acme_like, helios_like
 from multiqueue.simulation.traces.arrivals import arrange
-from multiqueue.simulation.traces.trace import Trace
+from multiqueue.simulation.traces.csv_loader import TraceError, load_csv
+from multiqueue.simulation.traces.trace import CLASSES, Trace, TraceJob, stretch
 
-GENERATORS = {"helios-like": helios_like.generate}
+GENERATORS = {"helios-like": helios_like.generate, "acme-like": acme_like.generate}
 
 
-def make_trace(name: str, fleet: Fleet, *, seed: int, count: int, load: float, teams: int) -> Trace:
-    """Return the trace of a generator; the same seed gives the same jobs."""
-    random = Random(f"{name}/{seed}")  # noqa: S311 - drawn for a simulation, not for secrets
-    bursts = GENERATORS[name](random, count=count, teams=teams, largest=fleet.largest_for(""))
-    jobs = [job for burst in bursts for job in burst.jobs]
-    span = find_span(jobs, fleet, load)
-    return Trace(name=f"{name}, seed {seed}", jobs=arrange(random, bursts, span))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceWish:
+    """Which jobs are wanted.
+
+    Attributes:
+        source: Name of a generator, or the path of a CSV file.
+        count: Jobs.
+        load: How much they shall be of what the fleet can do.
+        teams: That share it.
+    """
+
+    source: str
+    count: int
+    load: float
+    teams: int
+
+
+def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
+    """Return the jobs of one seed, from 1 on; of a file, each seed is another part.
+
+    Raises:
+        TraceError: there is no such generator or file, or the file is no trace.
+    """
+    largest = fleet.largest_for("")
+    if wish.source in GENERATORS:
+        # The datacenters that were measured are tens of times larger than their larger gangs.
+        largest = max(1, largest // 2)
+        random = Random(f"{wish.source}/{seed}")  # noqa: S311 - a simulation is no secret
+        generate = GENERATORS[wish.source]
+        bursts = generate(random, count=wish.count, teams=wish.teams, largest=largest)
+        jobs = [job for burst in bursts for job in burst.jobs]
+        span = find_span(with_speeds(jobs, fleet), fleet, wish.load)
+        made = Trace(name=wish.source, jobs=arrange(random, bursts, span))
+    else:
+        made = _load(wish, largest, seed)
+        span = find_span(with_speeds(made.jobs, fleet), fleet, wish.load)
+        factor = f"{made.span / span:.2f}" if span > 0 else "1"
+        note = f"submitted {factor} times as fast as recorded, for a load of {wish.load:g}"
+        made = replace(stretch(made, span), notes=(*made.notes, note))
+    return replace(made, jobs=tuple(with_speeds(made.jobs, fleet)))
+
+
+def with_speeds(jobs: Sequence[TraceJob], fleet: Fleet) -> list[TraceJob]:
+    """Return jobs that know how fast they are on the hardware of the fleet."""
+    by_kind = {
+        name: {**known.speeds, **fleet.speeds.get(name, {})} for name, known in CLASSES.items()
+    }
+    return [replace(job, speeds=by_kind[job.kind]) for job in jobs]
+
+
+def _load(wish: TraceWish, largest: int, seed: int) -> Trace:
+    path = Path(wish.source)
+    if not path.suffix and not path.exists():
+        names = ", ".join(GENERATORS)
+        raise TraceError(
+            f'trace "{wish.source}" is neither a generator nor a file; generators are {names}'
+        )
+    return load_csv(
+        path,
+        skip=wish.count * (seed - 1),
+        count=wish.count,
+        teams=wish.teams,
+        largest=largest,
+    )

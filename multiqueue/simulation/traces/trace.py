@@ -54,6 +54,7 @@ class TraceJob:
         submit: When it is submitted.
         duration: How long it runs on the reference hardware.
         hardware: The only hardware that it may run on; empty: any.
+        speeds: How fast it is by hardware, in thousandths of the reference.
     """
 
     name: str
@@ -64,6 +65,7 @@ class TraceJob:
     submit: float
     duration: float
     hardware: str = ""
+    speeds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def work(self) -> float:
@@ -72,7 +74,7 @@ class TraceJob:
 
     def speed_on(self, hardware: str) -> float:
         """How many times faster than on the reference it runs."""
-        return CLASSES[self.kind].speeds.get(hardware, 1000) / 1000
+        return self.speeds.get(hardware, 1000) / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,11 +16,15 @@ def list_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
     names = list(summaries)
     rows = []
     for metric in METRICS:
-        first = summaries[names[0]][metric.name]
-        cells = [format_value(metric, first)]
-        for name in names[1:]:
-            value = summaries[name][metric.name]
-            cells.append(f"{format_value(metric, value)} {format_change(first, value)}".strip())
+        values = [summaries[name].get(metric.name) for name in names]
+        if all(value is None for value in values):
+            continue
+        first = values[0]
+        cells = []
+        for place, value in enumerate(values):
+            told = format_value(metric, value) if value is not None else "-"
+            change = format_change(first, value) if place and metric.better else ""
+            cells.append(f"{told} {change}".strip())
         rows.append([metric.title, *cells])
     return ["FIGURE", *(name.upper() for name in names)], rows
 
@@ -45,9 +49,24 @@ def format_seconds(value: float) -> str:
     return f"{value:.0f} s"
 
 
-def format_change(first: float, value: float) -> str:
+def format_change(first: float | None, value: float | None) -> str:
     """Return how much more or less it is, in percent; empty where that has no meaning."""
-    if first == 0:
+    if not first or value is None:
         return ""
     change = 100 * (value - first) / abs(first)
     return f"({change:+.0f} %)"
+
+
+def describe(comparison: Comparison) -> str:
+    """Say what was played, in a line."""
+    plan = comparison.plan
+    clusters = ", ".join(
+        f"{each.name} ({' + '.join(f'{count} {name}' for name, count in each.gpus.items())})"
+        for each in plan.fleet.clusters
+    )
+    seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
+    jobs = len(next(iter(comparison.runs.values()))[0].jobs)
+    return (
+        f"{jobs} jobs of {plan.wish.source} ({seeds}) at a load of {plan.wish.load:g} on "
+        f"{plan.fleet.total} GPUs: {clusters}"
+    )

@@ -1,0 +1,105 @@
+"""A fleet as a YAML file says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from multiqueue.simulation.fleet import Cluster, Fleet
+from multiqueue.simulation.traces.trace import CLASSES
+
+KEYS = ("clusters", "speeds", "preemption", "managerQuotaPercent", "watts")
+CLUSTER_KEYS = ("name", "gpus", "prices")
+
+
+class FleetFileError(ValueError):
+    """A file describes no fleet; the text names the field."""
+
+
+def load_fleet(path: Path) -> Fleet:
+    """Read a fleet.
+
+    Raises:
+        FleetFileError: it cannot be read, or a field makes no sense.
+    """
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise FleetFileError(f'fleet "{path}" cannot be read: {error}') from error
+    except yaml.YAMLError as error:
+        raise FleetFileError(f'fleet "{path}" is no YAML: {error}') from error
+    try:
+        return parse_fleet(found)
+    except FleetFileError as error:
+        raise FleetFileError(f'fleet "{path}": {error}') from error
+
+
+def parse_fleet(found: Any) -> Fleet:
+    """Return the fleet that a document describes.
+
+    Raises:
+        FleetFileError: a field makes no sense.
+    """
+    fields = _mapping(found, "the document", KEYS)
+    listed = fields.get("clusters")
+    if not isinstance(listed, list) or not listed:
+        raise FleetFileError("clusters: must list at least one cluster")
+    clusters = tuple(_cluster(entry, f"clusters[{n}]") for n, entry in enumerate(listed))
+    names = [cluster.name for cluster in clusters]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise FleetFileError(f'clusters: "{twice}" is there twice')
+    preempts = fields.get("preemption", True)
+    if not isinstance(preempts, bool):
+        raise FleetFileError(f"preemption: {preempts!r} must be true or false")
+    percent = _number(fields.get("managerQuotaPercent", 100), "managerQuotaPercent")
+    speeds = _mapping(fields.get("speeds", {}), "speeds", tuple(CLASSES))
+    return Fleet(
+        clusters=clusters,
+        preempts=preempts,
+        quota_percent=round(percent),
+        speeds={kind: _thousandths(of, f"speeds.{kind}") for kind, of in speeds.items()},
+        watts=_numbers(fields.get("watts", {}), "watts"),
+    )
+
+
+def _cluster(entry: Any, where: str) -> Cluster:
+    fields = _mapping(entry, where, CLUSTER_KEYS)
+    name = fields.get("name")
+    if not isinstance(name, str) or not name:
+        raise FleetFileError(f"{where}.name: must be a name")
+    gpus = _mapping(fields.get("gpus"), f"{where}.gpus", None)
+    counts = {}
+    for flavor, count in gpus.items():
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise FleetFileError(f"{where}.gpus.{flavor}: {count!r} must be a number of GPUs")
+        counts[flavor] = count
+    if not counts:
+        raise FleetFileError(f"{where}.gpus: must name GPUs, such as {{a100: 64}}")
+    prices = _thousandths(fields.get("prices", {}), f"{where}.prices")
+    return Cluster(name=name, gpus=counts, prices=prices)
+
+
+def _mapping(found: Any, where: str, known: tuple[str, ...] | None) -> Mapping[str, Any]:
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise FleetFileError(f"{where}: must be a mapping, is {found!r:.60}")
+    if known is not None and (other := next((key for key in found if key not in known), "")):
+        raise FleetFileError(f"{where}: unknown {other}; known are {', '.join(known)}")
+    return found
+
+
+def _thousandths(found: Any, where: str) -> dict[str, int]:
+    return {name: round(1000 * value) for name, value in _numbers(found, where).items()}
+
+
+def _numbers(found: Any, where: str) -> dict[str, float]:
+    fields = _mapping(found, where, None)
+    return {name: _number(value, f"{where}.{name}") for name, value in fields.items()}
+
+
+def _number(found: Any, where: str) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float) or found <= 0:
+        raise FleetFileError(f"{where}: {found!r} must be a number above 0")
+    return float(found)
