@@ -8,8 +8,9 @@ evenly over its distribution, in an order of its own, so few samples say much.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from multiqueue.engine.cache.quota_node import FlavorResource
@@ -29,11 +30,14 @@ End = tuple[float, str]
 """Seconds since the epoch, key."""
 
 
+_SHARES = tuple((place + 0.5) / SAMPLES for place in range(SAMPLES))
+
+
 def draw_shares(key: str) -> list[float]:
     """Return the quantile of a Workload's runtime in each sample: all of them, in its own order."""
     digest = hashlib.blake2b(key.encode(), digest_size=SAMPLES).digest()
     order = sorted(range(SAMPLES), key=digest.__getitem__)
-    return [(place + 0.5) / SAMPLES for place in order]
+    return [_SHARES[place] for place in order]
 
 
 @dataclass(slots=True)
@@ -50,16 +54,17 @@ class Run:
     since: float
     curve: Curve
     is_leaving: bool = False
-    ends: tuple[float, ...] = ()
+    ends: Sequence[float] = ()
 
     def draw(self, now: float) -> None:
         """Guess when it ends, given that it runs now."""
         shares = draw_shares(self.key)
         if self.is_leaving:
-            self.ends = tuple(now + share * STOP_SECONDS for share in shares)
+            self.ends = array("d", (now + share * STOP_SECONDS for share in shares))
             return
         age = max(0.0, now - self.since)
-        self.ends = tuple(max(now, self.since + self.curve.end(age, share)) for share in shares)
+        ends = (max(now, self.since + self.curve.end(age, share)) for share in shares)
+        self.ends = array("d", ends)
 
 
 def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
 from statistics import median_low
 
-from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Rank
 from multiqueue.multikueue.foresight.curve import Curve
@@ -25,10 +25,12 @@ from multiqueue.multikueue.foresight.needs import Needs, give_back, try_to_take
 from multiqueue.multikueue.foresight.runs import SAMPLES, Run, Runs
 from multiqueue.plugins.forecast import StartEstimate
 
-EVENTS = 3000
-"""Ends that one estimate may look at, over all samples: some milliseconds."""
+TRIES = 6000
+"""Workloads that one estimate may try to start, over all samples: some milliseconds."""
 LEAST = 9
 """Samples at least."""
+SHORTEST = 40
+"""Ends that each sample may look at, at least."""
 
 Started = tuple[float, str, str, list[tuple[int, int]]]
 """When it ends, its key, its queue, what it took there."""
@@ -71,15 +73,15 @@ class Scene:
 def estimate(scene: Scene) -> StartEstimate | None:
     """Return when who asks would start; None where no future has it start.
 
-    Cost: bounded, see `EVENTS`; the longer the queue, the fewer samples, and what is beyond the
-    last event is extrapolated.
+    Cost: bounded, see `TRIES`; the longer the queue, the fewer samples, and what is beyond the last
+    end that is looked at is extrapolated.
     """
     for runs in scene.runs:
         runs.settle(scene.now)
     rank = scene.asked.rank
     ahead = sum(bisect_left(line, rank, key=attrgetter("rank")) for line in scene.lines)
-    samples = max(LEAST, min(SAMPLES, EVENTS // (ahead + 1)))
-    limit = EVENTS // samples
+    samples = max(LEAST, min(SAMPLES, TRIES // (2 * ahead + len(scene.lines))))
+    limit = max(SHORTEST, TRIES // samples // len(scene.lines))
     starts: list[tuple[float, int]] = []
     with _slate(scene.tree) as wipe:
         for index in range(samples):
@@ -109,6 +111,8 @@ class _Future:
         self._nodes = {name: queue.node for name, queue in scene.tree.queues.items()}
         self._started: list[Started] = []
         self._count = 0
+        self._freed = 0
+        self._scarce = _scarce(scene.asked)
 
     def play(self, limit: int, ahead: int) -> tuple[float, int] | None:
         """Return when who asks starts, and how many start before it."""
@@ -122,13 +126,30 @@ class _Future:
             if started and (following is None or started[0][0] < following[0]):
                 now, _, queue, taken = heapq.heappop(started)
                 give_back(taken, self._nodes[queue])
+                slot = self._nodes[queue].slot_by_flavor_resource.get(self._scarce)
+                self._freed += sum(amount for taken_slot, amount in taken if taken_slot == slot)
             elif following is not None:
                 now, run = following
                 self._end(run)
                 following = next(ends, None)
             else:
                 return None
-        return began + (now - began) * (ahead + 1) / max(1, self._count), ahead
+        return began + (now - began) * max(1.0, self._missing() / max(1, self._freed)), ahead
+
+    def _missing(self) -> int:
+        """How much of what is scarce must become free in all, for those ahead and who asks."""
+        scene, asked = self._scene, self._scene.asked
+        node = self._nodes[asked.queue]
+        left = self._freed + max(
+            0, _amount(asked, self._scarce) - node.available(node.slot(self._scarce))
+        )
+        waiting = (
+            waiter
+            for line, place in zip(scene.lines, self._next, strict=True)
+            for waiter in line[place:]
+            if waiter.rank < asked.rank
+        )
+        return left + sum(_amount(waiter, self._scarce) for waiter in waiting)
 
     def _ends(self) -> Iterator[tuple[float, Run]]:
         found = [runs.ends(self._sample) for runs in self._scene.runs]
@@ -138,6 +159,8 @@ class _Future:
         node = self._nodes[run.queue]
         for pair, amount in run.usage:
             node.remove_usage(node.slot(pair), amount)
+            if pair == self._scarce:
+                self._freed += amount
 
     def _start_all(self, now: float) -> bool:
         """Start who fits, by rank; whether who asks did. What failed once fails until an end."""
@@ -168,6 +191,23 @@ class _Future:
             if self._next[index] < len(self._scene.lines[index]):
                 heapq.heappush(heads, (self._scene.lines[index][self._next[index]].rank, index))
         return False
+
+
+def _scarce(asked: Waiter) -> FlavorResource:
+    """Return what its first choice takes most of: devices, where there are any."""
+    options = [options[0] for options in asked.needs if options]
+    amounts = [("/" in pair[1], amount, pair) for option in options for pair, amount in option]
+    return max(amounts)[2] if amounts else ("", "")
+
+
+def _amount(waiter: Waiter, scarce: FlavorResource) -> int:
+    return sum(
+        amount
+        for options in waiter.needs
+        if options
+        for pair, amount in options[0]
+        if pair == scarce
+    )
 
 
 @contextmanager
