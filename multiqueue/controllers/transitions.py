@@ -2,7 +2,8 @@
 
 `find_transitions` is pure; `TransitionRecorder` compares what the informer had with what it gets.
 What happened while no manager ran is not told again. Preemptions are told by `evictions`, which
-knows both sides. Quota and admission in one write are one Event: an Event is a write, too.
+knows both sides. Quota and admission that follow each other closely are one Event: an Event is a
+write, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from multiqueue.jobs.references import workload_reference
 
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 """Why a Workload waits that no other Workload's end will change."""
+HOLD_SECONDS = 3.0
+"""How long the news of reserved quota waits for that of the admission, to be one with it."""
 
 
 class Step(Enum):
@@ -159,7 +162,8 @@ class TransitionRecorder:
             metrics.local_queue_quota_reserved_workloads_total.child(*own).inc()
             metrics.local_queue_quota_reserved_wait_time_seconds.child(*own).observe(waited)
         if not silent:
-            self._event(new, "QuotaReserved", _reserved_words(old, transition))
+            words = _reserved_words(old, transition)
+            self._event(new, "QuotaReserved", words, hold_seconds=HOLD_SECONDS)
 
     def _admitted(
         self, old: Workload, new: Workload, transition: Transition, at_once: Transition | None
@@ -177,9 +181,11 @@ class TransitionRecorder:
             f"Admitted by ClusterQueue {labels[0]}, wait time since reservation was"
             f" {_seconds(since, transition.at):.0f}s"
         )
+        recorder = self._context.recorder
+        earlier = recorder.take_back(workload_reference(new), "QuotaReserved")
         if at_once is not None:
-            words = f"{words}; {_reserved_words(old, at_once)}"
-        self._event(new, "Admitted", words)
+            earlier = _reserved_words(old, at_once)
+        self._event(new, "Admitted", f"{words}; {earlier}" if earlier else words)
 
     def _ready(self, old: Workload, new: Workload, transition: Transition) -> None:
         """Count the first time that all pods were ready after an admission."""
@@ -251,8 +257,18 @@ class TransitionRecorder:
                     reference, "Warning", transition.reason, transition.message
                 )
 
-    def _event(self, workload: Workload, reason: str, message: str, kind: str = "Normal") -> None:
-        self._context.recorder.event(workload_reference(workload), kind, reason, message)
+    def _event(
+        self,
+        workload: Workload,
+        reason: str,
+        message: str,
+        kind: str = "Normal",
+        *,
+        hold_seconds: float = 0.0,
+    ) -> None:
+        self._context.recorder.event(
+            workload_reference(workload), kind, reason, message, hold_seconds=hold_seconds
+        )
 
 
 def _seconds(begin: datetime, end: datetime) -> float:

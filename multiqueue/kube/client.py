@@ -8,6 +8,7 @@ choice, never changed.
 
 from __future__ import annotations
 
+import copy
 import random
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -119,6 +120,16 @@ class KubeClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def giving_way(self, seconds: float) -> Self:
+        """Return this client with requests that let all others of its server go first.
+
+        Args:
+            seconds: How long each waits for that at most.
+        """
+        other = copy.copy(self)
+        other._sender = self._sender.giving_way(seconds)  # noqa: SLF001 - our own class
+        return other
 
     async def close(self) -> None:
         """Close all connections."""

@@ -1,8 +1,8 @@
 """Kubernetes Events: what happened to an object, for whoever runs ``kubectl describe``.
 
-Best effort by design: recording never waits, never fails and never holds anything up. The same
-thing happening again is one Event whose count grows; what finds the queue full is dropped and
-counted.
+Best effort by design: recording never waits, never fails and never holds anything up: Events let
+all other requests to the server go first. The same thing happening again is one Event whose count
+grows; what finds the queue full is dropped and counted.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ MAX_QUEUE = 4096
 MAX_KNOWN = 4096
 """Written Events that are remembered so that a repetition raises their count."""
 WRITERS = 4
+PATIENCE_SECONDS = 5.0
+"""How old an Event gets while other requests go first: people read it, nothing waits for it."""
 ATTEMPTS = 3
 
 log = structlog.get_logger(component="events")
@@ -105,8 +107,17 @@ class EventRecorder:
         self._pending: dict[_Key, _Entry] = {}
         self._sequence = itertools.count()
         self._known: OrderedDict[_Key, _Entry] = OrderedDict()
+        self._held: dict[tuple[str, str], _Key] = {}
 
-    def event(self, regarding: Mapping[str, str], type: str, reason: str, message: str) -> None:  # noqa: A002
+    def event(
+        self,
+        regarding: Mapping[str, str],
+        type: str,  # noqa: A002
+        reason: str,
+        message: str,
+        *,
+        hold_seconds: float = 0.0,
+    ) -> None:
         """Record that something happened to an object. Never blocks, never fails.
 
         Args:
@@ -115,6 +126,7 @@ class EventRecorder:
             type: ``Normal`` or ``Warning``.
             reason: Why, in CamelCase, for machines.
             message: What, for people; cut at 1024 characters.
+            hold_seconds: For how long it may be taken back before it is written.
         """
         key = _Key(
             regarding.get("kind", ""),
@@ -138,7 +150,17 @@ class EventRecorder:
             entry.count += 1
             entry.last_at = now
         self._pending[key] = entry
-        self._queue.add(key)
+        self._queue.add_after(key, hold_seconds)
+        if hold_seconds:
+            self._held[key.uid, key.reason] = key
+
+    def take_back(self, regarding: Mapping[str, str], reason: str) -> str | None:
+        """Take an Event back that is held, to say it together with another; returns its message."""
+        key = self._held.pop((regarding.get("uid", ""), reason), None)
+        if key is None or key not in self._pending:
+            return None
+        del self._pending[key]
+        return key.message
 
     async def run(self) -> None:
         """Write what was recorded, until cancelled."""
@@ -157,6 +179,7 @@ class EventRecorder:
     async def _write_one(self, key: _Key, entry: _Entry | None) -> None:
         if entry is None:
             return
+        self._held.pop((key.uid, key.reason), None)
         # Known from here on, so that what happens while we write raises the count of this one.
         self._remember(key, entry)
         try:
@@ -174,19 +197,19 @@ class EventRecorder:
 
     async def _write(self, key: _Key, entry: _Entry) -> None:
         namespace = key.namespace or "default"
+        age = (self._clock.now() - entry.last_at).total_seconds()
+        client = self._client.giving_way(max(PATIENCE_SECONDS - age, 0.0))
         if entry.name:
             patch = {"count": entry.count, "lastTimestamp": format_time(entry.last_at)}
             try:
-                await self._client.patch(
-                    EVENTS, entry.name, patch, namespace=namespace, decode=bytes
-                )
+                await client.patch(EVENTS, entry.name, patch, namespace=namespace, decode=bytes)
             except NotFound:
                 # The API server keeps Events for an hour only.
                 entry.name, entry.count, entry.first_at = "", 1, entry.last_at
             else:
                 return
         body = self._body(key, entry, namespace)
-        await self._client.create(EVENTS, body, namespace=namespace, decode=bytes)
+        await client.create(EVENTS, body, namespace=namespace, decode=bytes)
         entry.name = body["metadata"]["name"]
 
     def _body(self, key: _Key, entry: _Entry, namespace: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@ flight.
 
 It begins generously. A 429 or 503 halves the rate, at most once a second, and nobody sends before
 the server's Retry-After; answers that turn slow against the server's own best shrink the rate
-gently. Every quiet second gives a tenth back. Requests wait in order of arrival; waiters are
-bounded by their callers, each of which awaits one.
+gently. Every quiet second gives a tenth back. Requests wait in order of arrival, those that give
+way behind all others; waiters are bounded by their callers, each of which awaits one.
 """
 
 from __future__ import annotations
@@ -55,16 +55,25 @@ class RateLimiter:
         self._average_seconds = 0.0
         self._is_slow = False
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._patient: deque[tuple[asyncio.Future[None], float]] = deque()
+        self._patient_in_flight = 0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> int:
         """Requests that wait for their turn."""
-        return len(self._waiters)
+        return len(self._waiters) + len(self._patient)
 
-    async def acquire(self) -> None:
-        """Wait for this request's turn; pair it with `release`."""
+    async def acquire(self, *, patience: float = 0.0) -> None:
+        """Wait for this request's turn; pair it with `release`.
+
+        Args:
+            patience: Seconds for which it lets all others go first; it goes when none is under way.
+        """
         loop = asyncio.get_running_loop()
+        if patience:
+            await self._acquire_patiently(loop, loop.time() + patience)
+            return
         self._refill(loop.time())
         if not self._waiters and self._take():
             return
@@ -83,16 +92,33 @@ class RateLimiter:
             self._wake(loop)
             raise
 
+    async def _acquire_patiently(self, loop: asyncio.AbstractEventLoop, until: float) -> None:
+        waiter = loop.create_future()
+        self._patient.append((waiter, until))
+        self._refill(loop.time())
+        self._wake(loop)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._tokens += 1
+                self.in_flight -= 1
+                self._patient_in_flight -= 1
+            self._wake(loop)  # drops it
+            raise
+
     def release(
         self,
         *,
         seconds: float | None = None,
         refused: bool = False,
         retry_after: float | None = None,
+        patient: bool = False,
     ) -> None:
         """Give the slot back and learn from the answer.
 
         Args:
+            patient: It was acquired with patience.
             seconds: How long a cheap request took; None for lists and failures, which tell nothing.
             refused: The server answered 429 or 503.
             retry_after: Seconds that it asked us to wait.
@@ -101,6 +127,7 @@ class RateLimiter:
         now = loop.time()
         self._refill(now)
         self.in_flight -= 1
+        self._patient_in_flight -= patient
         if refused:
             self.throttled += 1
             self._slow_down(0.5, now)
@@ -161,17 +188,33 @@ class RateLimiter:
                 self._waiters.popleft().set_result(None)
             else:
                 break
+        while self._patient:
+            waiter, until = self._patient[0]
+            if waiter.done():
+                self._patient.popleft()
+            elif (self._is_quiet() or until <= loop.time()) and self._take():
+                self._patient_in_flight += 1
+                self._patient.popleft()
+                waiter.set_result(None)
+            else:
+                break
         self._schedule(loop)
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing is under way but what gives way itself."""
+        return not self._waiters and self.in_flight == self._patient_in_flight
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the timer for the next token; a full house is woken by `release` instead."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._waiters or self.in_flight >= self._max_in_flight:
+        if not self.waiting or self.in_flight >= self._max_in_flight:
             return
         now = loop.time()
         delay = max((1.0 - self._tokens) / self.rate, self._paused_until - now, 0.001)
+        if not self._waiters and not self._is_quiet():
+            delay = max(delay, self._patient[0][1] - now)
         self._timer = loop.call_later(delay, self._on_timer, loop)
 
     def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:

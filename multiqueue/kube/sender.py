@@ -33,10 +33,16 @@ class Sender:
         limiter: RateLimiter,
         *,
         on_outcome: Callable[[Outcome], None] | None,
+        patience: float = 0.0,
     ) -> None:
         self._transport = transport
         self._limiter = limiter
         self._on_outcome = on_outcome
+        self._patience = patience
+
+    def giving_way(self, seconds: float) -> Sender:
+        """Return one whose requests let all others go first, for at most so many seconds."""
+        return Sender(self._transport, self._limiter, on_outcome=self._on_outcome, patience=seconds)
 
     async def send(
         self, request: Request, *, resource: str, limited: bool, cheap: bool = True
@@ -52,7 +58,7 @@ class Sender:
         attempt = 1
         while True:
             if limited:
-                await self._limiter.acquire()
+                await self._limiter.acquire(patience=self._patience)
             try:
                 return await self._send_once(request, resource, limited=limited, cheap=cheap)
             except TooManyRequests as error:
@@ -82,6 +88,7 @@ class Sender:
                     seconds=seconds if cheap and 200 <= status < 400 else None,
                     refused=status in {429, 503},
                     retry_after=retry_after,
+                    patient=bool(self._patience),
                 )
             if self._on_outcome is not None:
                 self._on_outcome(

@@ -199,9 +199,13 @@ class LocalWriter:
             )
 
     def tell(self, workload: api.Workload, message: str, *, warning: bool) -> None:
-        """Record an event about a Workload, and about its job, which is where people look."""
-        kind = "Warning" if warning else "Normal"
-        for regarding in (workload_reference(workload), *owner_references(workload)):
+        """Record an event about the job of a Workload, where people look; trouble also about it.
+
+        What goes well is in the check's message, too. Deviates: upstream's is about the Workload.
+        """
+        kind, owners = "Warning" if warning else "Normal", owner_references(workload)
+        about = (workload_reference(workload), *owners) if warning or not owners else owners
+        for regarding in about:
             self._context.recorder.event(regarding, kind, EVENT_REASON, message)
 
 

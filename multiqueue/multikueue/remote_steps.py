@@ -25,7 +25,7 @@ from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.connections.session import REMOVE
+from multiqueue.multikueue.connections.session import CREATE_JOB, REMOVE
 from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
@@ -153,7 +153,10 @@ class RemoteSteps:
         # Before the request, which may succeed without our learning of it.
         memory.suspects.add(cluster)
         got = await self._call(
-            "job", cluster, seen.view.key, lambda writer: writer.create_job(adapter, body, name)
+            CREATE_JOB,
+            cluster,
+            seen.view.key,
+            lambda writer: writer.create_job(adapter, body, name),
         )
         return self._judge(got, cluster, seen, memory)
 

@@ -216,5 +216,6 @@ async def test_a_new_manager_waits_for_its_workers_before_it_gives_such_a_gang_q
             await world.until_ready("small")
             await until_waits(world, "w1 has at most 8")
         small = world.workload("small").metadata.name
-        got_quota = {name for _, name, what in await world.hub.events() if what == "QuotaReserved"}
+        told = {"QuotaReserved", "Admitted"}
+        got_quota = {name for _, name, what in await world.hub.events() if what in told}
         assert got_quota == {small}

@@ -37,6 +37,8 @@ Json = dict[str, Any]
 
 REMOVE = "remove"
 """Work that ends copies and jobs; see `WorkerSession.submit`."""
+CREATE_JOB = "job"
+"""Work that creates a job."""
 
 log = structlog.get_logger("multiqueue.multikueue")
 
@@ -70,6 +72,7 @@ class WorkerSession:
         self._deleted: dict[str, str] = {}
         self._changed_at: dict[str, float] = {}
         self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._creating = 0
         self._closing = False
         self._blind_since: dict[GroupVersionKind, float] = {}
 
@@ -180,8 +183,12 @@ class WorkerSession:
 
     @property
     def job_count(self) -> int:
-        """How many jobs with our origin are there. Cost: none, it is asked at every look."""
-        return sum(len(informer.store) for informer in self.informers.jobs.values())
+        """How many jobs with our origin are there, or on their way.
+
+        Cost: none, it is asked at every look.
+        """
+        there = sum(len(informer.store) for informer in self.informers.jobs.values())
+        return there + self._creating
 
     @property
     def is_empty(self) -> bool:
@@ -210,6 +217,7 @@ class WorkerSession:
             return future
         task = self._tasks.create_task(self._work(slot, work, future), name=f"{what} {key}")
         self._in_flight[slot] = future
+        self._creating += what == CREATE_JOB
         # Not in the task itself: one that is cancelled before it begins never gets there.
         task.add_done_callback(lambda _: self._release(slot, future))
         return future
@@ -269,15 +277,19 @@ class WorkerSession:
             log.exception("work on a worker failed", what=slot[0], workload=slot[1])
             return
         # First: who waits for the result may want the same thing done again.
-        del self._in_flight[slot]
+        self._end(slot)
         if not future.done():
             future.set_result(result)
 
     def _release(self, slot: tuple[str, str], future: asyncio.Future[Any]) -> None:
         """End what ended without a result."""
         if self._in_flight.get(slot) is future:
-            del self._in_flight[slot]
+            self._end(slot)
         future.cancel()
+
+    def _end(self, slot: tuple[str, str]) -> None:
+        del self._in_flight[slot]
+        self._creating -= slot[0] == CREATE_JOB
 
 
 def _observe_all(new: Informer[Any], old: Informer[Any]) -> None:

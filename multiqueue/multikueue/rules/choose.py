@@ -9,12 +9,16 @@ from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import Explain, GroupPlan, Removal, SyncJob
 from multiqueue.multikueue.rules.follow import set_ready
 
+AT_ONCE = timedelta(seconds=1)
+"""Whoever admitted within this time of each other did so at once, as far as can be told."""
+
 
 def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Take the first that admitted it; the losers go before its job exists (M-90, M-92).
 
-    Kubernetes counts in seconds, so in a burst several were first: the one with the fewest jobs of
-    ours takes it, or one worker would get them all.
+    Kubernetes counts in whole seconds, and clusters by clocks of their own: of those within a
+    second of the first, the one with the fewest jobs of ours takes it, or in a burst one would get
+    them all.
 
     Only nominated clusters count, or any where a Workload that is Ready lost its latch. A cluster
     that has the job already comes first: that was chosen before a crash. While another cluster may
@@ -26,10 +30,11 @@ def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     candidates = [cluster for cluster in view.clusters if _is_candidate(cluster, local)]
     if not candidates:
         return None
+    first = min(cluster.admitted_at for cluster in candidates if cluster.admitted_at is not None)
     # Whoever was chosen before stays chosen: its job may be there before it is seen.
     winner = min(
         candidates,
-        key=lambda c: (c.job is None, not c.creating, c.admitted_at, c.jobs, c.name),
+        key=lambda c: (c.job is None, not c.creating, _lateness(c, first), c.jobs, c.name),
     )
     others = [cluster for cluster in view.clusters if cluster.name != winner.name]
     losers = tuple(
@@ -52,6 +57,13 @@ def _is_candidate(cluster: ClusterState, local: LocalWorkload) -> bool:
     if cluster.admitted_at is None or not cluster.job_known or cluster.refusal:
         return False
     return local.is_ready or cluster.name in local.nominated
+
+
+def _lateness(cluster: ClusterState, first: datetime) -> timedelta:
+    """How much later than the first it admitted, where that can be told."""
+    assert cluster.admitted_at is not None
+    late = cluster.admitted_at - first
+    return late if late > AT_ONCE else timedelta()
 
 
 def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:

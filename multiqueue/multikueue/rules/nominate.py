@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from zlib import crc32
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
@@ -111,7 +112,7 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
         if cluster.name not in names and cluster.can_be_cleared
     )
     # Who is asked first often wins: in a burst that should not always be the same one.
-    by_load = sorted(view.clusters, key=lambda cluster: (cluster.jobs, cluster.name))
+    by_load = sorted(view.clusters, key=lambda cluster: (cluster.jobs, _turn(cluster, view.key)))
     creations = tuple(
         CreateWorkload(cluster=cluster.name)
         for cluster in by_load
@@ -119,6 +120,11 @@ def _offer(view: GroupView, names: tuple[str, ...], first: tuple[Step, ...]) -> 
     )
     steps = (*first, *creations, *update_priorities(view))
     return GroupPlan(removals=removals, steps=steps) if removals or steps else NOTHING
+
+
+def _turn(cluster: ClusterState, key: str) -> int:
+    """Whose turn it is among equals: another one's for each Workload."""
+    return crc32(f"{key}/{cluster.name}".encode())
 
 
 def _is_configured(cluster: ClusterState | None) -> bool:

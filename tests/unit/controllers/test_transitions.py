@@ -135,7 +135,8 @@ def test_a_job_that_waits_in_vain_is_told_so_itself(reason: Reason, told: list[s
     )
     events: list[tuple[str, ...]] = []
 
-    def event(regarding: dict[str, str], *what: str) -> None:
+    def event(regarding: dict[str, str], *what: str, hold_seconds: float = 0) -> None:
+        assert not hold_seconds
         events.append((regarding["kind"], *what))
 
     recorder = TransitionRecorder(make_context(SimpleNamespace(event=event), Metrics()))
@@ -159,12 +160,27 @@ class Recorded:
     def __init__(self, *states: Workload, **config: Any) -> None:
         self.events: list[tuple[str, str]] = []
         self.metrics = Metrics()
-        recorder = SimpleNamespace(
-            event=lambda _ref, _kind, reason, message: self.events.append((reason, message))
-        )
-        transitions = TransitionRecorder(make_context(recorder, self.metrics, **config))
+        self.held: dict[str, str] = {}
+        transitions = TransitionRecorder(make_context(self, self.metrics, **config))
+        self.tell = transitions._on_workload
         for old, new in pairwise(states):
-            transitions._on_workload(old, new)
+            self.tell(old, new)
+
+    def event(
+        self, _ref: object, _kind: str, reason: str, message: str, *, hold_seconds: float
+    ) -> None:
+        if hold_seconds:
+            self.held[reason] = message
+        else:
+            self.events.append((reason, message))
+
+    def take_back(self, _ref: object, reason: str) -> str | None:
+        return self.held.pop(reason, None)
+
+    def write_held(self) -> None:
+        """Time passes."""
+        self.events.extend(self.held.items())
+        self.held.clear()
 
     def value(self, name: str, **labels: str) -> float | None:
         common = {"cluster_queue": "cq", "replica_role": "standalone"}
@@ -200,16 +216,28 @@ def test_quota_and_admission_in_one_write_are_one_event() -> None:
         assert told.value(f"kueue_{name}", priority_class="") == 1
 
 
+QUOTA = "Quota reserved in ClusterQueue cq, wait time since queued was 60s"
+
+
+def test_an_admission_soon_after_the_quota_is_one_event_with_it() -> None:
+    pending = make_workload()
+    waiting = reserved(pending, at=minutes(1))
+    status = sync_admitted(waiting.status, now=minutes(1))
+    told = Recorded(pending, waiting, with_status(waiting, status))
+    words = f"Admitted by ClusterQueue cq, wait time since reservation was 0s; {QUOTA}"
+    assert told.events == [("Admitted", words)]
+    assert not told.held
+
+
 def test_an_admission_that_came_later_is_an_event_of_its_own() -> None:
     pending = make_workload()
     waiting = reserved(pending, at=minutes(1))
     status = sync_admitted(waiting.status, now=minutes(3))
-    told = Recorded(pending, waiting, with_status(waiting, status))
+    told = Recorded(pending, waiting)
+    told.write_held()
+    told.tell(waiting, with_status(waiting, status))
     assert told.events == [
-        (
-            "QuotaReserved",
-            "Quota reserved in ClusterQueue cq, wait time since queued was 60s",
-        ),
+        ("QuotaReserved", QUOTA),
         ("Admitted", "Admitted by ClusterQueue cq, wait time since reservation was 120s"),
     ]
 

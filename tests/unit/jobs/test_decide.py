@@ -175,6 +175,15 @@ def test_an_admitted_job_is_started() -> None:
     assert note_of(plan) == ("Started", "Admitted by clusterQueue cq")
 
 
+def test_the_start_of_a_job_that_runs_on_a_worker_is_told_there() -> None:
+    job = stored_job()
+    workload = admitted(own_workload(job))
+    status = msgspec.structs.replace(workload.status, cluster_name="w1")
+    plan = decide(make_view(job, with_status(workload, status)))
+    assert isinstance(plan, WriteJob)
+    assert plan.note is None
+
+
 @pytest.mark.parametrize("on", [True, False])
 def test_pods_name_their_queues_where_the_gate_is_on(*, on: bool) -> None:
     config = Configuration(feature_gates={"AssignQueueLabelsForPods": on})

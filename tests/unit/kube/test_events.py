@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from multiqueue.kube.events import MAX_QUEUE, EventRecorder, build_reference
+from multiqueue.kube.events import (
+    MAX_QUEUE,
+    PATIENCE_SECONDS,
+    EventRecorder,
+    build_reference,
+)
 from multiqueue.kube.resources import PODS
 from tests.unit.kube.scripted_server import ScriptedServer, drop, html, json_answer, pod, status
 from tests.virtual_time import LoopClock, virtual_time
@@ -150,3 +155,30 @@ def test_a_reference_names_the_object_and_its_version() -> None:
     }
     assert build_reference(pod("a", 3)) == want
     assert build_reference({"metadata": pod("a", 3)["metadata"]}, PODS) == want
+
+
+@virtual_time
+async def test_events_let_other_requests_go_first() -> None:
+    async with ScriptedServer(json_answer({})) as server, server.client() as client:
+        recorder = EventRecorder(client, "test", clock=LoopClock())
+        task = asyncio.ensure_future(recorder.run())
+        await client.limiter.acquire()
+        recorder.event(REGARDING, "Normal", "Pending", "no quota")
+        await asyncio.sleep(PATIENCE_SECONDS - 1)
+        assert not server.seen
+        await asyncio.sleep(2)
+        assert len(server.seen) == 1
+        task.cancel()
+        await asyncio.wait({task})
+
+
+@virtual_time
+async def test_an_event_that_is_held_can_be_taken_back() -> None:
+    async with ScriptedServer(json_answer({})) as server, recording(server) as recorder:
+        recorder.event(REGARDING, "Normal", "QuotaReserved", "quota", hold_seconds=3)
+        await asyncio.sleep(2)
+        assert recorder.take_back(REGARDING, "QuotaReserved") == "quota"
+        recorder.event(REGARDING, "Normal", "QuotaReserved", "again", hold_seconds=3)
+        await asyncio.sleep(4)
+        assert recorder.take_back(REGARDING, "QuotaReserved") is None
+    assert [seen.json["message"] for seen in server.seen] == ["again"]

@@ -126,3 +126,45 @@ async def test_waiters_that_give_up_together_are_all_cancelled() -> None:
     await settle()
     assert [waiter.cancelled() for waiter in waiters] == [True, True, True]
     assert limiter.waiting == 0
+
+
+@virtual_time
+async def test_what_gives_way_goes_when_nothing_else_is_under_way() -> None:
+    limiter = RateLimiter(max_in_flight=8)
+    await limiter.acquire()
+    patient = [asyncio.ensure_future(limiter.acquire(patience=5)) for _ in range(2)]
+    await settle()
+    await limiter.acquire()
+    limiter.release()
+    await settle()
+    assert not any(task.done() for task in patient)
+    limiter.release()
+    await settle()
+    assert all(task.done() for task in patient)
+    assert limiter.in_flight == 2
+
+
+@virtual_time
+async def test_what_gives_way_does_not_wait_for_ever() -> None:
+    loop = asyncio.get_running_loop()
+    limiter = RateLimiter()
+    await limiter.acquire()
+    begun = loop.time()
+    await limiter.acquire(patience=5)
+    assert loop.time() - begun == pytest.approx(5.0, abs=0.01)
+    limiter.release(patient=True)
+    limiter.release()
+    await asyncio.wait_for(limiter.acquire(patience=5), 0.01)
+
+
+@virtual_time
+async def test_a_cancelled_one_that_gave_way_leaves_no_trace() -> None:
+    limiter = RateLimiter()
+    await limiter.acquire()
+    task = asyncio.ensure_future(limiter.acquire(patience=5))
+    await settle()
+    task.cancel()
+    await asyncio.wait({task})
+    limiter.release()
+    assert (limiter.in_flight, limiter.waiting) == (0, 0)
+    await asyncio.wait_for(limiter.acquire(patience=5), 0.01)

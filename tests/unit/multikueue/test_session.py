@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
-from multiqueue.multikueue.connections.session import REMOVE, WorkerSession
+from multiqueue.multikueue.connections.session import CREATE_JOB, REMOVE, WorkerSession
 from multiqueue.multikueue.owner import Owner
 
 OWNER = Owner(origin="here")
@@ -95,3 +95,17 @@ async def test_a_copy_that_is_being_removed_does_not_win_before_that_is_done():
         done.set()
         await future
         assert not session.find_copy("ns/w").metadata.deletion_timestamp
+
+
+async def test_jobs_on_their_way_count_as_jobs():
+    informers = SimpleNamespace(jobs={})
+    async with ending_session() as session:
+        session.informers = informers
+        future = session.submit(CREATE_JOB, "ns/w", lambda: asyncio.sleep(0))
+        session.submit("copy", "ns/w", asyncio.Event().wait)
+        assert session.job_count == 1
+        await future
+        assert session.job_count == 0
+        session.submit(CREATE_JOB, "ns/w", asyncio.Event().wait)
+    await asyncio.sleep(0)
+    assert session.job_count == 0

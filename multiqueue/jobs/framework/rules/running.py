@@ -71,14 +71,15 @@ def start(view: JobView) -> JobPlan | None:
     except (StartConflictError, InvalidJobError) as error:
         return fail_to_start(view, workload, str(error))
     assert workload.status.admission is not None
-    unsuspends = patch.subresource is None
+    # One that runs on a worker starts there: MultiKueue tells so here.
+    starts = patch.subresource is None and workload.status.cluster_name is None
     return WriteJob(
         patch=patch,
         note=Note(
             reason="Started",
             message=f"Admitted by clusterQueue {workload.status.admission.cluster_queue}",
         )
-        if unsuspends
+        if starts
         else None,
         start_of=workload,
     )
