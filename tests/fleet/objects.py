@@ -96,9 +96,13 @@ def with_metadata(obj: Json, **values: Any) -> Json:
     return {**obj, "metadata": {**obj["metadata"], **values}}
 
 
+Selector = tuple[tuple[str, str, bool], ...]
+"""Labels, their values, and whether they are wanted or not."""
+
+
 @lru_cache(maxsize=256)
-def parse_selector(text: str) -> tuple[tuple[str, str], ...]:
-    """Read ``a=b,c=d``.
+def parse_selector(text: str) -> Selector:
+    """Read ``a=b,c!=d``.
 
     Raises:
         ValueError: something else is asked for.
@@ -106,16 +110,16 @@ def parse_selector(text: str) -> tuple[tuple[str, str], ...]:
     pairs = []
     for part in text.split(","):
         key, sign, value = part.partition("=")
-        if not sign or key.endswith("!") or value.startswith("="):
+        if not sign or value.startswith("="):
             raise ValueError(f'selector "{text}" is not understood')
-        pairs.append((key, value))
+        pairs.append((key.removesuffix("!"), value, not key.endswith("!")))
     return tuple(pairs)
 
 
-def has_labels(obj: Json, pairs: tuple[tuple[str, str], ...]) -> bool:
-    """Whether an object carries all these labels."""
+def has_labels(obj: Json, pairs: Selector) -> bool:
+    """Whether an object carries these labels, and not those."""
     labels: Mapping[str, str] = obj["metadata"].get("labels") or {}
-    return all(labels.get(key) == value for key, value in pairs)
+    return all((labels.get(key) == value) is wanted for key, value, wanted in pairs)
 
 
 def is_over(job: Json) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.fleet.objects import Json, has_labels
+from tests.fleet.objects import Json, Selector, has_labels
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Watch:
         self,
         collection: Collection,
         namespace: str,
-        pairs: tuple[tuple[str, str], ...],
+        pairs: Selector,
         on_line: Callable[[], None],
     ) -> None:
         self.lines: list[bytes] = []
