@@ -23,6 +23,8 @@ HASH_LENGTH = 5
 MAX_NAME = 253
 SHORT_NAME = 63
 """With the gate ShortWorkloadNames, so that a name fits a label."""
+_COPIED = frozenset({names.ADMISSION_GATED_BY, names.RUNTIME, names.SPEEDS, names.JOB_CLASS})
+"""Annotations of a job that its Workload has too, beside those of ProvisioningRequests."""
 MAX_LABEL = 63
 MAX_POD_SETS = 18
 
@@ -220,5 +222,5 @@ def _annotations(job: Job) -> dict[str, str]:
     return {
         key: value
         for key, value in present.items()
-        if key.startswith(names.PROVREQ_PREFIX) or key == names.ADMISSION_GATED_BY
+        if key.startswith(names.PROVREQ_PREFIX) or key in _COPIED
     }
