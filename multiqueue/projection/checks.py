@@ -36,14 +36,16 @@ def find_unserved(wanted: Iterable[str], served: Iterable[str]) -> Iterator[Drif
             yield Drift(reason=DriftReason.KIND_NOT_SERVED, name=kind, message=message)
 
 
-def find_expiry(expires_at: datetime | None, now: datetime, within: timedelta) -> Iterator[Drift]:
-    """Say that credentials end soon."""
+def find_expiry(
+    what: str, expires_at: datetime | None, now: datetime, within: timedelta
+) -> Iterator[Drift]:
+    """Say that credentials end soon, and ``what`` of them does."""
     if expires_at is not None and expires_at - now < within:
         left = max(0, (expires_at - now).days)
         yield Drift(
             reason=DriftReason.CREDENTIALS_EXPIRE,
-            message=f"the manager's credentials end at {expires_at:%Y-%m-%dT%H:%M:%SZ}, in {left} "
-            "days; renew them with bootstrap --rotate",
+            message=f"the {what} that the manager has ends at {expires_at:%Y-%m-%dT%H:%M:%SZ}, in "
+            f"{left} days; renew it with bootstrap --rotate",
         )
 
 

@@ -8,6 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+import orjson
+
 from multiqueue.api.validation.access import Object, text
 from multiqueue.lint.world import name_of, namespace_of
 from multiqueue.projection.differences import Difference
@@ -133,7 +135,7 @@ def _words(each: Difference) -> str:
 
 
 def _short(value: Any) -> str:
-    words = str(value)
+    words = value if isinstance(value, str) else orjson.dumps(value).decode()
     return words if len(words) <= 80 else f"{words[:77]}..."
 
 

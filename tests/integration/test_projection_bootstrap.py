@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
@@ -12,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 import structlog
+import yaml
 
 from multiqueue.apiserver.server import ApiServer
 from multiqueue.cli.main import main
@@ -152,6 +154,15 @@ async def test_again_keeps_the_token_and_rotate_gives_a_new_one(
             await assert_works(first)
         await assert_works(second)
 
+        wide = yaml.safe_load(await asyncio.to_thread(Path(fleet.kubeconfig("a")).read_text))
+        data = {"kubeconfig": base64.b64encode(json.dumps(wide).encode()).decode()}
+        await fleet.manager.patch(SECRETS, "a-kubeconfig", {"data": data}, namespace=SYSTEM)
+        narrowed = await bootstrap(fleet, *no_wait, "--rotate")
+        assert "a: the former credentials could do everything there" in narrowed
+        assert "may not list pods, watch pods, get pods/log, list events" in narrowed
+        assert "apply config/worker-role-pods on the worker" in narrowed
+        assert "warning" not in rotated
+
 
 async def assert_works(kubeconfig: dict[str, Any]) -> None:
     async with KubeClient(await Credentials.from_kubeconfig_dict(kubeconfig)) as client:
@@ -280,8 +291,8 @@ async def test_a_worker_that_cannot_be_asked_is_unknown(
         (["A_B"], 'NAME "A_B": a lowercase RFC 1123 subdomain'),
         (["w"], "which cluster shall be the worker?"),
         (["w", "--worker-kubeconfig", "/none"], 'kubeconfig "/none": no such file'),
-        (["w", "--worker-kubeconfig", "FILE", "--token-duration", "1m"], "no token of less than"),
-        (["w", "--worker-kubeconfig", "FILE", "--token-duration", "x"], "--token-duration: "),
+        (["w", "--worker-kubeconfig", "FILE", "--token-duration", "1m"], "is less than 600 s"),
+        (["w", "--worker-kubeconfig", "FILE", "--token-duration", "x"], "'--token-duration': "),
         (["w", "--worker-kubeconfig", "FILE", "--server", "http://x"], "is not https"),
         (
             ["w", "--worker-kubeconfig", "FILE", "--certificate-authority", "/none"],

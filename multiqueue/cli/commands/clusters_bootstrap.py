@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from multiqueue.cli.connect import (
     run_async,
     system_namespace_option,
 )
+from multiqueue.cli.durations import DURATION, DurationType
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
@@ -44,10 +46,11 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--token-duration",
+    type=DurationType(shortest=timedelta(minutes=10)),
     default="8760h",
     show_default=True,
     metavar="DURATION",
-    help="How long the token lives; the worker may give less.",
+    help="How long the token lives, 10m at least; the worker may give less.",
 )
 @click.option("--long-lived", is_flag=True, help="A token without end, until its Secret goes.")
 @click.option("--rotate", is_flag=True, help="A new token for a worker that is registered.")
@@ -55,11 +58,10 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Take over fields that others set.")
 @click.option(
     "--timeout",
-    "seconds",
-    type=click.FloatRange(min=0),
-    default=60.0,
+    type=DURATION,
+    default="60s",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How long to wait until the manager uses the worker; 0: do not wait.",
 )
 @system_namespace_option
@@ -72,12 +74,12 @@ def command(  # noqa: PLR0913 - one argument an option
     worker_kubeconfig: str | None,
     server: str | None,
     authority: str | None,
-    token_duration: str,
+    token_duration: timedelta,
     long_lived: bool,
     rotate: bool,
     dry_run: bool,
     force: bool,
-    seconds: float,
+    timeout: timedelta,
     system_namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -105,24 +107,13 @@ def command(  # noqa: PLR0913 - one argument an option
         "name": name,
         "namespace": system_namespace,
         "cluster": read_address(worker, server=server, authority=authority),
-        "lifetime": None if long_lived else _parse_lifetime(token_duration),
+        "lifetime": None if long_lived else token_duration,
         "force": force,
     }
+    seconds = timeout.total_seconds()
     return run_async(
         _run(target, worker, options, rotate=rotate, dry_run=dry_run, seconds=seconds, out=output)
     )
-
-
-def _parse_lifetime(text: str) -> timedelta:
-    from multiqueue.api.config import parse_duration
-
-    try:
-        lifetime = parse_duration(text)
-    except ValueError as error:
-        raise UsageProblem(f"--token-duration: {error}") from error
-    if lifetime < timedelta(minutes=10):
-        raise UsageProblem(f"--token-duration {text}: Kubernetes gives no token of less than 10m")
-    return lifetime
 
 
 async def _run(
@@ -179,12 +170,10 @@ async def _carry_out(
     await bootstrap.prepare(worker, wish, done)
     so_far = await bootstrap.look_at_stored(manager, wish.name, wish.namespace, found.identity)
     if so_far.works and not rotate:
-        done.expires_at = so_far.expires_at
+        done.expiries = so_far.expiries
         done.lines.append(f"manager: the token in secret/{wish.secret} works and is kept")
         return
-    await bootstrap.register(
-        worker, manager, wish, done, identity=found.identity, former=so_far.anchor
-    )
+    await bootstrap.register(worker, manager, wish, done, identity=found.identity, former=so_far)
 
 
 def _print_plan(wish: Registration, found: Prerequisites, out: str) -> None:
@@ -213,6 +202,19 @@ def _print_findings(name: str, found: Prerequisites) -> None:
         echo(f"{click.style('warning', fg='yellow')}: {name}: {doubt}", err=True)
 
 
+def _tell_ends(name: str, done: Done) -> Iterator[str]:
+    from multiqueue.multikueue.connections.expiry import CLIENT, TOKEN
+
+    for each in done.expiries:
+        again = f'"multiqueue clusters bootstrap {name} --rotate"'
+        todo = f"renew it before with {again}"
+        if each.what != TOKEN:
+            todo = f"give the manager the next one before with {again}"
+        yield f"{name}: the {each.what} ends {each.ends_at:%Y-%m-%dT%H:%M:%SZ}; {todo}"
+    if not any(each.what in {TOKEN, CLIENT} for each in done.expiries):
+        yield f"{name}: the token has no end of its own; delete its Secret there to withdraw it"
+
+
 def _print(
     wish: Registration,
     found: Prerequisites,
@@ -223,13 +225,16 @@ def _print(
     waited: float,
 ) -> None:
     if out != "human":
-        expires = done.expires_at.isoformat() if done.expires_at else None
+        ends = {each.what: each.ends_at.isoformat() for each in done.expiries}
+        from multiqueue.multikueue.connections.expiry import AUTHORITY, TOKEN
+
         data = {
             "worker": wish.name,
             "active": done.active,
             "message": done.message or None,
             "secret": f"{wish.namespace}/{wish.secret}",
-            "tokenExpiresAt": expires,
+            "tokenExpiresAt": ends.get(TOKEN),
+            "caExpiresAt": ends.get(AUTHORITY),
             "configs": configs,
             "steps": done.lines,
             "facts": found.facts,
@@ -240,15 +245,8 @@ def _print(
     _print_findings(wish.name, found)
     for line in done.lines:
         echo(line)
-    if done.expires_at is not None:
-        echo(
-            f"{wish.name}: the token ends {done.expires_at:%Y-%m-%dT%H:%M:%SZ}; renew it before "
-            f'with "multiqueue clusters bootstrap {wish.name} --rotate"'
-        )
-    else:
-        echo(
-            f"{wish.name}: the token has no end of its own; delete its Secret there to withdraw it"
-        )
+    for line in _tell_ends(wish.name, done):
+        echo(line)
     if waited:
         state = "Active" if done.active else "not Active"
         why = "" if done.active else f": {done.message or 'the manager does not say why'}"

@@ -93,18 +93,17 @@ def _show(explanation: Explanation, now: datetime) -> None:
     since = view.phase.since
     age = f" for {format_age(since, now)}" if since else ""
     echo(f"  State:  {style_state(view.phase.words, str(view.state))}{place}{age}")
-    if view.why:
-        echo(f"  Why:    {view.why}")
-    if explanation.cause:
-        echo(f"  Cause:  {explanation.cause}")
-    if explanation.asks:
-        echo(f"  Asks:   {explanation.asks}")
-    if explanation.order:
-        echo(f"  Order:  {explanation.order}")
-    if explanation.preempted:
-        echo(f"  Left:   {explanation.preempted}")
-    if explanation.next:
-        echo(f"  Next:   {explanation.next}")
+    for label, text in (
+        ("Why", view.why),
+        ("Stays", explanation.stays),
+        ("Cause", explanation.cause),
+        ("Asks", explanation.asks),
+        ("Order", explanation.order),
+        ("Left", explanation.preempted),
+        ("Next", explanation.next),
+    ):
+        if text:
+            echo(f"  {f'{label}:':7} {text}")
     _show_rivals(explanation, now)
     if explanation.numbers:
         echo()
@@ -125,7 +124,7 @@ def _show(explanation: Explanation, now: datetime) -> None:
                     worker.name,
                     "Connected" if worker.connected else "Disconnected",
                     worker.role,
-                    worker.reason or worker.there,
+                    "; ".join(filter(None, (worker.there, worker.reason))),
                 ]
                 for worker in explanation.workers
             ],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from multiqueue.api.conditions import ACTIVE, find_condition
@@ -19,19 +19,28 @@ from multiqueue.api.v1beta2 import MultiKueueCluster
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.projection.access import WorkerError, identify, stored, with_worker
-from multiqueue.cli.projection.tokens import anchor_of, issue_token, withdraw, withdraw_former
+from multiqueue.cli.projection.lost_rights import describe_lost, find_wider
+from multiqueue.cli.projection.tokens import (
+    Token,
+    anchor_of,
+    issue_token,
+    withdraw,
+    withdraw_former,
+)
 from multiqueue.cli.projection.waiting import wait_for
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, Conflict, NotFound
 from multiqueue.kube.kubeconfig import pick_context
+from multiqueue.multikueue.connections.expiry import TOKEN, Expiry, find_expiries
 from multiqueue.projection.registration import (
     account_manifests,
     build_kubeconfig,
     cluster_manifest,
     kubeconfig_secret,
 )
+from multiqueue.projection.worker_role import Right
 from multiqueue.runtime.apply import Applier
 
 Json = dict[str, Any]
@@ -70,7 +79,7 @@ class Done:
     """What was done, line by line, and how it ended."""
 
     lines: list[str] = field(default_factory=list)
-    expires_at: datetime | None = None
+    expiries: tuple[Expiry, ...] = ()
     active: bool | None = None
     message: str = ""
 
@@ -100,12 +109,15 @@ class Stored:
 
     Attributes:
         works: It leads to this very worker, and is let in.
+        expiries: When what it is made of ends, the first to end first.
         anchor: Secret on the worker that the token ends with; empty where there is none.
+        wider: What it may do there beside the role of the manager.
     """
 
     works: bool = False
-    expires_at: datetime | None = None
+    expiries: tuple[Expiry, ...] = ()
     anchor: str = ""
+    wider: frozenset[Right] = frozenset()
 
 
 async def look_at_stored(client: KubeClient, name: str, namespace: str, identity: str) -> Stored:
@@ -121,7 +133,8 @@ async def look_at_stored(client: KubeClient, name: str, namespace: str, identity
         works = await with_worker(credentials, identify) == identity
     except WorkerError:
         works = False
-    return Stored(works, found.expires_at, anchor_of(token))
+    wider = await find_wider(dict(found.config)) if works else frozenset()
+    return Stored(works, found.expiries, anchor_of(token), wider)
 
 
 def manifests(wish: Registration) -> tuple[list[Json], list[Json]]:
@@ -145,7 +158,7 @@ async def register(
     done: Done,
     *,
     identity: str,
-    former: str,
+    former: Stored,
 ) -> None:
     """Issue a token, see that it works, and give it to the manager.
 
@@ -155,7 +168,7 @@ async def register(
         wish: What to make.
         done: Gets what was done.
         identity: uid of the worker's kube-system.
-        former: Secret of the token that the manager had so far, which stays.
+        former: What the manager had so far; the Secret of its token stays.
     """
     token = await issue_token(
         worker, wish.name, wish.origin, lifetime=wish.lifetime, on_note=done.lines.append
@@ -169,16 +182,29 @@ async def register(
     except (CliError, ApiError):  # not where it may have been written
         await withdraw(worker, token.anchor)
         raise
-    done.expires_at = token.expires_at
+    done.expiries = _list_expiries(wish.cluster, token)
     cluster = cluster_manifest(wish.name, wish.secret)
     await _apply(manager, cluster, done, where="manager", force=wish.force)
-    gone = await withdraw_former(worker, wish.name, wish.origin, newest=token.anchor, former=former)
+    gone = await withdraw_former(
+        worker, wish.name, wish.origin, newest=token.anchor, former=former.anchor
+    )
     done.lines.extend(f"{wish.name}: token of secret/{anchor} withdrawn" for anchor in gone)
-    if former:
+    if former.wider:
+        lost = former.wider - await find_wider(kubeconfig)
+        done.lines.extend(describe_lost(wish.name, lost))
+    if former.anchor:
         done.lines.append(
             f"{wish.name}: the former token is good until the next rotation; delete "
-            f"secret/{former} in kueue-system there to withdraw it now"
+            f"secret/{former.anchor} in kueue-system there to withdraw it now"
         )
+
+
+def _list_expiries(cluster: Json, token: Token) -> tuple[Expiry, ...]:
+    """Return the ends of a new token and of the CA beside it, the first first."""
+    found = list(find_expiries(cluster, {}))
+    if token.expires_at is not None:
+        found.append(Expiry(what=TOKEN, ends_at=token.expires_at))
+    return tuple(sorted(found, key=lambda expiry: expiry.ends_at))
 
 
 async def _try(kubeconfig: Json, identity: str, done: Done) -> None:

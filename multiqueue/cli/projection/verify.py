@@ -86,7 +86,9 @@ async def _verify(
     try:
         found = await stored(client, cluster, scope.namespace)
         report.expires_at = found.expires_at
-        report.drift.extend(find_expiry(found.expires_at, datetime.now(UTC), scope.expires_within))
+        first = found.expiries[0].what if found.expiries else ""
+        now = datetime.now(UTC)
+        report.drift.extend(find_expiry(first, found.expires_at, now, scope.expires_within))
         credentials = await Credentials.from_kubeconfig_dict(found.config)
         identities[name] = await with_worker(credentials, identify)
         seen = await with_worker(credentials, lambda worker: _look(worker, view, report))

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
 from multiqueue.api.autoscaling import ProvisioningRequest
-from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.cluster_orders import Orders, read_orders
+from multiqueue.api.conditions import ACTIVE, DRAINED, find_condition
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.views.checks import (
     CheckRow,
     RequestRow,
@@ -24,7 +26,11 @@ from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
-from multiqueue.multikueue.phase import State
+from multiqueue.multikueue.drains.report import find_stay, parse_report
+from multiqueue.multikueue.filters import why_not
+from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
+from multiqueue.multikueue.filters.restriction import list_names
+from multiqueue.multikueue.phase import AT_WORK, State
 
 if TYPE_CHECKING:
     from multiqueue.cli.mirror import Mirror
@@ -69,6 +75,7 @@ class Explanation:
         preempted: For whom it had to leave; empty where it had not.
         order: Whose turn it is where LocalQueues take turns; empty where they do not.
         asks: What it asks of a topology, while it waits; empty where it asks for none.
+        stays: Why it runs on although its worker is taken out of use; empty where that is not.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
     """
 
@@ -78,6 +85,7 @@ class Explanation:
     preempted: str
     order: str
     asks: str
+    stays: str
     cluster_queue: str
     cohort: str
     position: int | None
@@ -98,6 +106,7 @@ class Explanation:
             "preempted": self.preempted or None,
             "order": self.order or None,
             "asks": self.asks or None,
+            "stays": self.stays or None,
             "clusterQueue": self.cluster_queue or None,
             "cohort": self.cohort or None,
             "position": self.position,
@@ -138,6 +147,7 @@ def explain(
         preempted=explain_preemption(mirror, workload),
         order=_order(mirror, queue) if place else "",
         asks=explain_topology(workload) if view.state in _NEEDS_NUMBERS else "",
+        stays=_stays(mirror, view) if view.state in AT_WORK else "",
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
         position=place.position_in_cluster_queue + 1 if place else None,
@@ -169,6 +179,22 @@ def _cause(mirror: Mirror, workload: Workload, view: WorkloadView, queue: str) -
         return ""
     told = "" if cause in view.why else cause.rstrip(".")
     return "; ".join(filter(None, (told, explain_checks_of_queue(mirror, queue))))
+
+
+def _stays(mirror: Mirror, view: WorkloadView) -> str:
+    cluster = mirror.clusters.get(view.worker)
+    orders = read_orders(cluster.metadata.annotations) if cluster is not None else Orders()
+    if cluster is None or not orders.cordoned:
+        return ""
+    told = f"{view.worker} {orders.refusal}"
+    if orders.problem:
+        return f"{told}; nothing is moved: {orders.problem}"
+    if orders.drain is None:
+        return f"{told}; what runs there goes on"
+    drained = find_condition(cluster.status.conditions, DRAINED)
+    message = drained.message if drained is not None else ""
+    why = find_stay(message, view.key) or parse_report(message).trouble
+    return f"{told}; it stays for now: {why}" if why else f"{told}; it is moved when its turn comes"
 
 
 def _order(mirror: Mirror, queue: str) -> str:
@@ -219,7 +245,7 @@ def _verdict(resource: str, asked: int, *, free: Amount, borrowable: Amount) -> 
 def _workers(
     mirror: Mirror, workload: Workload, queue: str, remote: Mapping[str, str]
 ) -> tuple[WorkerRow, ...]:
-    status = workload.status
+    status, job = workload.status, mirror.job_of(workload)
     rows = []
     for name in _candidate_clusters(mirror, workload, queue):
         cluster = mirror.clusters.get(name)
@@ -232,9 +258,11 @@ def _workers(
             reason = "not connected yet; is a manager running?"
         elif not connected:
             reason = f"{active.reason}: {active.message}"
+        elif not is_finished(status):
+            reason = why_not(Candidate(cluster=cluster, workload=workload, job=job))
         role = ""
         if name == status.cluster_name:
-            role = "runs here"
+            role = "ran here" if is_finished(status) else "runs here"
         elif name in status.nominated_cluster_names:
             role = "nominated"
         rows.append(
@@ -263,4 +291,8 @@ def _candidate_clusters(mirror: Mirror, workload: Workload, queue: str) -> list[
         parameters = check.spec.parameters
         config = mirror.configs.get(parameters.name) if parameters else None
         found.update(dict.fromkeys(config.spec.clusters if config else ()))
+    if found:
+        # What it asks for is shown even where there is no such worker.
+        wished = list_names(list_wishes(workload, mirror.job_of(workload))[0])
+        found.update(dict.fromkeys(wished))
     return list(found)

@@ -15,7 +15,7 @@ from typing import Any
 
 import orjson
 
-CLIENT, AUTHORITY = "client certificate", "CA certificate"
+TOKEN, CLIENT, AUTHORITY = "token", "client certificate", "CA certificate"
 WARN_BEFORE = timedelta(days=7)
 """Time enough to renew what is renewed by hand."""
 WARN_SHARE = 0.1
@@ -76,7 +76,7 @@ def _token(token: object) -> Iterator[Expiry]:
     ends_at = _time(claims.get("exp"))
     if ends_at is not None:
         begins_at = _time(claims.get("iat")) or _time(claims.get("nbf"))
-        yield Expiry(what="token", begins_at=begins_at, ends_at=ends_at)
+        yield Expiry(what=TOKEN, begins_at=begins_at, ends_at=ends_at)
 
 
 def _time(seconds: object) -> datetime | None:

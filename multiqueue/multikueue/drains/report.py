@@ -76,6 +76,8 @@ def parse_report(message: str) -> Report:
     match = _COUNTS.match(message)
     if match is None:
         return Report()
+    rest = message[match.end() :]
+    staying = _STAYING.search(rest)
     return Report(
         moved=int(match["moved"]),
         stopped=int(match["stopped"] or 0),
@@ -83,6 +85,7 @@ def parse_report(message: str) -> Report:
         left=int(match["left"]),
         lost_gpu_hours=float(match["lost"]),
         ends_at=parse_time(match["end"]),
+        trouble=(rest[: staying.start()] if staying else rest).removeprefix("; "),
     )
 
 

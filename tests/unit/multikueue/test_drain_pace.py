@@ -157,7 +157,7 @@ class TestReport:
     def test_the_next_manager_reads_it_back(self) -> None:
         assert parse_report(str(self.REPORT)) == self.REPORT
         held = replace(self.REPORT, ends_at=None, trouble="the worker cannot be reached")
-        assert parse_report(str(held)) == replace(held, trouble="")
+        assert parse_report(str(held)) == held
         assert parse_report("by hand") == Report()
 
     def test_it_names_a_few_that_stay(self) -> None:

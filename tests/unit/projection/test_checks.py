@@ -37,10 +37,10 @@ def test_kinds_that_are_not_served_are_named() -> None:
 
 def test_credentials_that_end_soon_are_drift() -> None:
     within = timedelta(days=14)
-    (drift,) = find_expiry(T0 + timedelta(days=13), T0, within)
+    (drift,) = find_expiry("token", T0 + timedelta(days=13), T0, within)
     assert "in 13 days" in drift.message
-    assert list(find_expiry(T0 + timedelta(days=15), T0, within)) == []
-    assert list(find_expiry(None, T0, within)) == []
+    assert list(find_expiry("token", T0 + timedelta(days=15), T0, within)) == []
+    assert list(find_expiry("", None, T0, within)) == []
 
 
 def test_a_job_of_others_takes_the_name_of_ours() -> None:
