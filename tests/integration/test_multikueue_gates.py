@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -39,8 +39,8 @@ class Rivals:
         self.clock = clock
 
     @asynccontextmanager
-    async def manager(self) -> AsyncIterator[None]:
-        config = msgspec.structs.replace(make_config(), feature_gates=GATES)
+    async def manager(self, **settings: Any) -> AsyncIterator[None]:
+        config = msgspec.structs.replace(make_config(**settings), feature_gates=GATES)
         async with self.world.manager(config, clock=self.clock, open_thread=InlineThread):
             await self.world.until_connected()
             yield
@@ -132,3 +132,18 @@ async def test_where_the_victim_does_not_go_another_worker_may_preempt_after_its
             await it.set_active(second, 0)
             assert await it.world.until_ready() == second
             assert it.world.copy(first) is None
+
+
+@virtual_time
+async def test_how_long_a_worker_has_to_preempt_is_for_the_configuration_to_say() -> None:
+    short = TIMEOUT / 10
+    async with (
+        rivals(strategy="BestEffortFIFO") as it,
+        it.manager(preemption_timeout=timedelta(seconds=short)),
+    ):
+        await it.world.hub.create(JOBS, ranked("train", "high", names.MULTIKUEUE_CONTROLLER))
+        await it.until_victim(1)
+        await asyncio.sleep(short - 10)
+        assert len(it.victims()) == 1
+        await asyncio.sleep(20)
+        await it.until_victim(2)

@@ -210,6 +210,9 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     drain_period: Duration = Duration(seconds=6)
     drain_at_once: int = 4
     """Deviates: extensions of ours. The pace of drains of workers that name none."""
+    preemption_timeout: Duration = Duration(minutes=5)
+    """Deviates: an extension of ours. How long one worker has to preempt before another may, with
+    orchestrated preemption; upstream's is fixed (M-181)."""
 
 
 class FairSharing(Section, frozen=True, kw_only=True):

@@ -191,13 +191,18 @@ def _access_providers(path: str, profile: ClusterProfile | None) -> Iterator[str
                 yield f"{here}.execConfig.env: each variable needs a name"
 
 
+def _some(path: str, time: timedelta) -> Iterator[str]:
+    if time <= timedelta():
+        yield f"{path}: must be more than 0s"
+
+
 def _multikueue(config: Configuration) -> Iterator[str]:
     section = config.multi_kueue
     path = "multiKueue"
     yield from not_negative(f"{path}.gcInterval", section.gc_interval)
     yield from not_negative(f"{path}.workerLostTimeout", section.worker_lost_timeout)
-    if section.drain_period <= timedelta():
-        yield f"{path}.drainPeriod: must be more than 0s"
+    yield from _some(f"{path}.drainPeriod", section.drain_period)
+    yield from _some(f"{path}.preemptionTimeout", section.preemption_timeout)
     if section.drain_at_once < 1:
         yield f"{path}.drainAtOnce: {section.drain_at_once} must be at least 1"
     if not _LABEL_VALUE.fullmatch(section.origin):

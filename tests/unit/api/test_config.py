@@ -105,6 +105,7 @@ def test_nulls_are_absent() -> None:
         ("multiKueue: {gcInterval: 5 minutes}", '"5 minutes" is not a duration'),
         ("multiKueue: {gcInterval: -5m}", "must not be negative"),
         ("multiKueue: {drainPeriod: 0s}", "drainPeriod: must be more than 0s"),
+        ("multiKueue: {preemptionTimeout: 0s}", "preemptionTimeout: must be more than 0s"),
         ("multiKueue: {drainAtOnce: 0}", "drainAtOnce: 0 must be at least 1"),
         ("multiKueue: {origin: a b}", "not a label value"),
         ("multiKueue: {externalFrameworks: [{name: job}]}", "Kind.version.group"),
