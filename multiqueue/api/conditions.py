@@ -40,6 +40,27 @@ CORDONED = "Cordoned"
 DRAINED = "Drained"
 """Condition types of MultiKueueCluster, while they are asked for. Ours."""
 
+HEALTHY = "Healthy"
+CANARY = "Canary"
+"""Condition types of DispatchProfile, beside Active. Ours."""
+
+
+class ProfileReason(StrEnum):
+    """Reasons of conditions of DispatchProfiles."""
+
+    # Active
+    READY = "Ready"
+    INVALID = "Invalid"
+    FAILING = "Failing"
+    # Healthy
+    AS_PROMISED = "AsPromised"
+    PROMISES_BROKEN = "PromisesBroken"
+    SIDE_FAILING = "SideFailing"
+    # Canary
+    RUNNING = "Running"
+    RETURNED = "Returned"
+    BROKEN = "Broken"
+
 
 class Reason(StrEnum):
     """Reasons of Workload conditions."""

@@ -9,8 +9,13 @@ from dataclasses import dataclass
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
-from multiqueue.api.names import DISPATCHER, GROUP, MULTIKUEUE_CONTROLLER
+from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
 from multiqueue.jobs.context import Informers
+from multiqueue.multikueue.dispatching.references import (
+    NO_REFERENCE,
+    Reference,
+    read_config_reference,
+)
 
 CONFIG_KIND = "MultiKueueConfig"
 
@@ -21,12 +26,12 @@ class ClusterList:
 
     Attributes:
         clusters: Names in the order of the MultiKueueConfig.
-        dispatcher: Who chooses among them, as the MultiKueueConfig says; empty: it does not.
+        reference: Who chooses among them, as the MultiKueueConfig says.
         problem: Why there are none; empty where there are.
     """
 
     clusters: tuple[str, ...] = ()
-    dispatcher: str = ""
+    reference: Reference = NO_REFERENCE
     problem: str = ""
 
 
@@ -72,5 +77,4 @@ def list_clusters(check: api.AdmissionCheck, informers: Informers) -> ClusterLis
     config = informers.multikueue_configs.store.get(parameters.name)
     if config is None:
         return ClusterList(problem=f'{CONFIG_KIND} "{parameters.name}" not found')
-    dispatcher = config.metadata.annotations.get(DISPATCHER, "").strip()
-    return ClusterList(clusters=config.spec.clusters, dispatcher=dispatcher)
+    return ClusterList(clusters=config.spec.clusters, reference=read_config_reference(config))

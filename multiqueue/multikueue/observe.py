@@ -20,6 +20,11 @@ from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, lis
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.session import WorkerSession
+from multiqueue.multikueue.dispatching.references import (
+    NO_REFERENCE,
+    Reference,
+    find_reference,
+)
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
 from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
@@ -41,7 +46,7 @@ class Observation:
         job: Its job on the manager.
         adapter: Of the job's kind.
         clusters: Names in the order of the MultiKueueConfig.
-        dispatcher: Who chooses among them, as the MultiKueueConfig says; empty: it does not.
+        reference: Who chooses among them, as queues and MultiKueueConfig say.
     """
 
     view: GroupView
@@ -49,7 +54,7 @@ class Observation:
     job: Json | None = None
     adapter: MultiKueueAdapter | None = None
     clusters: tuple[str, ...] = ()
-    dispatcher: str = ""
+    reference: Reference = NO_REFERENCE
 
 
 class Observer:
@@ -125,7 +130,7 @@ class Observer:
             job=job,
             adapter=adapter,
             clusters=configured,
-            dispatcher=listed.dispatcher,
+            reference=find_reference(workload, listed.reference, informers),
         )
 
     def _look_ahead(

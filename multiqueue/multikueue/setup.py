@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
 
 from multiqueue.api.cluster_orders import Pace
 from multiqueue.api.config import Gate
+from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.kube.transport import OpenTransport, Transport
@@ -18,7 +20,9 @@ from multiqueue.multikueue.connections.capability_book import CapabilityBook
 from multiqueue.multikueue.connections.credentials import PATH_PREFIX
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.desk import DispatchDesk
 from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
+from multiqueue.multikueue.dispatching.profile_status import ProfileReconciler
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.drains.controller import DrainReconciler
 from multiqueue.multikueue.gc import GarbageCollector
@@ -62,12 +66,10 @@ def build_multikueue(
     )
     choice = DispatcherChoice(
         dispatchers or Dispatchers(),
-        settings.dispatcher_name,
+        context.config,
+        context.metrics,
         now=context.clock.now,
-        # Looked up each time: leadership changes the role that is part of the child.
-        on_answer=lambda name, seconds: context.metrics.dispatch_duration_seconds.child(
-            name
-        ).observe(seconds),
+        profiles=context.informers.dispatch_profiles,
         open_thread=open_thread,
     )
     workloads = WorkloadReconciler(context, fleet, choice, options)
@@ -77,6 +79,8 @@ def build_multikueue(
         ClusterReconciler(context, fleet, path_prefix=path_prefix),
         AdmissionCheckReconciler(context),
         workloads,
+        ProfileReconciler(context, choice),
+        choice.shadows,
         DrainReconciler(
             context,
             fleet,
@@ -89,3 +93,9 @@ def build_multikueue(
         WorkerFigures(context),
         *([QuotaAutomation(context, fleet)] if automates else []),
     ]
+
+
+def build_desk(engine: Engine, parts: Iterable[Runnable]) -> DispatchDesk:
+    """Build what answers questions about decisions from the parts that `build_multikueue` made."""
+    workloads = next(part for part in parts if isinstance(part, WorkloadReconciler))
+    return workloads.open_desk(engine)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.names import STOPPING, key_of
+from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
@@ -67,6 +67,8 @@ class Wakes:
         informers.admission_checks.add_handler(self._on_check)
         informers.multikueue_configs.add_handler(self._on_config)
         informers.multikueue_clusters.add_handler(self._on_cluster)
+        informers.local_queues.add_handler(self._on_queue)
+        informers.cluster_queues.add_handler(self._on_queue)
         for informer in informers.jobs.values():
             informer.add_handler(self._on_job)
         fleet.add_listener(
@@ -81,6 +83,24 @@ class Wakes:
     def list_waiting(self) -> list[Rank]:
         """Return who waits for a cluster."""
         return [known.rank for known in self._tracked.values() if known.waits]
+
+    def ask_all_again(self) -> None:
+        """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
+        self.fleet_version += 1
+        self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+
+    def _on_queue(
+        self,
+        old: api.LocalQueue | api.ClusterQueue | None,
+        new: api.LocalQueue | api.ClusterQueue | None,
+    ) -> None:
+        """Another profile counts."""
+        before, after = (
+            "" if each is None else each.metadata.annotations.get(DISPATCH_PROFILE, "")
+            for each in (old, new)
+        )
+        if before != after:
+            self.ask_all_again()
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
         workload = new or old
@@ -154,8 +174,7 @@ class Wakes:
             return
         before, after = old.metadata, new.metadata
         if (before.labels, before.annotations) != (after.labels, after.annotations):
-            self.fleet_version += 1
-            self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+            self.ask_all_again()
 
     def _on_connection(self, name: str) -> None:
         """A worker came or went, or serves other job kinds; another failed attempt is no news.

@@ -64,10 +64,8 @@ class WorkloadReconciler:
         self._context = context
         self._fleet = fleet
         self._dispatchers = dispatchers
-        settings = context.config.multi_kueue
         self._config = GroupConfig(
-            worker_lost_timeout=settings.worker_lost_timeout,
-            preemption_timeout=settings.preemption_timeout,
+            worker_lost_timeout=context.config.multi_kueue.worker_lost_timeout
         )
         capacity = FleetCapacity(context, fleet, options)
         context.fleet_gate.connect(capacity)
@@ -90,6 +88,7 @@ class WorkloadReconciler:
             is_known=self._memories.__contains__,
             on_room=self._waiting.wake,
         )
+        dispatchers.on_change = self._wakes.ask_all_again
 
     # ------------------------------------------------------------ running
 
@@ -157,10 +156,9 @@ class WorkloadReconciler:
         workload = seen.workload
         assert workload is not None
         fleet = (self._wakes.fleet_version, seen.clusters)
-        runner = self._dispatchers.find(seen.dispatcher)
-        name = runner.selection.name
-        answer = await runner.ask(
-            lambda: self._views.build(seen, workload, memory, dispatcher=name),
+        answer = await self._dispatchers.ask(
+            seen.reference,
+            lambda: self._views.build(seen, workload, memory),
             lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
         )
         if answer.nomination is None:

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import prometheus_client
 
+from multiqueue.observability.dispatch_metrics import DispatchMetrics
 from multiqueue.observability.families import ROLE, counter, exponential, gauge, histogram
-from multiqueue.observability.local_queue_metrics import LocalQueueMetrics
 
 CQ = "cluster_queue"
 
@@ -62,7 +62,7 @@ class RequestOutcome(Protocol):
         ...
 
 
-class Metrics(LocalQueueMetrics):
+class Metrics(DispatchMetrics):
     """The metrics of one process."""
 
     build_info = gauge(

@@ -65,29 +65,37 @@ class PluginThread:
     def _run(self) -> None:
         while (item := self._items.get()) is not None:
             work, future, loop = item
-            result, error = None, None
+            result, problem = None, None
             try:
                 result = work()
             except BaseException as raised:  # noqa: BLE001 - SystemExit of a plugin is an error too
-                error = raised
-            if not _deliver(loop, future, result, error):
+                problem = describe_error(raised)
+            del work, item
+            if not _deliver(loop, future, result, problem):
                 return
+
+
+def describe_error(error: BaseException) -> str:
+    """Say what a plugin raised; its own text may fail, too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - as above
+        return f"{type(error).__name__} (its text cannot be shown)"
 
 
 def _deliver(
     loop: asyncio.AbstractEventLoop,
     future: asyncio.Future[Any],
     result: Any,
-    error: BaseException | None,
+    problem: str | None,
 ) -> bool:
     def settle() -> None:
         if future.done():
             return
-        if error is None:
+        if problem is None:
             future.set_result(result)
         else:
-            words = f"{type(error).__name__}: {error}"
-            future.set_exception(PluginError(words))
+            future.set_exception(PluginError(problem))
 
     try:
         loop.call_soon_threadsafe(settle)

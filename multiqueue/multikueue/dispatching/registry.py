@@ -2,7 +2,9 @@
 
 Any package may bring dispatchers: an entry point in the group ``multiqueue.dispatchers``, whose
 name is what the configuration calls it. A plugin that cannot be found or loaded does not stop the
-manager: Workloads stay pending and say why.
+manager: Workloads stay pending and say why. One that is installed while the manager runs is found
+when somebody names it; one that was loaded already stays as it is until the manager is started
+again.
 
 A name with a ``/`` that is not installed means a controller outside of this program, as in upstream
 (M-116); a bare one is a misspelt plugin.
@@ -15,6 +17,8 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 
 from multiqueue.api.names import DISPATCHER
+from multiqueue.multikueue.dispatching.plugin_thread import describe_error
+from multiqueue.multikueue.dispatching.sites import Sites
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
@@ -44,7 +48,8 @@ class Dispatchers:
 
     Args:
         plugins: Ready-made ones, which come before installed ones of the same name.
-        installed: Entry points; those of the environment by default.
+        installed: Entry points; by default those of the environment, read again where a name is
+            missing.
     """
 
     def __init__(
@@ -54,6 +59,8 @@ class Dispatchers:
         installed: Iterable[EntryPoint] | None = None,
     ) -> None:
         self._plugins = dict(plugins or {})
+        self._is_fixed = installed is not None
+        self._sites = Sites()
         found = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
         self._installed = {point.name: point for point in found}
 
@@ -62,27 +69,46 @@ class Dispatchers:
         """Names of all that there is, sorted."""
         return tuple(sorted({*self._plugins, *self._installed}))
 
-    def select(self, name: str) -> Selection:
-        """Load the dispatcher of that name. Never raises."""
+    def select(self, name: str, *, outside: bool = True) -> Selection:
+        """Load the dispatcher of that name; runs code of its package. Never raises.
+
+        Args:
+            name: As configured.
+            outside: Whether a name that is not installed may mean a controller outside.
+        """
         plugin = self._plugins.get(name)
         if plugin is not None:
             return Selection(name=name, dispatcher=plugin)
-        point = self._installed.get(name)
-        if point is None and "/" in name and EXTERNAL in self.names:
+        point = self._installed.get(name) or self._look_again(name)
+        if point is None and outside and "/" in name and EXTERNAL in self.names:
             return replace(self.select(EXTERNAL), name=name, notice=_describe_external(name))
         if point is None:
             names = ", ".join(self.names) or "none"
             return _problem(
                 name,
                 f'dispatcher "{name}" is not installed; installed are: {names}. '
-                f"Install its package, or change multiKueue.dispatcherName or {DISPATCHER}",
+                f"Install its package, or change multiKueue.dispatcherName or {DISPATCHER}"
+                if outside
+                else f'dispatcher "{name}" is not installed; installed are: {names}',
             )
+        return self._load(point)
+
+    def _look_again(self, name: str) -> EntryPoint | None:
+        """Read entry points again: a package may have been installed meanwhile."""
+        if not self._is_fixed:
+            self._sites.take_in_news()
+            self._installed = {p.name: p for p in entry_points(group=ENTRY_POINT_GROUP)}
+        return self._installed.get(name)
+
+    def _load(self, point: EntryPoint) -> Selection:
+        name = point.name
         try:
             dispatcher = point.load()()
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's package does
-            words = f"{type(error).__name__}: {error}"
+            is_one = isinstance(dispatcher, Dispatcher) and callable(dispatcher.nominate)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's package does
+            words = describe_error(error)
             return _problem(name, f'dispatcher "{name}" ({point.value}) cannot be loaded: {words}')
-        if not isinstance(dispatcher, Dispatcher) or not callable(dispatcher.nominate):
+        if not is_one:
             return _problem(
                 name, f'dispatcher "{name}" ({point.value}) has no name or no nominate(view)'
             )

@@ -9,9 +9,6 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import read_orders
-from multiqueue.api.config import Configuration
-from multiqueue.api.config.gates import Gate
-from multiqueue.api.names import DISPATCHER_INCREMENTAL, INCREMENTAL
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
@@ -46,16 +43,15 @@ class DispatchViews:
         self._fleet = fleet
         self._options = options
 
-    def build(
-        self, seen: Observation, workload: api.Workload, memory: GroupMemory, *, dispatcher: str
-    ) -> DispatchView:
+    def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
         """Return what there is to know about a Workload and its clusters now.
+
+        Who is asked, and with which arguments, is filled in for each dispatcher that is shown it.
 
         Args:
             seen: The Workload, here and on the clusters.
             workload: It.
             memory: What is remembered of it.
-            dispatcher: Who is asked.
         """
         local = seen.view.local
         shown = build_workload_view(
@@ -70,8 +66,6 @@ class DispatchViews:
             clusters=tuple(self._cluster(name, seen, shown, memory) for name in seen.clusters),
             nominated=local.nominated if local is not None else (),
             history=memory.rounds,
-            arguments=build_arguments(self._context.config, dispatcher),
-            dispatcher=dispatcher,
             now=self._context.clock.now(),
         )
 
@@ -174,22 +168,6 @@ def _why_unusable(state: ClusterState | None, *, exists: bool) -> str:
     if state is None or not state.reachable:
         return "is not connected"
     return state.refusal
-
-
-def build_arguments(config: Configuration, dispatcher: str) -> Mapping[str, Any]:
-    """Return what a dispatcher is told by the configuration.
-
-    The incremental one has a section of its own, as upstream, and gates (M-111, M-112).
-    """
-    section, gates = config.multi_kueue, config.gates
-    arguments: dict[str, Any] = {}
-    if dispatcher in {DISPATCHER_INCREMENTAL, INCREMENTAL}:
-        settings = section.incremental_dispatcher_config
-        if settings is not None and gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_CONFIG):
-            arguments["stepSize"] = settings.step_size
-        if not gates.enabled(Gate.MULTIKUEUE_INCREMENTAL_DISPATCHER_RESPECT_CONFIG_ORDER):
-            arguments["order"] = "Name"
-    return {**arguments, **section.dispatcher_arguments}
 
 
 def _why_avoid(cluster: api.MultiKueueCluster | None, seen: Observation) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api.config import Configuration, load_configuration
+from multiqueue.multikueue.dispatching.arguments import build_arguments
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.references import Reference
 from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.dispatching.view import build_arguments
+from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
@@ -27,28 +30,38 @@ class Named:
         return Nomination(note=self.name)
 
 
-def make_choice(answered: list[str] | None = None) -> DispatcherChoice:
+def make_choice(metrics: Metrics | None = None) -> DispatcherChoice:
     plugins = {name: Named(name) for name in ("one", "two")}
     return DispatcherChoice(
         Dispatchers({**plugins, "score": Score()}),
-        "one",
+        config("dispatcherName: one"),
+        metrics or Metrics(),
         now=lambda: T0,
-        on_answer=lambda name, _: (answered if answered is not None else []).append(name),
     )
 
 
 async def say(choice: DispatcherChoice, name: str) -> str:
     view = make_view(clusters=[make_cluster("a")])
-    answer = await choice.find(name).ask(lambda: view, lambda _view, _nomination: None)
+    answer = await choice.ask(
+        Reference(dispatcher=name), lambda: view, lambda _view, _nomination: None
+    )
     return answer.nomination.note if answer.nomination is not None else answer.problem
 
 
+def answered(metrics: Metrics) -> dict[str, float]:
+    return {
+        sample.labels["dispatcher"]: sample.value
+        for family in metrics.registry.collect()
+        for sample in family.samples
+        if sample.name == "multiqueue_dispatch_duration_seconds_count"
+    }
+
+
 async def test_without_a_name_the_manager_s_own_decides():
-    answered: list[str] = []
-    choice = make_choice(answered)
+    metrics = Metrics()
+    choice = make_choice(metrics)
     assert [await say(choice, name) for name in ("", "two", "one")] == ["one", "two", "one"]
-    assert answered == ["one", "two", "one"]
-    assert choice.find("") is choice.find("one")
+    assert answered(metrics) == {"one": 2, "two": 1}
 
 
 async def test_a_name_that_nobody_has_answers_why():
@@ -58,10 +71,26 @@ async def test_a_name_that_nobody_has_answers_why():
 
 
 async def test_all_that_are_outside_have_one_name_in_metrics():
-    answered: list[str] = []
-    said = await say(make_choice(answered), "example.com/theirs")
-    assert said == 'the controller of dispatcher "external" nominates clusters'
-    assert answered == ["external"]
+    metrics = Metrics()
+    said = await say(make_choice(metrics), "example.com/theirs")
+    assert said == 'the controller of dispatcher "example.com/theirs" nominates clusters'
+    assert answered(metrics) == {"external": 1}
+
+
+async def test_an_answer_is_taken_in_before_the_next_question():
+    """A burst of Workloads must not see the same room twice."""
+    choice = make_choice()
+    taken: list[str] = []
+    view = make_view(clusters=[make_cluster("a")])
+
+    def look() -> DispatchView:
+        taken.append("view")
+        return view
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(3):
+            group.create_task(choice.ask(Reference(), look, lambda _v, n: taken.append(n.note)))
+    assert taken == ["view", "one"] * 3
 
 
 def config(section: str = "", gates: str = "") -> Configuration:

@@ -1,0 +1,174 @@
+"""Which Workloads a canary decides for, what becomes of them, and when it returns. Pure."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from hashlib import blake2b
+from statistics import median
+
+from multiqueue.api.v1alpha1 import SideStatus
+from multiqueue.multikueue.dispatching.policy import Limits
+
+MAX_TRIALS = 10_000
+"""Workloads that are waited for; beyond it the oldest are not judged."""
+MAX_TIMES = 1_000
+"""Of the latest starts the median is taken."""
+SLACK_SECONDS = 1.0
+"""Longer by less than this is not slower: that much is the way there and back."""
+
+
+class Side(StrEnum):
+    """Who decided."""
+
+    BASE = "base"
+    CANARY = "canary"
+
+
+def is_chosen(uid: str, percent: int) -> bool:
+    """Whether a Workload is among that percentage; with a higher one it still is."""
+    digest = blake2b(uid.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % 10_000 < percent * 100
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A Workload that was decided about and has not started yet."""
+
+    side: Side
+    first_nominated_at: datetime | None = None
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the Workloads of one side."""
+
+    workloads: int = 0
+    failures: int = 0
+    started: int = 0
+    not_started: int = 0
+    seconds: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
+
+    @property
+    def median_seconds(self) -> float | None:
+        """Median time from first nomination to admission; None where none was admitted."""
+        return median(self.seconds) if self.seconds else None
+
+    @property
+    def failure_share(self) -> float:
+        """Of its Workloads, those that it failed for."""
+        return self.failures / self.workloads if self.workloads else 0.0
+
+    @property
+    def concluded(self) -> int:
+        """Workloads that started, or did not in time."""
+        return self.started + self.not_started
+
+    @property
+    def not_started_share(self) -> float:
+        """Of those, the ones that did not."""
+        return self.not_started / self.concluded if self.concluded else 0.0
+
+    def to_status(self) -> SideStatus:
+        """Return it for the status."""
+        seconds = self.median_seconds
+        return SideStatus(
+            workloads=self.workloads,
+            failures=self.failures,
+            started=self.started,
+            not_started=self.not_started,
+            median_seconds=round(seconds) if seconds is not None else None,
+        )
+
+
+class Trials:
+    """Follows Workloads from their first nomination until a cluster admits them.
+
+    Args:
+        limits: Of the canary.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.tallies = {side: Tally() for side in Side}
+        self._limits = limits
+        self._open: OrderedDict[str, _Trial] = OrderedDict()
+
+    def note_decision(
+        self, uid: str, side: Side, now: datetime, *, nominated: bool, failed: bool
+    ) -> None:
+        """Take in what a side decided about a Workload."""
+        tally = self.tallies[side]
+        trial = self._open.get(uid)
+        if trial is None or trial.side is not side:
+            trial = self._open[uid] = _Trial(side)
+            tally.workloads += 1
+            if len(self._open) > MAX_TRIALS:
+                self._open.popitem(last=False)
+        if failed and not trial.failed:
+            trial.failed = True
+            tally.failures += 1
+        if nominated and trial.first_nominated_at is None:
+            trial.first_nominated_at = now
+
+    def note_start(self, uid: str, now: datetime) -> None:
+        """A cluster admitted it."""
+        trial = self._open.pop(uid, None)
+        if trial is None or trial.first_nominated_at is None:
+            return
+        took = now - trial.first_nominated_at
+        tally = self.tallies[trial.side]
+        if took > self._limits.start_within:
+            tally.not_started += 1
+        else:
+            tally.started += 1
+            tally.seconds.append(took.total_seconds())
+
+    def forget(self, uid: str) -> None:
+        """It is gone, or waits for quota again: nothing can be said about it."""
+        self._open.pop(uid, None)
+
+    def expire(self, now: datetime) -> None:
+        """Give up on those that wait too long."""
+        since = now - self._limits.start_within
+        for uid, trial in list(self._open.items()):
+            if trial.first_nominated_at is not None and trial.first_nominated_at < since:
+                del self._open[uid]
+                self.tallies[trial.side].not_started += 1
+
+    def why_return(self) -> str:
+        """Say what the canary does worse than it may; empty: nothing that is known."""
+        limits = self._limits
+        canary, base = self.tallies[Side.CANARY], self.tallies[Side.BASE]
+        least = limits.min_workloads
+        if canary.workloads >= least and _is_more(
+            canary.failure_share, base.failure_share, limits.failures
+        ):
+            return (
+                f"it failed for {canary.failures} of {canary.workloads} Workloads, the base for "
+                f"{base.failures} of {base.workloads}"
+            )
+        if min(canary.concluded, base.concluded) >= least and _is_more(
+            canary.not_started_share, base.not_started_share, limits.failures
+        ):
+            return (
+                f"{canary.not_started} of its {canary.concluded} nominated Workloads did not start "
+                f"in time, {base.not_started} of the base's {base.concluded}"
+            )
+        if min(canary.started, base.started) >= least:
+            return self._why_slower(canary.median_seconds or 0.0, base.median_seconds or 0.0)
+        return ""
+
+    def _why_slower(self, canary: float, base: float) -> str:
+        if canary <= base * (1 + self._limits.slower) + SLACK_SECONDS:
+            return ""
+        return (
+            f"its Workloads were admitted after {canary:.0f} s, the base's after {base:.0f} s "
+            "(medians)"
+        )
+
+
+def _is_more(share: float, than: float, by: float) -> bool:
+    return share > than + by

@@ -1,0 +1,207 @@
+"""One profile at work: who is asked, who steps in, who is asked beside, and what came of it.
+
+A plain dispatcher of the configuration is a profile without a name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from multiqueue.multikueue.dispatching.answer import Answer, Failure
+from multiqueue.multikueue.dispatching.canary import Side, Trials, is_chosen
+from multiqueue.multikueue.dispatching.policy import Policy, Way
+from multiqueue.multikueue.dispatching.runner import DispatchRunner
+from multiqueue.multikueue.dispatching.shadow import ShadowFigures
+from multiqueue.plugins import DispatchView, Nomination
+
+BuildView = Callable[[], DispatchView]
+Accept = Callable[[DispatchView, Nomination], None]
+OpenRunner = Callable[[Way], DispatchRunner]
+RETRY = timedelta(minutes=1)
+"""When a Workload is looked at again whose profile cannot be used; its change is told at once."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What a profile did since it is as it is."""
+
+    since: datetime
+    decisions: int = 0
+    failures: int = 0
+    fallbacks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """An answer, what whoever gave it was shown, and whether who should have given it failed."""
+
+    shown: DispatchView
+    answer: Answer
+    side: Side
+    failed: bool
+
+
+class LiveProfile:
+    """Asks the dispatchers of one policy.
+
+    Args:
+        policy: Who they are.
+        open_runner: Puts one behind its fence.
+        lock: Held while a question is asked; shared by all that decide about the same clusters.
+        now: Tells the time.
+        returned: Why its canary does not decide any more; empty where it does.
+
+    Attributes:
+        policy: As above.
+        figures: What was decided.
+        shadow_figures: What its shadow made of it; None without one.
+        trials: What became of the Workloads; None without a canary.
+        returned: As above.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        open_runner: OpenRunner,
+        *,
+        lock: asyncio.Lock,
+        now: Callable[[], datetime],
+        returned: str = "",
+    ) -> None:
+        self.policy = policy
+        self.returned = returned
+        self.figures = Figures(since=now())
+        self.shadow_figures = ShadowFigures() if policy.shadow is not None else None
+        self.trials = Trials(policy.canary.limits) if policy.canary is not None else None
+        self._lock = lock
+        self._now = now
+        canary = policy.canary.way if policy.canary is not None else None
+        self.base, self.fallback, self.shadow, self.canary = (
+            open_runner(way) if way is not None else None
+            for way in (policy.base, policy.fallback, policy.shadow, canary)
+        )
+
+    @property
+    def runners(self) -> tuple[DispatchRunner, ...]:
+        """Everyone that may be asked, the first to be asked first."""
+        found = (self.canary, self.base, self.fallback, self.shadow)
+        return tuple(runner for runner in found if runner is not None)
+
+    @property
+    def problem(self) -> str:
+        """Why its dispatcher does not decide now; empty where it does."""
+        return self.policy.problem or (self.base.trouble if self.base is not None else "")
+
+    async def prepare(self) -> None:
+        """Load the dispatchers that decide."""
+        for runner in (self.canary, self.base, self.fallback):
+            if runner is not None:
+                await runner.prepare()
+
+    async def ask(self, build_view: BuildView, accept: Accept) -> tuple[DispatchView, Answer]:
+        """Ask where a Workload shall go.
+
+        One question at a time: the view of the next is built after `accept` took in the answer, so
+        that a burst of Workloads does not see the same room twice.
+
+        Returns:
+            What was seen by who answered, and the answer.
+        """
+        await self.prepare()
+        async with self._lock:
+            view = build_view()
+            decided = await self._decide(view)
+            answer = decided.answer
+            if answer.nomination is not None:
+                accept(view, answer.nomination)
+        self._count(view.workload.uid, decided)
+        return decided.shown, self._introduce(answer)
+
+    async def consult(self, build_view: BuildView) -> tuple[DispatchView, Answer]:
+        """Ask as `ask` does, but nothing follows and nothing is counted."""
+        await self.prepare()
+        async with self._lock:
+            decided = await self._decide(build_view())
+        return decided.shown, decided.answer
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        for runner in self.runners:
+            runner.close()
+
+    # ------------------------------------------------------------ deciding
+
+    async def _decide(self, view: DispatchView) -> _Decided:
+        canary = self._canary_for(view.workload.uid)
+        if canary is not None:
+            answer = await canary.ask(view)
+            if answer.nomination is not None:
+                return _Decided(canary.show(view), answer, Side.CANARY, failed=False)
+        shown, answer = await self._ask_base(view)
+        if canary is not None:
+            return _Decided(shown, answer, Side.CANARY, failed=True)
+        failed = answer.nomination is None or bool(answer.instead_of)
+        return _Decided(shown, answer, Side.BASE, failed=failed)
+
+    async def _ask_base(self, view: DispatchView) -> tuple[DispatchView, Answer]:
+        shown, answer = view, self._refuse()
+        if self.base is not None:
+            shown, answer = self.base.show(view), await self.base.ask(view)
+        if answer.nomination is not None or self.fallback is None:
+            return shown, answer
+        second = await self.fallback.ask(view)
+        if second.nomination is None:
+            words = f"{answer.problem}; its fallback: {second.problem}"
+            return shown, replace(answer, problem=words)
+        return self.fallback.show(view), _instead(answer, second, second.nomination)
+
+    def _introduce(self, answer: Answer) -> Answer:
+        """Say whose problem it is: a Workload's message names fields of the profile."""
+        name = self.policy.profile
+        if not answer.problem or not name or self.policy.generation == 0:
+            return answer
+        return replace(answer, problem=f'DispatchProfile "{name}": {answer.problem}')
+
+    def _refuse(self) -> Answer:
+        return Answer(
+            problem=self.policy.problem, failure=Failure.NOT_LOADED, retry_at=self._now() + RETRY
+        )
+
+    def _canary_for(self, uid: str) -> DispatchRunner | None:
+        canary = self.policy.canary
+        if canary is None or self.returned or not is_chosen(uid, canary.percent):
+            return None
+        return self.canary
+
+    # ------------------------------------------------------------ counting
+
+    def _count(self, uid: str, decided: _Decided) -> None:
+        answer, figures = decided.answer, self.figures
+        figures.decisions += answer.nomination is not None
+        figures.failures += decided.failed
+        figures.fallbacks += bool(answer.instead_of)
+        if self.trials is None or self.returned:
+            return
+        nominated = answer.nomination is not None and bool(answer.nomination.clusters)
+        self.trials.note_decision(
+            uid,
+            decided.side,
+            self._now(),
+            nominated=nominated and not decided.failed,
+            failed=decided.failed,
+        )
+
+
+def _instead(answer: Answer, second: Answer, nomination: Nomination) -> Answer:
+    """The fallback's answer, with why it was asked, and no later than the other can be again."""
+    words = f'{answer.problem}; "{second.dispatcher}" decides meanwhile'
+    note = "; ".join(filter(None, (nomination.note, words)))
+    times = [at for at in (nomination.ask_again_at, answer.retry_at) if at is not None]
+    return replace(
+        second,
+        nomination=replace(nomination, note=note, ask_again_at=min(times, default=None)),
+        instead_of=answer.dispatcher or words,
+    )

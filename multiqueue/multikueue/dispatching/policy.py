@@ -1,0 +1,222 @@
+"""What a DispatchProfile asks for: who decides, who else, and what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from multiqueue.api.config.durations import parse_duration
+from multiqueue.api.v1alpha1 import CanarySpec, DispatchProfile, DispatchProfileSpec, ShadowSpec
+
+BUDGET = timedelta(seconds=1)
+"""A decision for a hundred workers takes milliseconds; who takes a second does I/O."""
+LONGEST_BUDGET = timedelta(seconds=10)
+"""Nothing else is decided meanwhile: two that saw the same room would both give it away."""
+
+FindProfile = Callable[[str], DispatchProfile | None]
+DefaultArguments = Callable[[str], Mapping[str, Any]]
+"""What the manager's configuration tells the dispatcher of a name, whoever chose it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One dispatcher, and how it is asked.
+
+    Attributes:
+        dispatcher: Its name.
+        arguments: What it is told.
+        budget: How long an answer may take.
+        outside: Whether a name that is not installed may mean a controller outside.
+        path: The field of the profile that names it, for messages; empty: the configuration.
+    """
+
+    dispatcher: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    budget: timedelta = BUDGET
+    outside: bool = False
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a canary returns; shares are of 1."""
+
+    min_workloads: int
+    failures: float
+    slower: float
+    start_within: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """Who decides for which percentage of the Workloads."""
+
+    way: Way
+    percent: int
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Who decides for the Workloads of one profile, or of one plain dispatcher.
+
+    Attributes:
+        profile: Name of the profile; empty: none.
+        generation: Of the profile.
+        base: Who decides; None where there is a problem.
+        fallback: Who decides while that one fails.
+        shadow: Who is asked beside it.
+        canary: Who decides for some.
+        problem: Why nobody decides, with the field; empty where somebody does.
+        side_problems: What is wrong beside that: shadow or canary are left out.
+    """
+
+    profile: str = ""
+    generation: int = 0
+    base: Way | None = None
+    fallback: Way | None = None
+    shadow: Way | None = None
+    canary: Canary | None = None
+    problem: str = ""
+    side_problems: tuple[str, ...] = ()
+
+
+class _SpecError(Exception):
+    """A field cannot be used; the text names it."""
+
+
+def build_policy(profile: DispatchProfile, find: FindProfile, defaults: DefaultArguments) -> Policy:
+    """Read a profile.
+
+    Args:
+        profile: It.
+        find: Other profiles, by name.
+        defaults: Arguments of the manager's configuration, by dispatcher.
+    """
+    spec = profile.spec
+    fallback = _plain(spec.fallback, defaults, "spec.fallback") if spec.fallback else None
+    policy = Policy(
+        profile=profile.metadata.name, generation=profile.metadata.generation, fallback=fallback
+    )
+    try:
+        base = _own_way(spec, defaults, "spec")
+    except _SpecError as error:
+        return replace(policy, problem=str(error))
+    if spec.fallback == spec.dispatcher:
+        return replace(policy, problem=f'spec.fallback: "{spec.fallback}" is spec.dispatcher, too')
+    problems: list[str] = []
+    shadow = canary = None
+    try:
+        shadow = _side(spec.shadow, profile, find, defaults, "spec.shadow")
+    except _SpecError as error:
+        problems.append(str(error))
+    try:
+        canary = _canary(spec.canary, profile, find, defaults)
+    except _SpecError as error:
+        problems.append(str(error))
+    return replace(policy, base=base, shadow=shadow, canary=canary, side_problems=tuple(problems))
+
+
+def build_plain_policy(dispatcher: str, defaults: DefaultArguments) -> Policy:
+    """Return the policy of a dispatcher that the configuration names."""
+    way = Way(dispatcher=dispatcher, arguments=defaults(dispatcher), outside=True)
+    return Policy(base=way)
+
+
+def list_references(profile: DispatchProfile) -> tuple[str, ...]:
+    """Return the names of the profiles that a profile refers to."""
+    sides = (profile.spec.shadow, profile.spec.canary)
+    return tuple(side.profile for side in sides if side is not None and side.profile)
+
+
+def _own_way(spec: DispatchProfileSpec, defaults: DefaultArguments, path: str) -> Way:
+    if not spec.dispatcher:
+        raise _SpecError(f"{path}.dispatcher: is empty; name a dispatcher")
+    own = {"filters", "scorers"} & set(spec.arguments)
+    if own:
+        name = min(own)
+        raise _SpecError(f"{path}.arguments.{name}: use {path}.{name}")
+    arguments = {**defaults(spec.dispatcher), **spec.arguments}
+    if spec.filters:
+        arguments["filters"] = list(spec.filters)
+    if spec.scorers:
+        arguments["scorers"] = {scorer.name: scorer.weight for scorer in spec.scorers}
+    budget = _read_duration(spec.time_budget, f"{path}.timeBudget")
+    if budget > LONGEST_BUDGET:
+        most = LONGEST_BUDGET.total_seconds()
+        raise _SpecError(f"{path}.timeBudget: {spec.time_budget} is more than {most:g}s")
+    return Way(
+        dispatcher=spec.dispatcher,
+        arguments=arguments,
+        budget=budget,
+        path=f"{path}.dispatcher",
+    )
+
+
+def _plain(dispatcher: str, defaults: DefaultArguments, path: str) -> Way:
+    return Way(dispatcher=dispatcher, arguments=defaults(dispatcher), path=path)
+
+
+def _side(
+    spec: ShadowSpec | CanarySpec | None,
+    profile: DispatchProfile,
+    find: FindProfile,
+    defaults: DefaultArguments,
+    path: str,
+) -> Way | None:
+    if spec is None:
+        return None
+    if bool(spec.dispatcher) == bool(spec.profile):
+        raise _SpecError(f"{path}: exactly one of dispatcher and profile is required")
+    if spec.dispatcher:
+        own = DispatchProfileSpec(dispatcher=spec.dispatcher, arguments=spec.arguments)
+        budget = _read_duration(profile.spec.time_budget, "spec.timeBudget")
+        way = _own_way(own, defaults, path)
+        return replace(way, budget=budget)
+    if spec.arguments:
+        raise _SpecError(f"{path}.arguments: go with dispatcher; a profile has its own")
+    if spec.profile == profile.metadata.name:
+        raise _SpecError(f'{path}.profile: "{spec.profile}" is this one')
+    other = find(spec.profile)
+    if other is None:
+        raise _SpecError(f'{path}.profile: DispatchProfile "{spec.profile}" not found')
+    try:
+        way = _own_way(other.spec, defaults, "spec")
+    except _SpecError as error:
+        raise _SpecError(f'{path}.profile: DispatchProfile "{spec.profile}": {error}') from error
+    return replace(way, path=f"{path}.profile")
+
+
+def _canary(
+    spec: CanarySpec | None,
+    profile: DispatchProfile,
+    find: FindProfile,
+    defaults: DefaultArguments,
+) -> Canary | None:
+    way = _side(spec, profile, find, defaults, "spec.canary")
+    if spec is None or way is None:
+        return None
+    limits = spec.limits
+    within = _read_duration(limits.start_within, "spec.canary.limits.startWithin")
+    return Canary(
+        way=way,
+        percent=spec.percent,
+        limits=Limits(
+            min_workloads=limits.min_workloads,
+            failures=limits.failure_percent / 100,
+            slower=limits.worse_percent / 100,
+            start_within=within,
+        ),
+    )
+
+
+def _read_duration(text: str, path: str) -> timedelta:
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise _SpecError(f"{path}: {error}") from error
+    if duration <= timedelta():
+        raise _SpecError(f'{path}: "{text}" must be longer than nothing')
+    return duration

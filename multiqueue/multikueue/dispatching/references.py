@@ -1,0 +1,52 @@
+"""Which DispatchProfile or dispatcher a Workload's queues name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import DISPATCH_PROFILE, DISPATCHER, key_of
+from multiqueue.jobs.context import Informers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """Who shall decide; both empty: whoever the manager's configuration names.
+
+    Attributes:
+        profile: Name of a DispatchProfile.
+        dispatcher: Name of a dispatcher, where there is no profile.
+        source: What names the profile, for messages.
+    """
+
+    profile: str = ""
+    dispatcher: str = ""
+    source: str = ""
+
+
+NO_REFERENCE = Reference()
+
+
+def read_config_reference(config: api.MultiKueueConfig) -> Reference:
+    """Return what a MultiKueueConfig names; its profile counts before its dispatcher."""
+    annotations = config.metadata.annotations
+    profile = annotations.get(DISPATCH_PROFILE, "").strip()
+    return Reference(
+        profile=profile,
+        dispatcher="" if profile else annotations.get(DISPATCHER, "").strip(),
+        source=f'MultiKueueConfig "{config.metadata.name}"' if profile else "",
+    )
+
+
+def find_reference(workload: api.Workload, of_config: Reference, informers: Informers) -> Reference:
+    """Return what a Workload's LocalQueue names, else its ClusterQueue, else the configuration."""
+    key = key_of(workload.metadata.namespace, workload.spec.queue_name)
+    local = informers.local_queues.store.get(key)
+    admission = workload.status.admission
+    name = admission.cluster_queue if admission is not None else ""
+    queue = informers.cluster_queues.store.get(name)
+    for found, source in ((local, f'LocalQueue "{key}"'), (queue, f'ClusterQueue "{name}"')):
+        profile = "" if found is None else found.metadata.annotations.get(DISPATCH_PROFILE, "")
+        if profile.strip():
+            return Reference(profile=profile.strip(), source=source)
+    return of_config

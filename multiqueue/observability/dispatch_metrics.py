@@ -1,0 +1,58 @@
+"""Metrics of dispatchers and of the DispatchProfiles that use them."""
+
+from __future__ import annotations
+
+from multiqueue.observability.families import ROLE, counter, gauge
+from multiqueue.observability.local_queue_metrics import LocalQueueMetrics
+
+
+class DispatchMetrics(LocalQueueMetrics):
+    """How dispatchers behave, and what is decided by which profile."""
+
+    dispatch_failures_total = counter(
+        "multiqueue_dispatch_failures_total",
+        "Questions that a dispatcher had no answer to, by reason: NotLoaded, Raised, TimedOut, "
+        "Malformed, or Paused after it hung.",
+        "dispatcher",
+        "reason",
+        ROLE,
+    )
+    dispatch_misconduct_total = counter(
+        "multiqueue_dispatch_misconduct_total",
+        "Promises that a dispatcher was found not to keep: UnknownCluster, Unsteady, "
+        "StartsThreads, KeepsObjects.",
+        "dispatcher",
+        "kind",
+        ROLE,
+    )
+    dispatcher_hung_threads = gauge(
+        "multiqueue_dispatcher_hung_threads",
+        "Threads in which calls of a dispatcher hang.",
+        "dispatcher",
+        ROLE,
+    )
+    dispatch_decisions_total = counter(
+        "multiqueue_dispatch_decisions_total",
+        "Questions asked of a profile, by what came of it: Decided, Fallback or Failed.",
+        "profile",
+        "result",
+        ROLE,
+    )
+    dispatch_shadow_decisions_total = counter(
+        "multiqueue_dispatch_shadow_decisions_total",
+        "Views that the shadow of a profile answered to.",
+        "profile",
+        ROLE,
+    )
+    dispatch_shadow_differences_total = counter(
+        "multiqueue_dispatch_shadow_differences_total",
+        "Answers of a shadow that would have led to other clusters.",
+        "profile",
+        ROLE,
+    )
+    dispatch_canary_percent = gauge(
+        "multiqueue_dispatch_canary_percent",
+        "Percentage of a profile's Workloads that its canary decides for; 0 once it returned.",
+        "profile",
+        ROLE,
+    )

@@ -1,0 +1,303 @@
+"""DispatchProfiles in a running manager: who decides, at once, and what is told of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiqueue.api.conditions import find_condition
+from multiqueue.api.names import DISPATCH_PROFILE, DISPATCHER, V1ALPHA1
+from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.kube.resources import (
+    CLUSTER_QUEUES,
+    DISPATCH_PROFILES,
+    JOBS,
+    LOCAL_QUEUES,
+    MULTIKUEUE_CONFIGS,
+)
+from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP
+from multiqueue.plugins import DispatchView, Nomination
+from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
+from tests.queue_manager import NAMESPACE
+from tests.waiting import Changes
+
+
+@dataclass
+class To:
+    """Nominates one cluster, and remembers what it was told."""
+
+    cluster: str
+    name: str = "to"
+    told: list[dict[str, Any]] = field(default_factory=list)
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        self.told.append(dict(view.arguments))
+        return Nomination(clusters=(self.cluster,))
+
+    def check_arguments(self, arguments: dict[str, Any]) -> list[str]:
+        return [f"argument {n}: there is no such argument" for n in arguments if n == "typo"]
+
+
+def make_profile(name: str, dispatcher: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": V1ALPHA1,
+        "kind": "DispatchProfile",
+        "metadata": {"name": name},
+        "spec": {"dispatcher": dispatcher, **spec},
+    }
+
+
+class Profiles:
+    """What people do with profiles in a world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.changes = Changes(world.hub.informers.dispatch_profiles)
+
+    async def create(self, name: str, dispatcher: str, **spec: Any) -> None:
+        await self.world.hub.create(DISPATCH_PROFILES, make_profile(name, dispatcher, **spec))
+
+    async def change(self, name: str, **spec: Any) -> None:
+        await self.world.hub.patch(DISPATCH_PROFILES, name, {"spec": spec})
+
+    async def name_it(self, profile: str | None, on: Any = LOCAL_QUEUES) -> None:
+        """Annotate the LocalQueue, the ClusterQueue or the MultiKueueConfig."""
+        name = {LOCAL_QUEUES: "lq", CLUSTER_QUEUES: "cq", MULTIKUEUE_CONFIGS: "fleet"}[on]
+        await self.world.hub.patch(
+            on,
+            name,
+            {"metadata": {"annotations": {DISPATCH_PROFILE: profile}}},
+            namespace=NAMESPACE if on.namespaced else None,
+        )
+
+    def get(self, name: str) -> DispatchProfile:
+        found = self.world.hub.informers.dispatch_profiles.store.get(name)
+        assert found is not None
+        return found
+
+    def condition(self, name: str, type_: str) -> tuple[str, str, str]:
+        profile = self.world.hub.informers.dispatch_profiles.store.get(name)
+        found = find_condition(profile.status.conditions, type_) if profile is not None else None
+        return (found.status, found.reason, found.message) if found is not None else ("", "", "")
+
+    async def until(self, condition: Callable[[], Any], what: str) -> Any:
+        return await self.changes.until(condition, what)
+
+    async def until_nominated(self, *clusters: str, job: str = "train") -> None:
+        def nominated() -> bool:
+            workload = self.world.workload(job)
+            return workload is not None and workload.status.nominated_cluster_names == clusters
+
+        await self.world.until(nominated, f"{job} nominated to {clusters}")
+
+    async def submit(self, job: str = "train") -> None:
+        await self.world.hub.create(JOBS, make_gpu_job(job))
+
+    async def until_told(self, words: str, job: str = "train") -> str:
+        await self.world.until(lambda: words in self.world.check(job)[1], f"told: {words}")
+        return self.world.check(job)[1]
+
+
+@asynccontextmanager
+async def fleet(*dispatchers: Any, **config: Any) -> AsyncIterator[Profiles]:
+    """Two workers that nobody admits anything on, and a manager."""
+    plugins = {each.name: each for each in dispatchers}
+    settings = {"dispatcher_name": "all-at-once", **config}
+    async with (
+        multikueue_world("a", "b") as world,
+        world.manager(make_config(**settings), dispatchers=plugins),
+    ):
+        await world.until_connected()
+        yield Profiles(world)
+
+
+async def test_each_change_of_profiles_and_of_who_names_them_counts_at_once():
+    """The LocalQueue before the ClusterQueue before the MultiKueueConfig before the manager."""
+    to_a, to_b = To("a", "to-a"), To("b", "to-b")
+    async with fleet(to_a, to_b, dispatch_profile="own") as profiles:
+        await profiles.create("own", "all-at-once")
+        await profiles.create(
+            "one",
+            "to-a",
+            filters=["free"],
+            scorers=[{"name": "price", "weight": 3}],
+            arguments={"colour": "blue"},
+        )
+        await profiles.create("two", "to-b")
+        await profiles.submit()
+        await profiles.until_nominated("a", "b")
+        await profiles.world.hub.patch(
+            MULTIKUEUE_CONFIGS, "fleet", {"metadata": {"annotations": {DISPATCHER: "to-b"}}}
+        )
+        await profiles.until_nominated("b")
+        await profiles.name_it("one", on=MULTIKUEUE_CONFIGS)
+        await profiles.until_nominated("a")
+        assert to_a.told[-1] == {"colour": "blue", "filters": ["free"], "scorers": {"price": 3}}
+        await profiles.name_it("two", on=CLUSTER_QUEUES)
+        await profiles.until_nominated("b")
+        await profiles.name_it("one", on=LOCAL_QUEUES)
+        await profiles.until_nominated("a")
+        await profiles.change("one", dispatcher="to-b")
+        await profiles.until_nominated("b")
+
+
+async def test_what_is_wrong_is_said_on_the_profile_and_its_workloads_wait():
+    async with fleet(To("a")) as profiles:
+        await profiles.name_it("gpu")
+        await profiles.submit()
+        told = await profiles.until_told("not found")
+        assert 'DispatchProfile "gpu" not found (LocalQueue "team-a/lq"' in told
+        for spec, want in (
+            ({"dispatcher": "mine"}, 'spec.dispatcher: dispatcher "mine" is not installed'),
+            (
+                {"dispatcher": "to", "arguments": {"typo": 1}},
+                'spec.arguments: dispatcher "to": argument typo: there is no such argument',
+            ),
+            ({"arguments": None, "timeBudget": "1h"}, "spec.timeBudget: 1h is more than 10s"),
+        ):
+            if "dispatcher" in spec and spec["dispatcher"] == "mine":
+                await profiles.create("gpu", "mine")
+            else:
+                await profiles.change("gpu", **spec)
+            await profiles.until(
+                lambda want=want: want in profiles.condition("gpu", "Active")[2], want
+            )
+            assert profiles.condition("gpu", "Active")[:2] == ("False", "Invalid")
+            assert 'DispatchProfile "gpu": ' in await profiles.until_told(want)
+        await profiles.change("gpu", timeBudget="2s")
+        await profiles.until_nominated("a")
+        await profiles.until(
+            lambda: (
+                profiles.condition("gpu", "Active") == ("True", "Ready", 'dispatcher "to" decides')
+            ),
+            "active",
+        )
+
+
+async def test_the_fallback_decides_while_the_dispatcher_fails():
+    class Broken:
+        name = "broken"
+        is_mended = False
+
+        def nominate(self, view: DispatchView) -> Nomination:
+            if not self.is_mended:
+                raise RuntimeError("no")
+            return Nomination(clusters=("b",))
+
+    broken = Broken()
+    async with fleet(broken, To("a")) as profiles:
+        await profiles.create("gpu", "broken", fallback="to")
+        await profiles.name_it("gpu", on=CLUSTER_QUEUES)
+        await profiles.submit()
+        await profiles.until_nominated("a")
+        told = await profiles.until_told("decides meanwhile")
+        assert 'dispatcher "broken" failed: RuntimeError: no; "to" decides meanwhile' in told
+        await profiles.until(
+            lambda: profiles.get("gpu").status.fallbacks and profiles.get("gpu").status.failures,
+            "figures",
+        )
+        active = profiles.condition("gpu", "Active")
+        assert active[:2] == ("False", "Failing")
+        assert active[2].endswith('"to" decides meanwhile')
+        broken.is_mended = True
+        await profiles.change("gpu", timeBudget="2s")
+        await profiles.until_nominated("b")
+
+
+async def test_a_shadow_is_asked_and_nothing_of_it_is_done():
+    async with fleet(To("a", "to-a"), To("b", "to-b")) as profiles:
+        await profiles.create("gpu", "to-a", shadow={"dispatcher": "to-b", "arguments": {"x": 1}})
+        await profiles.name_it("gpu", on=MULTIKUEUE_CONFIGS)
+        await profiles.submit()
+        await profiles.until_nominated("a")
+
+        def shadow() -> Any:
+            return profiles.get("gpu").status.shadow
+
+        await profiles.change("gpu", timeBudget="3s")  # its figures begin anew
+        await profiles.until(lambda: shadow() is not None and shadow().differences, "a difference")
+        assert shadow().decisions == shadow().differences == 1
+        assert shadow().last_difference.endswith(": a, the shadow: b")
+        assert profiles.world.workload().status.nominated_cluster_names == ("a",)
+
+
+async def test_a_canary_that_fails_returns_and_stays_returned_until_the_profile_changes():
+    class Never:
+        name = "never"
+
+        def nominate(self, view: DispatchView) -> Nomination:
+            raise RuntimeError("no")
+
+    async with fleet(Never(), To("a")) as profiles:
+        limits = {"minWorkloads": 2}
+        await profiles.create(
+            "gpu", "to", canary={"dispatcher": "never", "percent": 100, "limits": limits}
+        )
+        await profiles.name_it("gpu")
+        for job in ("one", "two"):
+            await profiles.submit(job)
+            await profiles.until_nominated("a", job=job)
+        await profiles.until(
+            lambda: profiles.condition("gpu", "Canary")[1] == "Returned", "returned"
+        )
+        assert profiles.condition("gpu", "Canary") == (
+            "False",
+            "Returned",
+            "it failed for 2 of 2 Workloads, the base for 0 of 0",
+        )
+        canary = profiles.get("gpu").status.canary
+        assert (canary.state, canary.canary.failures) == ("Returned", 2)
+        events = await profiles.world.hub.events()
+        assert ("DispatchProfile", "gpu", "CanaryReturned") in events
+        await profiles.change("gpu", canary={"percent": 50})
+        await profiles.until(
+            lambda: profiles.condition("gpu", "Canary")[:2] == ("True", "Running"), "running again"
+        )
+
+
+PACKAGE = """
+from multiqueue.plugins import DispatchView, Nomination
+
+
+class LastByName:
+    name = "example.com/last"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        usable = sorted(c.name for c in view.clusters if not c.unusable)
+        return Nomination(clusters=tuple(usable[-1:]))
+"""
+
+
+def install(folder: Path) -> None:
+    """What an installer leaves in site-packages."""
+    (folder / "profile_last_by_name.py").write_text(PACKAGE)
+    info = folder / "profile_last_by_name-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: profile-last-by-name\nVersion: 1.0\n"
+    )
+    (info / "entry_points.txt").write_text(
+        f"[{ENTRY_POINT_GROUP}]\nexample.com/last = profile_last_by_name:LastByName\n"
+    )
+
+
+async def test_a_package_that_is_installed_meanwhile_is_found_when_a_profile_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        async with fleet() as profiles:
+            await profiles.submit()
+            await profiles.until_nominated("a", "b")
+            install(tmp_path)
+            await profiles.create("mine", "example.com/last")
+            await profiles.name_it("mine")
+            await profiles.until_nominated("b")
+    finally:
+        sys.modules.pop("profile_last_by_name", None)
