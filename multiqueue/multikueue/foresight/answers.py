@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.explain import reason_of, words_of
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nomination import Nominated
@@ -23,7 +25,37 @@ FlavorResource = tuple[str, str]
 Amounts = Mapping[FlavorResource, int]
 
 STOP = timedelta(seconds=STOP_SECONDS)
+A_SECOND = timedelta(seconds=1)
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer, and the state of the tree that it is good for."""
+
+    found: Forecast
+    tree: Tree
+    version: int
+    made_at: datetime
+
+    def holds(self, now: datetime) -> bool:
+        """Whether the same would be said now; what victims lose grows with time."""
+        if self.tree.version != self.version:
+            return False
+        return self.found.prospect is not Prospect.PREEMPTS or now - self.made_at < A_SECOND
+
+    def at(self, now: datetime) -> Forecast:
+        """Return the answer for this time."""
+        start = self.found.start
+        if start is None or now == self.made_at:
+            return self.found
+        passed = now - self.made_at
+        return replace(
+            self.found,
+            start=StartEstimate(
+                at=start.at + passed, earliest=start.earliest + passed, latest=start.latest + passed
+            ),
+        )
 
 
 def answer(trial: Trial, now: datetime, *, blocked_by: int) -> Forecast:

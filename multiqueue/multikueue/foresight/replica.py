@@ -11,6 +11,7 @@ there for nodes, or for machines.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,17 +22,27 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.queues.entry import rank_of
 from multiqueue.engine.what_if import Trial
-from multiqueue.model.cluster_queue import ClusterQueue, Cohort, LocalQueue, QueueingStrategy
+from multiqueue.model.cluster_queue import (
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    QueueingStrategy,
+    StopPolicy,
+)
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Reservation, Workload
 from multiqueue.multikueue.foresight import answers
+from multiqueue.multikueue.foresight.answers import Said
 from multiqueue.multikueue.foresight.asked import build_asked
+from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.foresight.starts import Starts
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from multiqueue.plugins.view import WorkloadView
 
 OPTIONS = EngineOptions(topology=None)
 EVERY_NAMESPACE = LabelSelector()
+MOST = 1000
+"""Answers that are remembered."""
 
 
 class Replica:
@@ -47,6 +58,8 @@ class Replica:
         self._engine = Engine(replace(options, topology=None))
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()
+        self._said: dict[Hashable, Said] = {}
+        self._closed: set[str] = set()
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
@@ -56,11 +69,13 @@ class Replica:
         """Add or change a ResourceFlavor."""
         self._engine.upsert_resource_flavor(replace(flavor, topology_name=None))
         self._starts.set_flavor(flavor.name, flavor)
+        self._forget_answers()
 
     def delete_flavor(self, name: str) -> None:
         """Remove a ResourceFlavor."""
         self._engine.delete_resource_flavor(name)
         self._starts.set_flavor(name, None)
+        self._forget_answers()
 
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
@@ -69,31 +84,41 @@ class Replica:
             replace(cluster_queue, checks=(), namespace_selector=EVERY_NAMESPACE)
         )
         self._starts.set_cluster_queue(cluster_queue.name, cluster_queue)
+        self._forget_answers()
 
     def delete_cluster_queue(self, name: str) -> None:
         """Remove a ClusterQueue."""
         self._engine.delete_cluster_queue(name)
         self._starts.set_cluster_queue(name, None)
+        self._forget_answers()
 
     def upsert_cohort(self, cohort: Cohort) -> None:
         """Add or change a Cohort."""
         self._engine.upsert_cohort(cohort)
-        self._starts.forget_estimates()
+        self._forget_answers()
 
     def delete_cohort(self, name: str) -> None:
         """Remove a Cohort."""
         self._engine.delete_cohort(name)
-        self._starts.forget_estimates()
+        self._forget_answers()
 
     def upsert_local_queue(self, local_queue: LocalQueue) -> None:
         """Add or change a LocalQueue."""
         self._engine.upsert_local_queue(local_queue)
         self._starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
+        is_open = local_queue.stop_policy is StopPolicy.NONE and not local_queue.terminating
+        (self._closed.discard if is_open else self._closed.add)(local_queue.key)
+        self._forget_answers()
 
     def delete_local_queue(self, key: str) -> None:
         """Remove a LocalQueue."""
         self._engine.delete_local_queue(key)
         self._starts.set_local_queue(key, None)
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self._said.clear()
+        self._starts.forget_estimates()
 
     # ------------------------------------------------------------ who is there
 
@@ -167,7 +192,9 @@ class Replica:
 
     # ------------------------------------------------------------ what if
 
-    def forecast(self, asked: WorkloadView | Workload, now: datetime) -> Forecast | None:
+    def forecast(
+        self, asked: WorkloadView | Workload, now: datetime, *, budget: Budget | None = None
+    ) -> Forecast | None:
         """Return what would become of a Workload there.
 
         None where something must be mended first: there is no LocalQueue of that name, or its
@@ -176,25 +203,50 @@ class Replica:
         Args:
             asked: What to try; what it has there itself does not count against it.
             now: The time.
+            budget: What one decision may spend on estimates; None: whatever it takes.
         """
-        workload = build_asked(asked, now)
+        return self.forecast_built(build_asked(asked, now), now, budget=budget)
+
+    def forecast_built(
+        self, workload: Workload, now: datetime, *, budget: Budget | None = None
+    ) -> Forecast | None:
+        """Return the same for a Workload that was made ready by `build_asked`."""
+        known = self._workloads.get(workload.key)
+        if known is not None and known.reservation is not None:
+            trial = self._try(workload)
+            if trial is None:
+                return None
+            return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
+        question = (workload.queue, workload.shape)
+        said = self._said.get(question)
+        if said is None or not said.holds(now):
+            said = self._answer(workload, now)
+            if said is None:
+                return None
+            if len(self._said) >= MOST:
+                self._said.clear()
+            self._said[question] = said
+        found = said.at(now)
+        if found.prospect is Prospect.WAITS:
+            start = self._starts.estimate(said.tree, workload, now, budget)
+            return replace(found, start=start)
+        return found
+
+    def _answer(self, workload: Workload, now: datetime) -> Said | None:
         trial = self._try(workload)
         if trial is None:
             return None
-        known = self._workloads.get(workload.key)
-        if known is not None and known.reservation is not None:
-            return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
         found = answers.answer(trial, now, blocked_by=self._blockers(trial, workload))
-        if found.prospect is Prospect.WAITS:
-            return replace(found, start=self._starts.estimate(trial, workload, now))
         if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
-            return replace(found, largest=self._largest(workload))
-        return found
+            found = replace(found, largest=self._largest(workload))
+        # Who waits in a queue that lets nobody pass is no part of the version.
+        is_strict = trial.queue.spec.strategy is QueueingStrategy.STRICT_FIFO
+        return Said(found, trial.tree, -1 if is_strict else trial.tree.version, now)
 
     def _try(self, workload: Workload) -> Trial | None:
         self._know_namespace(workload.namespace)
         cluster_queue = self._engine.local_queue_target(workload.queue)
-        if cluster_queue is None:
+        if cluster_queue is None or workload.queue in self._closed:
             return None
         return self._engine.try_workload(workload, cluster_queue)
 

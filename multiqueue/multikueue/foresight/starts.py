@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.engine.what_if import Trial
+from multiqueue.engine.cache.tree import Tree
 from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.multikueue.foresight.curve import UNKNOWN, Curve
-from multiqueue.multikueue.foresight.estimates import Estimates
+from multiqueue.multikueue.foresight.estimates import Budget, Estimates
 from multiqueue.multikueue.foresight.lines import Lines
 from multiqueue.multikueue.foresight.runs import Runs, build_run
-from multiqueue.multikueue.foresight.timeline import Scene, estimate
+from multiqueue.multikueue.foresight.timeline import QUICK, TRIES, Scene, estimate
 from multiqueue.plugins.forecast import Runtime, StartEstimate
 
 UNKNOWN_CURVE = Curve.of(UNKNOWN)
@@ -72,25 +72,44 @@ class Starts:
             if runs is not None:
                 runs.drop(workload.key)
 
-    def estimate(self, trial: Trial, workload: Workload, now: datetime) -> StartEstimate | None:
+    def estimate(
+        self, tree: Tree, workload: Workload, now: datetime, budget: Budget | None
+    ) -> StartEstimate | None:
         """Return when a Workload that does not fit would start.
 
         Args:
-            trial: The verdict on it.
+            tree: Of its queue.
             workload: It.
             now: The time.
+            budget: What may be spent; None: whatever it takes.
         """
-        question = (trial.queue.name, workload.shape, self._lines.knows(workload.key))
-        known = self._estimates.find(question, self._lines.arrivals, now)
+        arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
+        question = (workload.queue, workload.shape, workload.key if own else "")
+        known = self._estimates.find(question, arrivals, now)
         if known is not None:
             return known
+        quick = budget is not None and budget.left <= 0
+        if quick:
+            known = self._estimates.find(question, arrivals, now, stale=True)
+            if known is not None:
+                return known
+        scene = self._set(tree, workload, now)
+        if scene is None:
+            return None
+        found, used = estimate(scene, QUICK if quick else TRIES)
+        if budget is not None:
+            budget.left -= used
+        self._estimates.keep(question, arrivals, now, found, quick=quick)
+        return found
+
+    def _set(self, tree: Tree, workload: Workload, now: datetime) -> Scene | None:
         asked = self._lines.build_waiter(workload, UNKNOWN_CURVE)
         if asked is None:
             return None
-        queues = trial.tree.queues
+        queues = tree.queues
         active = sorted(name for name, queue in queues.items() if queue.is_active)
-        scene = Scene(
-            tree=trial.tree,
+        return Scene(
+            tree=tree,
             runs=[self._runs[name] for name in sorted(queues) if name in self._runs],
             lines=[*self._lines.of(active, without=workload.key), [asked]],
             asked=asked,
@@ -101,6 +120,3 @@ class Starts:
             ),
             now=now.timestamp(),
         )
-        found = estimate(scene)
-        self._estimates.keep(question, self._lines.arrivals, now, found)
-        return found

@@ -27,7 +27,9 @@ from multiqueue.plugins.forecast import StartEstimate
 
 TRIES = 6000
 """Workloads that one estimate may try to start, over all samples: some milliseconds."""
-LEAST = 9
+QUICK = 600
+"""The same for one that has to do for now."""
+LEAST = 7
 """Samples at least."""
 SHORTEST = 40
 """Ends that each sample may look at, at least."""
@@ -70,35 +72,38 @@ class Scene:
     now: float
 
 
-def estimate(scene: Scene) -> StartEstimate | None:
-    """Return when who asks would start; None where no future has it start.
+def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
+    """Return when who asks would start, and how many tries that took.
 
-    Cost: bounded, see `TRIES`; the longer the queue, the fewer samples, and what is beyond the last
-    end that is looked at is extrapolated.
+    None: no future has it start. The longer the queue, the fewer samples, and what is beyond the
+    last end that is looked at is extrapolated.
     """
     for runs in scene.runs:
         runs.settle(scene.now)
     rank = scene.asked.rank
     ahead = sum(bisect_left(line, rank, key=attrgetter("rank")) for line in scene.lines)
-    samples = max(LEAST, min(SAMPLES, TRIES // (2 * ahead + len(scene.lines))))
-    limit = max(SHORTEST, TRIES // samples // len(scene.lines))
+    samples = max(LEAST, min(SAMPLES, tries // (2 * ahead + 4 * len(scene.lines))))
+    limit = max(SHORTEST, tries // samples // len(scene.lines))
     starts: list[tuple[float, int]] = []
+    used = 0
     with _slate(scene.tree) as wipe:
         for index in range(samples):
             future = _Future(scene, index * SAMPLES // samples)
             found = future.play(limit, ahead)
             wipe()
+            used += future.tries
             if found is not None:
                 starts.append(found)
     if not starts:
-        return None
+        return None, used
     times = sorted(start for start, _ in starts)
-    return StartEstimate(
+    found_start = StartEstimate(
         at=_time(_quantile(times, 0.5)),
         earliest=_time(_quantile(times, 0.1)),
         latest=_time(_quantile(times, 0.9)),
         ahead=median_low(count for _, count in starts),
     )
+    return found_start, used
 
 
 class _Future:
@@ -110,6 +115,7 @@ class _Future:
         self._next = [0] * len(scene.lines)
         self._nodes = {name: queue.node for name, queue in scene.tree.queues.items()}
         self._started: list[Started] = []
+        self.tries = 0
         self._count = 0
         self._freed = 0
         self._scarce = _scarce(scene.asked)
@@ -177,6 +183,7 @@ class _Future:
             waiter = self._scene.lines[index][self._next[index]]
             if waiter.queue in closed:
                 continue
+            self.tries += 1
             taken = try_to_take(waiter.needs, self._nodes[waiter.queue])
             if taken is None:
                 if waiter.queue in scene.strict:
