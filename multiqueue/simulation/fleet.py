@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from multiqueue.simulation.traces.trace import TraceJob
 
@@ -12,6 +13,16 @@ HARDWARE_LABEL = "accelerator"
 """Which label of a flavor says what its nodes are."""
 SIZES = (64, 48, 48, 32)
 HARDWARE = ("a100", "h100")
+
+
+class Preempting(StrEnum):
+    """Whom a Workload may stop, on the manager and on workers."""
+
+    NOBODY = "none"
+    LESS_URGENT = "priority"
+    """Those of lower priority, of its own queue and of those that use what they were lent."""
+    BORROWERS = "reclaim"
+    """Those of lower priority of its own queue, and whoever uses what was lent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +51,7 @@ class Fleet:
 
     Attributes:
         clusters: In the order of the MultiKueueConfig.
-        preempts: Whether queues take back what they lent, and within a queue the higher priority
-            goes first.
+        preempting: Whom Workloads may stop.
         quota_percent: Quota of the manager, of everything that the workers have.
         speeds: What kinds of jobs are as fast as, by kind and hardware, in thousandths of the
             reference; those of `CLASSES` where it says nothing.
@@ -49,7 +59,7 @@ class Fleet:
     """
 
     clusters: tuple[Cluster, ...]
-    preempts: bool = True
+    preempting: Preempting = Preempting.LESS_URGENT
     quota_percent: int = 100
     speeds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     watts: Mapping[str, float] = field(default_factory=dict)
@@ -73,14 +83,14 @@ class Fleet:
         return sum(cluster.gpus.get(flavor, 0) for cluster in self.clusters)
 
 
-def make_fleet(count: int) -> Fleet:
+def make_fleet(count: int, preempting: Preempting = Preempting.LESS_URGENT) -> Fleet:
     """Return that many clusters, of A100 and H100 in turn, in four sizes."""
     clusters = []
     for number in range(count):
         hardware = HARDWARE[number % len(HARDWARE)]
         name = f"{hardware}-{number // len(HARDWARE) + 1}"
         clusters.append(Cluster(name=name, gpus={hardware: SIZES[number % len(SIZES)]}))
-    return Fleet(clusters=tuple(clusters))
+    return Fleet(clusters=tuple(clusters), preempting=preempting)
 
 
 def find_span(jobs: Iterable[TraceJob], fleet: Fleet, load: float) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from multiqueue.simulation.fleet import Cluster, Fleet
+from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
 from multiqueue.simulation.traces.trace import CLASSES
 
 KEYS = ("clusters", "speeds", "preemption", "managerQuotaPercent", "watts")
@@ -51,14 +51,15 @@ def parse_fleet(found: Any) -> Fleet:
     names = [cluster.name for cluster in clusters]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise FleetFileError(f'clusters: "{twice}" is there twice')
-    preempts = fields.get("preemption", True)
-    if not isinstance(preempts, bool):
-        raise FleetFileError(f"preemption: {preempts!r} must be true or false")
+    preempting = fields.get("preemption", str(Preempting.LESS_URGENT))
+    if preempting not in list(Preempting):
+        choices = ", ".join(Preempting)
+        raise FleetFileError(f"preemption: {preempting!r} must be one of {choices}")
     percent = _number(fields.get("managerQuotaPercent", 100), "managerQuotaPercent")
     speeds = _mapping(fields.get("speeds", {}), "speeds", tuple(CLASSES))
     return Fleet(
         clusters=clusters,
-        preempts=preempts,
+        preempting=Preempting(preempting),
         quota_percent=round(percent),
         speeds={kind: _thousandths(of, f"speeds.{kind}") for kind, of in speeds.items()},
         watts=_numbers(fields.get("watts", {}), "watts"),

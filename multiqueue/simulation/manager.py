@@ -115,7 +115,7 @@ class Manager:
     ) -> None:
         quota = {POOL: fleet.total * fleet.quota_percent // 100}
         self.engine, self.queues = make_engine(
-            quota, weights, is_manager=True, preempts=fleet.preempts
+            quota, weights, is_manager=True, preempting=fleet.preempting
         )
         self.managed: dict[str, Managed] = {}
         self.waiting: dict[str, Managed] = {}

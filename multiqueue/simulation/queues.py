@@ -22,7 +22,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.placement import ANYWHERE, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
-from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL
+from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Preempting
 from multiqueue.simulation.traces.trace import CLASSES, TraceJob
 
 CHECK = "multikueue"
@@ -31,10 +31,17 @@ LOCAL_QUEUE = "jobs"
 POOL = "gpu"
 """The manager's only flavor: which hardware a job gets is for the dispatcher to say."""
 NODE_GPUS = 8
-TAKES_BACK = Preemption(
-    within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
-    reclaim_within_cohort=PreemptionPolicy.ANY,
-)
+PREEMPTION = {
+    Preempting.NOBODY: Preemption(),
+    Preempting.LESS_URGENT: Preemption(
+        within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+        reclaim_within_cohort=PreemptionPolicy.LOWER_PRIORITY,
+    ),
+    Preempting.BORROWERS: Preemption(
+        within_cluster_queue=PreemptionPolicy.LOWER_PRIORITY,
+        reclaim_within_cohort=PreemptionPolicy.ANY,
+    ),
+}
 OPTIONS = EngineOptions(topology=None)
 
 
@@ -54,7 +61,7 @@ def make_engine(
     weights: Mapping[str, float],
     *,
     is_manager: bool = False,
-    preempts: bool = True,
+    preempting: Preempting,
 ) -> tuple[Engine, tuple[ClusterQueue, ...]]:
     """Return an engine with its queues, and these.
 
@@ -62,7 +69,7 @@ def make_engine(
         flavors: GPUs by flavor.
         weights: Of the teams.
         is_manager: Whether its Workloads run elsewhere.
-        preempts: Whether queues take back what they lent.
+        preempting: Whom Workloads may stop.
     """
     engine = Engine(OPTIONS)
     for flavor in flavors:
@@ -85,7 +92,7 @@ def make_engine(
                     ),
                 ),
             ),
-            preemption=TAKES_BACK if preempts else Preemption(),
+            preemption=PREEMPTION[preempting],
             checks=(CheckRule(name=CHECK),) if is_manager else (),
         )
         for team in sorted(weights)

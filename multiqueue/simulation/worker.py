@@ -13,7 +13,7 @@ from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.multikueue.cluster_state import Finish, RemoteJob, RemoteWorkload
 from multiqueue.simulation.agenda import Agenda, Timer
-from multiqueue.simulation.fleet import GPU, Cluster
+from multiqueue.simulation.fleet import GPU, Cluster, Preempting
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.mirror import Mirror
 from multiqueue.simulation.progress import Progress
@@ -80,7 +80,7 @@ class Worker:
         cluster: What it has.
         agenda: The time.
         weights: Of the teams.
-        preempts: Whether its queues take back what they lent.
+        preempting: Whom Workloads may stop there.
         knowledge: Told of jobs that end.
         on_news: Told the key of a Workload that something happened to.
         on_room: Called when room may have changed.
@@ -92,13 +92,13 @@ class Worker:
         agenda: Agenda,
         *,
         weights: Mapping[str, float],
-        preempts: bool,
+        preempting: Preempting,
         knowledge: Knowledge,
         on_news: Callable[[str], None],
         on_room: Callable[[], None],
     ) -> None:
         self.cluster = cluster
-        self.engine, queues = make_engine(cluster.gpus, weights, preempts=preempts)
+        self.engine, queues = make_engine(cluster.gpus, weights, preempting=preempting)
         self.queues: tuple[ClusterQueue, ...] = queues
         self.copies: dict[str, Copy] = {}
         self.runs: dict[str, Run] = {}

@@ -57,7 +57,7 @@ class World:
                 cluster,
                 self.agenda,
                 weights=weights,
-                preempts=setting.fleet.preempts,
+                preempting=setting.fleet.preempting,
                 knowledge=knowledge,
                 on_news=self._hear,
                 on_room=self._on_room,

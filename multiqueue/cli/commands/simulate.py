@@ -64,7 +64,14 @@ if TYPE_CHECKING:
     "fleet_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The fleet as YAML instead: clusters, their GPUs, prices; speeds, watts.",
+    help="The fleet as YAML instead: clusters, GPUs, prices, preemption, speeds, watts.",
+)
+@click.option(
+    "--preemption",
+    type=click.Choice(["none", "priority", "reclaim"]),
+    default="priority",
+    show_default=True,
+    help="Whom jobs may stop: nobody, the less urgent, or also whoever uses what was lent.",
 )
 @click.option(
     "--teams",
@@ -118,6 +125,7 @@ def command(  # noqa: PLR0913 - one for each option
     first_seed: int,
     clusters: int,
     fleet_file: Path | None,
+    preemption: str,
     teams: int,
     names: str,
     settings: tuple[str, ...],
@@ -134,9 +142,10 @@ def command(  # noqa: PLR0913 - one for each option
     from multiqueue.simulation.compare import Plan
     from multiqueue.simulation.traces.make import TraceWish
 
+    _check_folders(report, csv_file)
     plan = Plan(
         wish=TraceWish(source=trace, count=jobs, load=load, teams=teams),
-        fleet=_read_fleet(fleet_file, clusters),
+        fleet=_read_fleet(fleet_file, clusters, preemption),
         contestants=_read_contestants(names, settings),
         seeds=tuple(range(first_seed, first_seed + seeds)),
     )
@@ -145,12 +154,19 @@ def command(  # noqa: PLR0913 - one for each option
     _print(comparison, output)
 
 
-def _read_fleet(path: Path | None, clusters: int) -> Fleet:
-    from multiqueue.simulation.fleet import make_fleet
+def _check_folders(*paths: Path | None) -> None:
+    """Complain of a folder that is missing before minutes are spent."""
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UsageProblem(f'"{path}": there is no folder "{path.parent}"')
+
+
+def _read_fleet(path: Path | None, clusters: int, preemption: str) -> Fleet:
+    from multiqueue.simulation.fleet import Preempting, make_fleet
     from multiqueue.simulation.fleet_file import FleetFileError, load_fleet
 
     if path is None:
-        return make_fleet(clusters)
+        return make_fleet(clusters, Preempting(preemption))
     try:
         return load_fleet(path)
     except FleetFileError as error:

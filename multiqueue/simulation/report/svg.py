@@ -1,0 +1,142 @@
+"""Drawing: axes, lines, areas and bars as inline SVG, coloured by the page's style. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+Point = tuple[float, float]
+Scale = Callable[[float], float]
+Tell = Callable[[float], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Where a plot is on its canvas, in pixels of a canvas that is scaled to its place.
+
+    Attributes:
+        width: Of the canvas.
+        height: Of the canvas.
+        left: Room for labels.
+        bottom: Room for labels.
+        top: Room above.
+        right: Room beside.
+    """
+
+    width: int = 640
+    height: int = 300
+    left: int = 52
+    bottom: int = 40
+    top: int = 12
+    right: int = 14
+
+    @property
+    def right_edge(self) -> int:
+        """Where the plot ends on the right."""
+        return self.width - self.right
+
+    @property
+    def base(self) -> int:
+        """Where the plot ends below."""
+        return self.height - self.bottom
+
+    def x_scale(self, low: float, high: float) -> Scale:
+        """Return where values are across."""
+        span = (high - low) or 1.0
+        return lambda value: self.left + (value - low) / span * (self.right_edge - self.left)
+
+    def y_scale(self, low: float, high: float) -> Scale:
+        """Return where values are in height; larger is higher."""
+        span = (high - low) or 1.0
+        return lambda value: self.base - (value - low) / span * (self.base - self.top)
+
+
+def canvas(frame: Frame, label: str, *parts: str) -> str:
+    """Return a plot; the label is read out by who cannot see it."""
+    return (
+        f'<svg viewBox="0 0 {frame.width} {frame.height}" role="img" '
+        f'aria-label="{escape(label, quote=True)}">{"".join(parts)}</svg>'
+    )
+
+
+def across(frame: Frame, ticks: Sequence[tuple[float, str]], scale: Scale, title: str) -> str:
+    """Return the axis below, with a faint line for each tick."""
+    parts = []
+    for value, words in ticks:
+        x = f"{scale(value):.1f}"
+        parts.append(
+            f'<line class="grid" x1="{x}" x2="{x}" y1="{frame.top}" y2="{frame.base}"/>'
+            f'<text x="{x}" y="{frame.base + 16}" text-anchor="middle">{escape(words)}</text>'
+        )
+    middle = (frame.left + frame.right_edge) / 2
+    parts.append(
+        f'<line class="axis" x1="{frame.left}" x2="{frame.right_edge}" '
+        f'y1="{frame.base}" y2="{frame.base}"/>'
+        f'<text class="title" x="{middle:.0f}" y="{frame.height - 4}" '
+        f'text-anchor="middle">{escape(title)}</text>'
+    )
+    return "".join(parts)
+
+
+def upright(frame: Frame, ticks: Sequence[tuple[float, str]], scale: Scale) -> str:
+    """Return the axis on the left, with a faint line for each tick."""
+    return "".join(
+        f'<line class="grid" x1="{frame.left}" x2="{frame.right_edge}" '
+        f'y1="{scale(value):.1f}" y2="{scale(value):.1f}"/>'
+        f'<text x="{frame.left - 8}" y="{scale(value) + 4:.1f}" '
+        f'text-anchor="end">{escape(words)}</text>'
+        for value, words in ticks
+    )
+
+
+def line(points: Sequence[Point], colour: int, hint: str) -> str:
+    """Return a line through points of the canvas."""
+    path = "M" + "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<path class="line c{colour}" d="{path}"><title>{escape(hint)}</title></path>'
+
+
+def area(points: Sequence[Point], base: float, colour: int, hint: str) -> str:
+    """Return what is between a line and the base, filled."""
+    if not points:
+        return ""
+    path = "L".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    first, last = points[0][0], points[-1][0]
+    return (
+        f'<path class="area c{colour}" d="M{first:.1f},{base:.1f}L{path}L{last:.1f},{base:.1f}Z">'
+        f"<title>{escape(hint)}</title></path>"
+    )
+
+
+def bar(corner: Point, size: Point, colour: int, hint: str) -> str:
+    """Return an upright bar: its upper left corner, width and height."""
+    (x, y), (width, height) = corner, size
+    return (
+        f'<rect class="bar c{colour}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
+        f'height="{max(height, 0.5):.1f}" rx="2"><title>{escape(hint)}</title></rect>'
+    )
+
+
+def dot(centre: Point, colour: int, hint: str) -> str:
+    """Return a point."""
+    x, y = centre
+    return (
+        f'<circle class="dot c{colour}" cx="{x:.1f}" cy="{y:.1f}" r="5">'
+        f"<title>{escape(hint)}</title></circle>"
+    )
+
+
+def text(at: Point, words: str, anchor: str = "middle") -> str:
+    """Return a label."""
+    return f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def round_ticks(most: float, count: int = 4) -> list[float]:
+    """Return round numbers from 0 to about a largest one."""
+    if most <= 0:
+        return [0.0, 1.0]
+    raw = most / count
+    size = math.pow(10, math.floor(math.log10(raw)))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw)
+    return [step * place for place in range(math.ceil(most / step - 1e-9) + 1)]
