@@ -15,7 +15,7 @@ from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import EXTERNAL, Selection
 from multiqueue.plugins import ChecksArguments, Dispatcher
 
-PATIENCE_SECONDS = 1.0
+PATIENCE = timedelta(seconds=1)
 """How long a Workload waits for a package that is being imported; then it says so and goes on."""
 BUDGET = timedelta(seconds=30)
 """Packages with large dependencies take some seconds on a busy machine."""
@@ -34,6 +34,7 @@ class Loader:
         now: Tells the time.
         open_thread: Makes threads.
         on_hang: Gets the thread in which that hangs.
+        patience: How long whoever asks waits for it.
 
     Attributes:
         problem: Why there is none; empty where there is.
@@ -49,6 +50,7 @@ class Loader:
         now: Callable[[], datetime],
         open_thread: OpenThread,
         on_hang: Callable[[Runner], None],
+        patience: timedelta = PATIENCE,
     ) -> None:
         self.problem = ""
         self.dispatcher: Dispatcher | None = None
@@ -58,6 +60,7 @@ class Loader:
         self._now = now
         self._open_thread = open_thread
         self._on_hang = on_hang
+        self._patience = patience.total_seconds()
         self._thread: Runner | None = None
         self._loading: asyncio.Future[Selection] | None = None
         self._give_up_at: datetime | None = None
@@ -79,7 +82,7 @@ class Loader:
             self._begin(now)
         assert self._loading is not None
         if not self._loading.done() and not self.problem:
-            await asyncio.wait({self._loading}, timeout=PATIENCE_SECONDS)
+            await asyncio.wait({self._loading}, timeout=self._patience)
         self._take()
 
     def close(self) -> None:

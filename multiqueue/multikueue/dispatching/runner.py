@@ -24,7 +24,7 @@ from multiqueue.kube.backoff import exponential
 from multiqueue.multikueue.dispatching.answer import Answer, Failure, Reading, read_answer
 from multiqueue.multikueue.dispatching.conduct import EVERY, Finding, examine, list_strangers
 from multiqueue.multikueue.dispatching.frozen import freeze
-from multiqueue.multikueue.dispatching.loader import Loader
+from multiqueue.multikueue.dispatching.loader import PATIENCE, Loader
 from multiqueue.multikueue.dispatching.plugin_thread import (
     OpenThread,
     PluginError,
@@ -97,6 +97,7 @@ class DispatchRunner:
         listeners: Who hears of it.
         open_thread: Makes the thread that the dispatcher runs in.
         hung: The threads of this dispatcher that hang.
+        patience: How long `prepare` waits.
 
     Attributes:
         way: As above.
@@ -113,6 +114,7 @@ class DispatchRunner:
         listeners: Listeners | None = None,
         open_thread: OpenThread = PluginThread,
         hung: Hung | None = None,
+        patience: timedelta = PATIENCE,
     ) -> None:
         self.way = way
         self.findings: dict[str, Finding] = {}
@@ -121,7 +123,14 @@ class DispatchRunner:
         self._listeners = listeners or Listeners()
         self._hung = hung or Hung()
         self._open_thread = open_thread
-        self._loader = Loader(way, select, now=now, open_thread=open_thread, on_hang=self._hung.add)
+        self._loader = Loader(
+            way,
+            select,
+            now=now,
+            open_thread=open_thread,
+            on_hang=self._hung.add,
+            patience=patience,
+        )
         self._thread: Runner | None = None
         self._hangs = 0
         self._answers = 0
