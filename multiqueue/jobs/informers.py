@@ -11,6 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import PREBUILT_WORKLOAD_NAME, PRIORITY_CLASS, key_of
 from multiqueue.api.serde import decode
+from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -36,6 +37,8 @@ BY_PRIORITY_CLASS = "priority-class"
 """Workloads by the WorkloadPriorityClass they refer to."""
 BY_CLUSTER = "cluster"
 """Workloads by the worker that runs them."""
+BY_REPLACED = "replaced"
+"""Workloads by the slice that they replace."""
 BY_CHECK = "check"
 """Workloads, and ClusterQueues, by the AdmissionChecks they list."""
 BY_JOB_CLASS = "job-class"
@@ -131,6 +134,11 @@ def _by_cluster(workload: api.Workload) -> Iterable[str]:
     return [workload.status.cluster_name] if workload.status.cluster_name else []
 
 
+def _by_replaced(workload: api.Workload) -> Iterable[str]:
+    key = replaced_key(workload)
+    return [key] if key else []
+
+
 def _by_check(workload: api.Workload) -> Iterable[str]:
     return [check.name for check in workload.status.admission_checks]
 
@@ -169,6 +177,7 @@ WORKLOAD_INDEXES: dict[str, Indexer[api.Workload]] = {
     BY_PRIORITY_CLASS: _by_priority_class,
     BY_CHECK: _by_check,
     BY_CLUSTER: _by_cluster,
+    BY_REPLACED: _by_replaced,
 }
 CLUSTER_QUEUE_INDEXES: dict[str, Indexer[api.ClusterQueue]] = {
     BY_FLAVOR: _flavors,

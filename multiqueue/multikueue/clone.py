@@ -102,11 +102,11 @@ def _spec(local: Workload, *, gated: bool) -> Json:
     spec.pop("preemptionGates", None)
     if gated:
         spec["preemptionGates"] = [{"name": names.MULTIKUEUE_GATE}]
-    spec["podSets"] = [_pod_set(pod_set) for pod_set in local.spec.pod_sets]
+    spec["podSets"] = [encode_pod_set(pod_set) for pod_set in local.spec.pod_sets]
     return spec
 
 
-def _pod_set(pod_set: PodSet) -> Json:
+def encode_pod_set(pod_set: PodSet) -> Json:
     """Encode with the fields that a list entry must have, defaults or not."""
     return {
         **encode(pod_set),

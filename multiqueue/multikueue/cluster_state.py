@@ -81,8 +81,13 @@ class RemoteWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteJob:
-    """Our job on one cluster. Jobs of others are never seen here."""
+    """Our job on one cluster. Jobs of others are never seen here.
 
+    Attributes:
+        of_earlier_slice: It is named after a slice that this one replaces, and not taken over yet.
+    """
+
+    of_earlier_slice: bool = False
     uid: str = ""
     epoch: str = ""
     deleting: bool = False

@@ -9,12 +9,14 @@ Rules (order is normative, M-80 to M-95):
 | rule | answers when |
 |---|---|
 | ignore | the Workload is none of ours |
+| hand_over | a larger slice of its job took over |
 | delete | it is gone, or going |
 | clean_up | it finished, or has no quota |
 | finish | a copy finished |
 | evict | it was evicted here: its job is stopped before the quota goes |
 | reject | its job cannot be dispatched |
 | drain | its cluster is being drained and it is its turn |
+| take_over | it took over from a slice whose job runs |
 | follow | a cluster holds the latch |
 | choose | a copy is admitted |
 | open_gate | a copy waits for leave to preempt |
@@ -43,18 +45,21 @@ from multiqueue.multikueue.rules.gates import open_gate
 from multiqueue.multikueue.rules.ignore import ignore
 from multiqueue.multikueue.rules.nominate import nominate
 from multiqueue.multikueue.rules.reject import reject
+from multiqueue.multikueue.rules.slices import hand_over, take_over
 from multiqueue.multikueue.rules.sweep import sweep
 
 Rule = Callable[[GroupView, GroupConfig, datetime], GroupPlan | None]
 
 RULES: tuple[Rule, ...] = (
     ignore,  # first: nobody's Workload is touched
+    hand_over,  # before delete and clean_up: what runs belongs to another slice by now
     delete,
     clean_up,  # before finish: what finished is cleaned up, not finished again
     finish,  # before evict: a result that is there is not thrown away for an eviction
     evict,  # before follow: the eviction has cleared the latch, but a job may still run
     reject,
     drain,  # before follow: it is in step, and shall leave all the same
+    take_over,  # before follow: it has a latch from the start, and no copy yet
     follow,  # before choose: the latch decides, however old another copy's admission is
     choose,
     open_gate,  # before nominate, which it goes on with: the table has one answer

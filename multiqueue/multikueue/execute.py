@@ -27,7 +27,8 @@ from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import GroupPlan
-from multiqueue.multikueue.remote_steps import LATE, RemoteSteps
+from multiqueue.multikueue.remote_steps import LATE
+from multiqueue.multikueue.slice_steps import SliceSteps
 
 Json = dict[str, Any]
 LocalStep = steps.Nominate | steps.SetCheck | steps.Explain
@@ -53,7 +54,7 @@ class Executor:
         self._context = context
         self._fleet = fleet
         self._local = LocalWriter(context)
-        self._remote = RemoteSteps(context, fleet, wake=wake)
+        self._remote = SliceSteps(context, fleet, wake=wake)
 
     async def apply(self, plan: GroupPlan, seen: Observation, memory: GroupMemory) -> Outcome:
         """Do what a plan says.
@@ -83,7 +84,10 @@ class Executor:
             case steps.SyncJob(cluster=cluster):
                 if self._find_remote_job(cluster, seen) is None:
                     return await self._remote.create_job(cluster, seen, memory)
-                return await self._mirror(cluster, seen)
+                outcome = await self._mirror(cluster, seen)
+                if seen.view.local is None or not seen.view.local.elastic:
+                    return outcome
+                return _join([outcome, await self._remote.resize_job(cluster, seen, memory)])
             case steps.MirrorStatus(cluster=cluster):
                 return await self._mirror(cluster, seen)
             case steps.FinishJob():
@@ -101,6 +105,8 @@ class Executor:
         step: steps.Removal
         | steps.CreateWorkload
         | steps.UpdatePriority
+        | steps.TakeJobOver
+        | steps.ResizeCopy
         | steps.DeactivateCopy
         | steps.OpenGate
         | steps.ConfirmCopyGone
@@ -116,6 +122,10 @@ class Executor:
                 return await remote.create_workloads([cluster], seen, memory)
             case steps.UpdatePriority():
                 return await remote.update_priority(step, seen, memory)
+            case steps.TakeJobOver(cluster=cluster):
+                return await remote.take_job_over(cluster, seen, memory)
+            case steps.ResizeCopy(cluster=cluster):
+                return await remote.resize_copy(cluster, seen, memory)
             case steps.DeactivateCopy(cluster=cluster):
                 return await remote.deactivate(cluster, seen, memory)
             case steps.OpenGate():

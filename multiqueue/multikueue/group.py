@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
+from multiqueue.multikueue.chain import Heir
 from multiqueue.multikueue.cluster_state import ClusterState, Priority
 from multiqueue.plugins import Nomination
 
@@ -62,6 +63,8 @@ class LocalWorkload:
         other_checks_ready: Whether all the other checks let it go (M-100).
         priority: Its priority.
         job: Its job; None while it is not known.
+        elastic: Whether its size may change while it runs: counts may differ from those of copies.
+        earlier: Keys of the slices that it took over from, the last one first.
     """
 
     uid: str = ""
@@ -78,6 +81,8 @@ class LocalWorkload:
     other_checks_ready: bool = True
     priority: Priority = field(default_factory=Priority)
     job: LocalJob | None = None
+    elastic: bool = False
+    earlier: tuple[str, ...] = ()
 
     @property
     def is_claimed(self) -> bool:
@@ -140,6 +145,7 @@ class GroupView:
         problem: Why it gave none.
         ask_again_at: When it is to be asked again, if nothing happens before.
         opening: The gate that this process last opened, or tried to; None: none yet.
+        heir: The slice that took over from this one, where one did.
     """
 
     key: str
@@ -152,10 +158,16 @@ class GroupView:
     problem: str = ""
     ask_again_at: datetime | None = None
     opening: Opening | None = None
+    heir: Heir | None = None
 
     def find_cluster(self, name: str | None) -> ClusterState | None:
         """Return the cluster of that name."""
         return next((cluster for cluster in self.clusters if cluster.name == name), None)
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """Keys of the slices that the Workload took over from, the last one first."""
+        return self.local.earlier if self.local is not None else ()
 
     @property
     def reachable(self) -> Iterator[ClusterState]:

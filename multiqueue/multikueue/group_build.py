@@ -21,7 +21,12 @@ NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def build_local(
-    workload: api.Workload, check: api.AdmissionCheckState | None, job: LocalJob | None
+    workload: api.Workload,
+    check: api.AdmissionCheckState | None,
+    job: LocalJob | None,
+    *,
+    elastic: bool = False,
+    earlier: tuple[str, ...] = (),
 ) -> LocalWorkload:
     """Return the Workload on the manager as the rules see it."""
     status = workload.status
@@ -49,6 +54,8 @@ def build_local(
         other_checks_ready=check is None or other_checks_ready(workload, check.name),
         priority=_priority(workload),
         job=job,
+        elastic=elastic,
+        earlier=earlier,
     )
 
 

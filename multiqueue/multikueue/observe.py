@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.config import Gate
+from multiqueue.api.slices import is_elastic
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
+from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
@@ -72,6 +77,7 @@ class Observer:
         self._context = context
         self._fleet = fleet
         self._capacity = capacity
+        self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
         """Return the view of one Workload, and bring the memory of it up to date."""
@@ -80,14 +86,33 @@ class Observer:
         workload = informers.workloads.store.get(key)
         if workload is None:
             states = [self._state(name, key, None, memory, now) for name in self._holders(key)]
-            return Observation(view=GroupView(key=key, clusters=tuple(states)))
+            return Observation(
+                view=GroupView(key=key, clusters=tuple(states), heir=self._find_heir(key, None))
+            )
+        job = find_job(workload, self._context)
+        return self._observe(workload, job, memory, fleet_version)
+
+    def imagine(self, workload: api.Workload, job: Json) -> Observation:
+        """Return the view of a Workload and its job as if they were there."""
+        return self._observe(workload, job, GroupMemory(), 0)
+
+    def _observe(
+        self, workload: api.Workload, job: Json | None, memory: GroupMemory, fleet_version: int
+    ) -> Observation:
+        informers, key = self._context.informers, workload.metadata.key
+        now = self._context.clock.now()
         kind = find_kind(workload)
         adapter = self._context.integrations.find_adapter(kind) if kind is not None else None
-        job = find_job(workload, self._context)
         check = find_multikueue_check(workload, informers)
         listed = self._find_clusters(check)
         configured = listed.clusters
-        local = build_local(workload, check, self._local_job(workload, kind, adapter, job))
+        local = build_local(
+            workload,
+            check,
+            self._local_job(workload, kind, adapter, job),
+            elastic=self._elastic and is_elastic(workload),
+            earlier=self._list_earlier(workload),
+        )
         memory.note(local, self._fleet.seen)
         memory.hear(list_wishes(workload, job))
         prospects = self._look_ahead(workload, local, configured)
@@ -122,6 +147,7 @@ class Observer:
             hopeless=prospects.hopeless if prospects is not None else "",
             ask_again_at=memory.ask_again_at,
             opening=memory.opening,
+            heir=self._find_heir(key, workload),
             ask_due=is_ask_due(memory, local, states, (fleet_version, configured), now),
         )
         return Observation(
@@ -141,6 +167,22 @@ class Observer:
         if not waits or self._capacity is None:
             return None
         return self._capacity.look(workload, clusters)
+
+    def _list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
+        if not self._elastic or not is_elastic(workload):
+            return ()
+        return tuple(list_earlier(workload, self._context.informers.workloads.store.get))
+
+    def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
+        """Return the slice that took over, for one that has something there."""
+        if not self._elastic:
+            return None
+        informers = self._context.informers
+        check = find_multikueue_check(workload, informers) if workload is not None else None
+        store = informers.workloads.store
+        return find_heir(
+            key, partial(store.by_index, BY_REPLACED), check.name if check is not None else ""
+        )
 
     # ------------------------------------------------------------ manager
 
@@ -229,7 +271,7 @@ class Observer:
                 or memory.may_run_unseen(name, local, () if fails else self._fleet.seen)
             ),
             workload=copy,
-            job=self._remote_job(session, key),
+            job=self._remote_job(session, key, local),
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=refusal,
             leave=self._fleet.leaving.get((name, key), ""),
@@ -247,12 +289,27 @@ class Observer:
             return ""
         return self._fleet.find_refusal(name, key, has_copy=copy is not None)
 
-    def _remote_job(self, session: WorkerSession, key: str) -> RemoteJob | None:
+    def _remote_job(
+        self, session: WorkerSession, key: str, local: LocalWorkload | None
+    ) -> RemoteJob | None:
+        # Before it has the quota, what runs is none of its business (M-85).
+        has_heritage = local is not None and local.has_quota and not local.finished
+        earlier = local.earlier if local is not None and has_heritage else ()
+        for name in (key, *earlier):
+            found = self._read_job(session, name, of_earlier_slice=name != key)
+            if found is not None:
+                return found
+        return None
+
+    def _read_job(
+        self, session: WorkerSession, key: str, *, of_earlier_slice: bool
+    ) -> RemoteJob | None:
         for kind, job in session.find_jobs(key):
             integration = self._context.integrations.find_by_gvk(kind)
             end = integration.finished(job) if integration is not None else None
             metadata = job["metadata"]
             return RemoteJob(
+                of_earlier_slice=of_earlier_slice,
                 uid=metadata.get("uid", ""),
                 epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
                 deleting=bool(metadata.get("deletionTimestamp")),

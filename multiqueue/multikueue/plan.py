@@ -51,6 +51,20 @@ class SyncJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeJobOver:
+    """Have the remote job of an earlier slice name this one, at its size (M-161)."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeCopy:
+    """Bring the counts of a copy that runs down to those of the Workload (M-163)."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorStatus:
     """Bring the status of the remote job back; never create it."""
 
@@ -170,6 +184,8 @@ Step = (
     | CreateWorkload
     | UpdatePriority
     | SyncJob
+    | TakeJobOver
+    | ResizeCopy
     | MirrorStatus
     | FinishJob
     | DeactivateCopy

@@ -7,7 +7,7 @@ owns under our name is reported as `Foreign`, never taken over.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
-from multiqueue.api.names import PRIORITY_BOOST, RESOURCE_IN_USE, split_key
+from multiqueue.api.names import DISPATCH_DIGEST, PRIORITY_BOOST, RESOURCE_IN_USE, split_key
 from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.workload_state import is_admitted, target_deactivation
@@ -24,6 +24,7 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.workload_wire import build_status_patch
 from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multiqueue.kube.resources import WORKLOADS
+from multiqueue.multikueue.clone import encode_pod_set
 from multiqueue.multikueue.connections.session import WorkerSession
 
 Json = dict[str, Any]
@@ -57,14 +58,22 @@ class RemoteWriter:
     # ------------------------------------------------------------ Workloads
 
     async def create_workload(
-        self, body: Json, adapter: MultiKueueAdapter, job_name: str
+        self,
+        body: Json,
+        adapter: MultiKueueAdapter,
+        job_name: str,
+        *,
+        earlier: Collection[str] = (),
     ) -> api.Workload | Foreign | Busy:
         """Mirror a Workload, unless the name of its job is taken there.
 
         Looking first keeps a Workload from holding quota that no job can use (upstream #12404).
+        The job may be that of an earlier slice, by the names of their Workloads (M-160).
         """
         metadata = body["metadata"]
-        in_the_way = await self._probe_job(adapter, metadata["namespace"], job_name, metadata)
+        in_the_way = await self._probe_job(
+            adapter, metadata["namespace"], job_name, {metadata["name"], *earlier}
+        )
         if in_the_way is not None:
             return in_the_way
         try:
@@ -203,7 +212,8 @@ class RemoteWriter:
             found = await self._read_job(adapter, metadata["namespace"], metadata["name"])
             if found is None:
                 return Busy("the job was just deleted")
-            return self._judge_job(adapter, found, workload_name) or self._known_job(adapter, found)
+            in_the_way = self._judge_job(adapter, found, {workload_name})
+            return in_the_way or self._known_job(adapter, found)
         except (NotFound, Forbidden, Invalid) as error:
             return Foreign(f"does not take the job: {error}")
         return self._known_job(adapter, created)
@@ -216,13 +226,13 @@ class RemoteWriter:
         return self._known_job(adapter, found)
 
     async def _probe_job(
-        self, adapter: MultiKueueAdapter, namespace: str, name: str, workload: Json
+        self, adapter: MultiKueueAdapter, namespace: str, name: str, workloads: Collection[str]
     ) -> Foreign | Busy | None:
         found = await self._read_job(adapter, namespace, name)
-        return self._judge_job(adapter, found, workload["name"]) if found is not None else None
+        return self._judge_job(adapter, found, workloads) if found is not None else None
 
     def _judge_job(
-        self, adapter: MultiKueueAdapter, job: Json, workload_name: str
+        self, adapter: MultiKueueAdapter, job: Json, workloads: Collection[str]
     ) -> Foreign | Busy | None:
         """Say why a job there is not the one of this Workload; None when it is."""
         metadata = job["metadata"]
@@ -232,8 +242,61 @@ class RemoteWriter:
             advice = "" if twin else "; delete it there, or submit under another name"
             whose = self._owner.describe(twin)
             return Foreign(f'has a {adapter.resource.kind} "{key}" that {whose}{advice}')
-        if adapter.workload_name(job) != workload_name:
+        if adapter.workload_name(job) not in workloads:
             return Busy(f'{adapter.resource.kind} "{key}" of an earlier workload is being deleted')
+        return None
+
+    async def patch_job(self, adapter: MultiKueueAdapter, job: Json, patch: Json) -> Json | Busy:
+        """Change one of our jobs, if it still is what was seen."""
+        metadata = job["metadata"]
+        body = {
+            **patch,
+            "metadata": {
+                **(patch.get("metadata") or {}),
+                "uid": metadata.get("uid"),
+                "resourceVersion": metadata.get("resourceVersion"),
+            },
+        }
+        try:
+            changed = await self._client.patch(
+                adapter.resource, metadata["name"], body, namespace=metadata.get("namespace", "")
+            )
+        except (Conflict, NotFound):
+            return Busy("its job changed meanwhile")
+        return self._known_job(adapter, changed)
+
+    async def resize_workload(
+        self, key: str, counts: Mapping[str, int], digest: str
+    ) -> Busy | None:
+        """Bring the counts of a copy down; what else it says stays (M-163).
+
+        Args:
+            key: Of the copy.
+            counts: Pods by pod set.
+            digest: Of the Workload that it is a copy of from now on.
+        """
+        copy = self._session.find_copy(key)
+        if copy is None:
+            return Busy("its copy is gone")
+        namespace, name = split_key(key)
+        theirs = [
+            {**encode_pod_set(pod_set), "count": counts.get(pod_set.name, pod_set.count)}
+            for pod_set in copy.spec.pod_sets
+        ]
+        patch = {
+            "metadata": {
+                "resourceVersion": copy.metadata.resource_version,
+                "annotations": {DISPATCH_DIGEST: digest},
+            },
+            "spec": {"podSets": theirs},
+        }
+        try:
+            changed = await self._client.patch(
+                WORKLOADS, name, patch, namespace=namespace, decode=_decode_workload
+            )
+        except Conflict:
+            return Busy("its copy changed meanwhile")
+        self._session.informers.workloads.observe(changed)
         return None
 
     def _known_job(self, adapter: MultiKueueAdapter, job: Json) -> Json:
@@ -264,6 +327,8 @@ class RemoteWriter:
             return
         if found["metadata"].get("uid") != metadata.get("uid"):
             return
+        if adapter.workload_name(found) != adapter.workload_name(job):
+            return  # another slice took it over
         if found["metadata"].get("deletionTimestamp"):
             return
         try:

@@ -122,6 +122,7 @@ class RemoteSteps:
                     body=self._steer(body, workload, name),
                     adapter=adapter,
                     job_name=job_name,
+                    earlier=[split_key(earlier)[1] for earlier in seen.view.earlier],
                 ),
             )
             for name in names
@@ -292,9 +293,14 @@ class RemoteSteps:
 
 
 async def _create_copy(
-    writer: RemoteWriter, *, body: Json, adapter: MultiKueueAdapter, job_name: str
+    writer: RemoteWriter,
+    *,
+    body: Json,
+    adapter: MultiKueueAdapter,
+    job_name: str,
+    earlier: Sequence[str],
 ) -> api.Workload | Foreign | Busy:
-    return await writer.create_workload(body, adapter, job_name)
+    return await writer.create_workload(body, adapter, job_name, earlier=earlier)
 
 
 async def _side_by_side(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

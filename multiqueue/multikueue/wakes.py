@@ -17,6 +17,7 @@ from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.model.build import effective_priority
+from multiqueue.multikueue.chain import list_earlier
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.filters.candidate import read_wishes
@@ -106,6 +107,9 @@ class Wakes:
         workload = new or old
         assert workload is not None
         key = workload.metadata.key
+        for earlier in list_earlier(workload, self._informers.workloads.store.get):
+            # What that one has on a cluster is this one's to take over, or goes with it.
+            self._enqueue(earlier)
         if new is None or is_finished(new.status):
             known = self._tracked.pop(key, None)
             if known is not None or self._is_known(key):

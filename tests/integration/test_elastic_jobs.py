@@ -248,8 +248,11 @@ async def test_a_job_that_is_deleted_takes_its_slices_along() -> None:
         await until_ready(cluster, 2)
         await scale(cluster, 3)
         await until(cluster, lambda: _waits(cluster), "a slice that waits")
-        await cluster.client.delete(resources.JOBS, "grow", namespace=NAMESPACE)
-        await until(cluster, lambda: not slices(cluster), "no slice")
+        await cluster.client.delete(
+            resources.JOBS, "grow", namespace=NAMESPACE, propagation="Background"
+        )
+        store = cluster.informers.workloads.store
+        await until(cluster, lambda: not store.list(), "no slice")
         await until(cluster, lambda: reserved_cpu(cluster) == "0", "nothing in use")
 
 

@@ -48,6 +48,7 @@ from tests.integration import test_controllers_recovery as recovery
 from tests.integration import test_controllers_topology as topology
 from tests.integration import test_dispatch_profiles as dispatch_profiles
 from tests.integration import test_multikueue_dispatch as dispatch
+from tests.integration import test_multikueue_elastic as elastic
 from tests.integration import test_multikueue_failures as failures
 from tests.integration import test_multikueue_jobs as remote_jobs
 from tests.integration import test_multikueue_profiles as profiles
@@ -256,6 +257,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,
     remote_jobs.test_status_comes_back_and_the_end_cleans_up,
     remote_jobs.test_a_changed_priority_class_reaches_the_copy,
+    elastic.test_a_job_grows_on_its_worker_and_nowhere_else,
     watch_cluster_profiles,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
     remote_access.test_what_a_job_has_on_its_worker_is_served,

@@ -101,6 +101,29 @@ class BatchJobAdapter:
             return StatusSync(patch={"status": change} if change else None)
         return StatusSync(patch=_suspended_patch(ours, remote), deferred=True)
 
+    def resize_patch(
+        self, local: Job, remote: Job, *, workload_name: str, pods: int
+    ) -> dict[str, Any] | None:
+        """Name and parallelism, and completions where these go together (Indexed Jobs)."""
+        patch: dict[str, Any] = {}
+        if prebuilt_name(remote) != workload_name:
+            is_label = len(workload_name) <= MAX_LABEL_VALUE
+            patch["metadata"] = {
+                "annotations": {names.PREBUILT_WORKLOAD_NAME: workload_name},
+                "labels": {names.PREBUILT_WORKLOAD_NAME: workload_name if is_label else None},
+            }
+        (pod_set,) = self._integration.pod_sets(local)
+        if pod_set.count == pods:
+            here, there = local["spec"], remote["spec"]
+            sizes = {
+                key: here[key]
+                for key in ("parallelism", "completions")
+                if key in here and here[key] != there.get(key)
+            }
+            if sizes:
+                patch["spec"] = sizes
+        return patch or None
+
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
         """Set the counts of pods to zero."""
         status = local.get("status") or {}

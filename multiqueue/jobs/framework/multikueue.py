@@ -50,6 +50,22 @@ class MultiKueueAdapter(Protocol):
         """How the remote status comes back (M-133, M-140)."""
         ...
 
+    def resize_patch(
+        self, local: Job, remote: Job, *, workload_name: str, pods: int
+    ) -> dict[str, Any] | None:
+        """Patch of the remote job of an elastic one, for another slice or size (M-161).
+
+        Where the local job has another size than its slice by now, only the slice is changed: the
+        size follows when that has it. None where nothing is to be written.
+
+        Args:
+            local: The job on the manager.
+            remote: Its copy.
+            workload_name: Name of the slice that the copy is to belong to.
+            pods: Size of that slice.
+        """
+        ...
+
     def stopped_patch(self, local: Job) -> dict[str, Any] | None:
         """Patch of the local status that says that nothing runs any more; None where it says so."""
         ...

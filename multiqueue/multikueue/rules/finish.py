@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from multiqueue.api.conditions import Reason
 from multiqueue.multikueue.cluster_state import ClusterState, Finish, GroupConfig
 from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import FinishJob, FinishLocal, GroupPlan
@@ -32,7 +33,10 @@ def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
 
 def _end_of(cluster: ClusterState, local: LocalWorkload) -> Finish | None:
     if cluster.copy is not None:
-        return cluster.copy.finished
+        end = cluster.copy.finished
+        # Its job runs on under another slice (M-164).
+        is_replaced = end is not None and end.reason == Reason.WORKLOAD_SLICE_REPLACED
+        return None if is_replaced else end
     if cluster.workload is None and cluster.job is not None and not cluster.condemned:
         return cluster.job.finished if local.cluster_name == cluster.name else None
     return None

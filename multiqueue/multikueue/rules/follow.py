@@ -14,6 +14,7 @@ from multiqueue.multikueue.plan import (
     DeactivateCopy,
     GroupPlan,
     Removal,
+    ResizeCopy,
     SetCheck,
     Step,
     SyncJob,
@@ -66,6 +67,10 @@ def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> Group
     steps: list[Step] = [*update_priorities(view)]
     if cluster.job_known:
         steps.append(SyncJob(cluster=cluster.name))
+    copy = cluster.copy
+    # The job first: quota is held until what is too much has been told to go.
+    if local.elastic and copy is not None and copy.digest not in {"", local.digest}:
+        steps.append(ResizeCopy(cluster=cluster.name))
     if local.is_pending:
         steps.append(set_ready(cluster.name))
     return GroupPlan(steps=tuple(steps))

@@ -482,6 +482,6 @@ class TestNominate:
         assert plan.why == "its job is not known yet"
 
 
-@pytest.mark.parametrize("rule", RULES[2:], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", RULES[3:], ids=lambda rule: rule.__name__)
 def test_a_rule_for_known_workloads_has_no_answer_for_others(rule):
     assert rule(GroupView(key="ns/train"), CONFIG, T0) is None

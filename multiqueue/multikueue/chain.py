@@ -1,0 +1,69 @@
+"""How the slices of an elastic job follow each other on the manager (M-85, M-160). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from multiqueue.api.slices import is_replaced, replaced_key
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
+
+Find = Callable[[str], Workload | None]
+FindSuccessors = Callable[[str], Sequence[Workload]]
+"""Workloads by the key of the slice that they replace."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heir:
+    """The slice that has the quota of an earlier one, and will have its job.
+
+    Attributes:
+        cluster: The cluster that runs the job; None: none does.
+        ready: Whether the job is its own by now.
+    """
+
+    cluster: str | None = None
+    ready: bool = False
+
+
+def list_earlier(workload: Workload, find: Find) -> Iterator[str]:
+    """Yield the keys of the slices before this one, the last one first; also of those gone."""
+    seen = {workload.metadata.key}
+    key = replaced_key(workload)
+    while key and key not in seen:
+        seen.add(key)
+        yield key
+        earlier = find(key)
+        key = replaced_key(earlier) if earlier is not None else ""
+
+
+def find_heir(key: str, find_successors: FindSuccessors, check: str) -> Heir | None:
+    """Return who took over from a slice; None where nobody did who may keep what it has.
+
+    Args:
+        key: Of the slice, which may be gone.
+        find_successors: What replaces what.
+        check: Name of the MultiKueue check; "" where it is not known.
+    """
+    seen = {key}
+    while True:
+        successors = [w for w in find_successors(key) if w.metadata.key not in seen]
+        holders = [w for w in successors if not is_finished(w.status) and has_quota(w.status)]
+        if holders:
+            return _heir(holders[-1], check)
+        replaced = [w for w in successors if is_replaced(w.status)]
+        if not replaced:
+            return None
+        key = replaced[-1].metadata.key
+        seen.add(key)
+
+
+def _heir(workload: Workload, check: str) -> Heir | None:
+    if workload.metadata.deletion_timestamp or is_evicted(workload.status):
+        return None
+    ready = any(
+        state.state == "Ready" and check in {"", state.name}
+        for state in workload.status.admission_checks
+    )
+    return Heir(cluster=workload.status.cluster_name, ready=ready)

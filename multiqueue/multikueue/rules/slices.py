@@ -1,0 +1,85 @@
+"""Elastic jobs: a slice leaves its job to a larger one, on the cluster where it runs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
+from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.plan import (
+    CreateWorkload,
+    Explain,
+    GroupPlan,
+    MirrorStatus,
+    Removal,
+    Step,
+    SyncJob,
+    TakeJobOver,
+)
+from multiqueue.multikueue.rules.follow import set_ready
+from multiqueue.multikueue.rules.priority import update_priorities
+
+TAKEN_OVER = "a larger slice took over"
+
+
+def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Leave what runs to the slice that took over, until that has it (M-85, M-164).
+
+    Deviates: upstream leaves the copy of the earlier slice on the worker until the Workload here is
+    deleted, and forgets the job where the larger slice is evicted before it took that over: it
+    would run for nobody. Here it goes with it.
+    """
+    del config, now
+    heir, local = view.heir, view.local
+    if heir is None:
+        return None
+    if local is not None and not local.finished and not local.deleting:
+        return GroupPlan(why="it is about to be finished: a larger slice took over")
+    cluster = view.find_cluster(heir.cluster)
+    if cluster is None:
+        return None
+    removals = [
+        Removal(cluster=other.name, why=TAKEN_OVER)
+        for other in view.reachable
+        if other.name != cluster.name and not other.is_empty
+    ]
+    has_no_job = cluster.reachable and cluster.job_known and cluster.job is None
+    if has_no_job and heir.ready and cluster.workload is not None:
+        removals.append(Removal(cluster=cluster.name, why=TAKEN_OVER))
+    has_job = cluster.reachable and cluster.job is not None and local is not None
+    steps = (MirrorStatus(cluster=cluster.name),) if has_job else ()
+    return GroupPlan(removals=tuple(removals), steps=steps, why="a larger slice takes over")
+
+
+def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Have the job of an earlier slice, where that runs, once the cluster admitted the larger one.
+
+    Only there (M-160), and only then: until it is, the job runs on at its size, its status comes
+    back by the earlier slice, and nothing is stopped.
+    """
+    del config, now
+    local = view.local
+    if local is None or not local.earlier or not local.is_pending:
+        return None
+    cluster = view.find_cluster(local.cluster_name)
+    if cluster is None or not cluster.reachable:
+        return None  # it is waited for like any that runs something
+    name = cluster.name
+    if cluster.workload is None:
+        return GroupPlan(steps=(CreateWorkload(cluster=name),))
+    copy = cluster.copy
+    if copy is None or copy.finished is not None:
+        return None
+    if copy.admitted_at is None:
+        message = f'The workload runs on cluster "{name}", and waits there for room to grow'
+        steps: tuple[Step, ...] = (Explain(message=message), *update_priorities(view))
+        return GroupPlan(steps=steps, why=message)
+    if not _has_earlier_job(cluster):
+        return None
+    return GroupPlan(
+        steps=(TakeJobOver(cluster=name), SyncJob(cluster=name), set_ready(name)),
+    )
+
+
+def _has_earlier_job(cluster: ClusterState) -> bool:
+    return cluster.job_known and cluster.job is not None and cluster.job.of_earlier_slice
