@@ -142,12 +142,19 @@ class UsageLedger:
             return
         if not new.active or not self.counts_in(reservation.admission.cluster_queue):
             return
-        record = self._record(new.queue)
         if not reservation.admitted:
-            if new.key not in record.penalties:
-                self.charge(new, reservation.admission.cluster_queue)
+            self._charge_reserved(new)
         elif old is not None and (old.reservation is None or not old.reservation.admitted):
-            self._settle(record, new, now)
+            self._settle(self._record(new.queue), new, now)
+
+    def _charge_reserved(self, workload: Workload) -> None:
+        """Record the penalty of a reservation that is not admitted yet, once."""
+        reservation = workload.reservation
+        if reservation is None or reservation.admitted or not workload.active:
+            return
+        record = self._records.get(workload.queue)
+        if record is None or workload.key not in record.penalties:
+            self.charge(workload, reservation.admission.cluster_queue)
 
     def _settle(self, record: PastUsage, workload: Workload, now: datetime) -> None:
         """Make the penalty of an admitted workload part of the history (E-124)."""
@@ -221,8 +228,13 @@ class UsageLedger:
         self._records.pop(local_queue, None)
 
     def follow_cluster_queue(self, cluster_queue: str) -> None:
-        """Order the pending queue of a ClusterQueue as its spec says now."""
+        """Order the pending queue of a ClusterQueue as its spec says now.
+
+        Reservations may be seen before their ClusterQueue is; they have their penalty all the same.
+        """
         pending, counts = self._pending[cluster_queue], self.counts_in(cluster_queue)
+        for _, entry in sorted(self._ledger.holders.get(cluster_queue, {}).items()):
+            self._charge_reserved(entry.workload)
         if pending.is_by_usage != counts:
             pending.order_by_usage(self.usage_of if counts else None)
 

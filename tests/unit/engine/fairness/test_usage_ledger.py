@@ -200,6 +200,22 @@ def test_a_reservation_found_at_the_start_has_its_penalty() -> None:
     assert usage(restarted) == 2
 
 
+def test_a_reservation_that_is_found_before_its_cluster_queue_has_its_penalty() -> None:
+    world = sharing_world()
+    job = cpu_job("w", queue="a")
+    world.submit(job)
+    admission = admit_first(world).admission
+
+    restarted = sharing_world(admission_mode=AdmissionMode.NONE)
+    restarted.submit(reserved(job, admission, admitted=False))
+    restarted.engine.upsert_cluster_queue(
+        make_queue("cq", flavor_quotas("default", cpu=10), admission_mode=AdmissionMode.USAGE_BASED)
+    )
+    assert usage(restarted) == 2
+    restarted.submit(reserved(job, admission))
+    assert usage(restarted) == 2
+
+
 def test_a_sample_is_announced_first_and_keeps_what_settles_meanwhile() -> None:
     world = sharing_world()
     past = world.engine.usage
