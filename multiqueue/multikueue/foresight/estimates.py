@@ -3,15 +3,16 @@
 One that is an hour away is as good a minute later, unless somebody came to wait meanwhile: a burst
 must see the queue that it makes. A decision looks at many workers and may not take long; so where
 its budget is spent, an older estimate is put right by as many as came since, as if each had to wait
-as long as those before it on average.
+as long as those before it on average; or the one of a gang of about that size has to do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
+from multiqueue.model.workload import Shape
 from multiqueue.plugins.forecast import StartEstimate
 
 KEPT = timedelta(seconds=1)
@@ -21,6 +22,8 @@ STALE = 5
 """How many times as long it does where there is no time for another one."""
 MOST = 1000
 """Questions that are remembered."""
+ALIKE = 4
+"""By how much gangs may differ of which one's start is taken for the other's."""
 
 
 @dataclass(slots=True)
@@ -30,7 +33,23 @@ class Budget:
     Units: tries of `timeline.TRIES`; a microsecond or two each.
     """
 
-    left: int = 4000
+    left: int = 1500
+
+
+class Question(NamedTuple):
+    """When would such a gang start?
+
+    Attributes:
+        queue: Key of its LocalQueue.
+        size: How much it needs of what is scarce.
+        shape: All that it needs, and its priority.
+        own: Its key, where it waits there itself.
+    """
+
+    queue: str
+    size: int
+    shape: Shape
+    own: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +73,43 @@ class Estimates:
     """Answers by question."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Known] = {}
+        self._known: dict[Question, Known] = {}
 
-    def find(
-        self, question: Hashable, arrivals: int, now: datetime, *, stale: bool = False
-    ) -> StartEstimate | None:
-        """Return an answer that is still good, or one that does where there is no time."""
+    def find(self, question: Question, arrivals: int, now: datetime) -> StartEstimate | None:
+        """Return an answer that is still good."""
         known = self._known.get(question)
-        if known is None or (not stale and (known.quick or known.arrivals != arrivals)):
+        if known is None or known.quick or known.arrivals != arrivals:
             return None
+        return self._use(known, arrivals, now, 1)
+
+    def find_stale(self, question: Question, arrivals: int, now: datetime) -> StartEstimate | None:
+        """Return an answer that has to do where there is no time for another one."""
+        known = self._known.get(question) or self._find_alike(question)
+        return self._use(known, arrivals, now, STALE) if known is not None else None
+
+    def _find_alike(self, question: Question) -> Known | None:
+        alike = [
+            (abs(other.size - question.size), other.size, other)
+            for other in self._known
+            if other.queue == question.queue
+            and not other.own
+            and other.size <= ALIKE * question.size
+            and question.size <= ALIKE * other.size
+        ]
+        return self._known[min(alike, key=lambda entry: entry[:2])[2]] if alike else None
+
+    def _use(
+        self, known: Known, arrivals: int, now: datetime, patience: int
+    ) -> StartEstimate | None:
         wait = known.found.at - known.made_at
-        longest = max(KEPT, wait * SHARE) * (STALE if stale else 1)
+        longest = max(KEPT, wait * SHARE) * patience
         if not timedelta() <= now - known.made_at <= longest:
             return None
         return _later(known.found, wait * (arrivals - known.arrivals), now)
 
     def keep(
         self,
-        question: Hashable,
+        question: Question,
         arrivals: int,
         now: datetime,
         found: StartEstimate | None,

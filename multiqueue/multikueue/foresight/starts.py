@@ -9,7 +9,7 @@ from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.multikueue.foresight.curve import UNKNOWN, Curve
-from multiqueue.multikueue.foresight.estimates import Budget, Estimates
+from multiqueue.multikueue.foresight.estimates import Budget, Estimates, Question
 from multiqueue.multikueue.foresight.lines import Lines
 from multiqueue.multikueue.foresight.runs import Runs, build_run
 from multiqueue.multikueue.foresight.timeline import QUICK, TRIES, Scene, estimate
@@ -84,19 +84,22 @@ class Starts:
             budget: What may be spent; None: whatever it takes.
         """
         arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
-        question = (workload.queue, workload.shape, workload.key if own else "")
+        question = Question(
+            workload.queue, _size(workload), workload.shape, workload.key if own else ""
+        )
         known = self._estimates.find(question, arrivals, now)
         if known is not None:
             return known
         quick = budget is not None and budget.left <= 0
         if quick:
-            known = self._estimates.find(question, arrivals, now, stale=True)
+            known = self._estimates.find_stale(question, arrivals, now)
             if known is not None:
                 return known
         scene = self._set(tree, workload, now)
         if scene is None:
             return None
-        found, used = estimate(scene, QUICK if quick else TRIES)
+        tries = TRIES if budget is None else max(QUICK, min(TRIES, budget.left))
+        found, used = estimate(scene, tries)
         if budget is not None:
             budget.left -= used
         self._estimates.keep(question, arrivals, now, found, quick=quick)
@@ -120,3 +123,13 @@ class Starts:
             ),
             now=now.timestamp(),
         )
+
+
+def _size(workload: Workload) -> int:
+    """Return how many devices a Workload needs, or how much of whatever it needs most of."""
+    totals: dict[str, int] = {}
+    for pod_set in workload.pod_sets:
+        for resource, amount in pod_set.requests.items():
+            totals[resource] = totals.get(resource, 0) + amount * pod_set.count
+    devices = [amount for resource, amount in totals.items() if "/" in resource]
+    return max(devices or totals.values(), default=0)

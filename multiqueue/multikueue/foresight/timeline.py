@@ -9,7 +9,7 @@ nobody preempts. The tree is used as a slate and left as it was found.
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,15 +25,16 @@ from multiqueue.multikueue.foresight.needs import Needs, give_back, try_to_take
 from multiqueue.multikueue.foresight.runs import SAMPLES, Run, Runs
 from multiqueue.plugins.forecast import StartEstimate
 
-TRIES = 6000
-"""Workloads that one estimate may try to start, over all samples: some milliseconds."""
-QUICK = 600
+TRIES = 4000
+"""Ends and starts that one estimate may look at, over all samples: some milliseconds."""
+QUICK = 300
 """The same for one that has to do for now."""
-LEAST = 7
-"""Samples at least."""
+LEAST, FEWEST = 9, 3
+"""Samples at least, and where one has to do for now."""
 SHORTEST = 40
 """Ends that each sample may look at, at least."""
 
+Gate = tuple[tuple[int, int], ...]
 Started = tuple[float, str, str, list[tuple[int, int]]]
 """When it ends, its key, its queue, what it took there."""
 
@@ -82,13 +83,14 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
         runs.settle(scene.now)
     rank = scene.asked.rank
     ahead = sum(bisect_left(line, rank, key=attrgetter("rank")) for line in scene.lines)
-    samples = max(LEAST, min(SAMPLES, tries // (2 * ahead + 4 * len(scene.lines))))
-    limit = max(SHORTEST, tries // samples // len(scene.lines))
+    samples = max(LEAST if tries > QUICK else FEWEST, min(SAMPLES, tries // (3 * ahead + SHORTEST)))
+    limit = max(SHORTEST, tries // samples)
+    gates = [_gate(scene, line) for line in scene.lines]
     starts: list[tuple[float, int]] = []
     used = 0
     with _slate(scene.tree) as wipe:
         for index in range(samples):
-            future = _Future(scene, index * SAMPLES // samples)
+            future = _Future(scene, gates, index * SAMPLES // samples)
             found = future.play(limit, ahead)
             wipe()
             used += future.tries
@@ -109,10 +111,12 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
 class _Future:
     """One sample being played."""
 
-    def __init__(self, scene: Scene, sample: int) -> None:
+    def __init__(self, scene: Scene, gates: Sequence[Gate], sample: int) -> None:
         self._scene = scene
+        self._gates = gates
         self._sample = sample
         self._next = [0] * len(scene.lines)
+        self._heads = sorted((line[0].rank, index) for index, line in enumerate(scene.lines))
         self._nodes = {name: queue.node for name, queue in scene.tree.queues.items()}
         self._started: list[Started] = []
         self.tries = 0
@@ -170,34 +174,66 @@ class _Future:
 
     def _start_all(self, now: float) -> bool:
         """Start who fits, by rank; whether who asks did. What failed once fails until an end."""
-        scene = self._scene
-        heads = [
-            (line[place].rank, index)
-            for index, (line, place) in enumerate(zip(self._scene.lines, self._next, strict=True))
-            if place < len(line)
-        ]
-        heapq.heapify(heads)
+        scene, heads, place = self._scene, self._heads, 0
         closed: set[str] = set()
-        while heads:
-            _, index = heapq.heappop(heads)
-            waiter = self._scene.lines[index][self._next[index]]
-            if waiter.queue in closed:
-                continue
-            self.tries += 1
-            taken = try_to_take(waiter.needs, self._nodes[waiter.queue])
+        room: dict[tuple[str, int], int] = {}
+        self.tries += 1
+        while place < len(heads):
+            _, index = heads[place]
+            waiter = scene.lines[index][self._next[index]]
+            node = self._nodes[waiter.queue]
+            taken = None
+            if waiter.queue not in closed and self._may_fit(waiter.queue, node, index, room):
+                self.tries += 1
+                taken = try_to_take(waiter.needs, node)
             if taken is None:
                 if waiter.queue in scene.strict:
                     closed.add(waiter.queue)
+                place += 1
                 continue
             if waiter is scene.asked:
                 return True
+            room.clear()
             end = now + waiter.curve.quantile(waiter.shares[self._sample])
             heapq.heappush(self._started, (end, waiter.key, waiter.queue, taken))
             self._count += 1
-            self._next[index] += 1
-            if self._next[index] < len(self._scene.lines[index]):
-                heapq.heappush(heads, (self._scene.lines[index][self._next[index]].rank, index))
+            self._advance(place)
         return False
+
+    def _may_fit(
+        self, queue: str, node: QuotaNode, index: int, room: dict[tuple[str, int], int]
+    ) -> bool:
+        """Whether there may be room for the first of a line: all that most tries come to."""
+        for slot, amount in self._gates[index]:
+            left = room.get((queue, slot))
+            if left is None:
+                left = room[queue, slot] = node.available(slot)
+            if left >= amount:
+                return True
+        return not self._gates[index]
+
+    def _advance(self, place: int) -> None:
+        """Have the next of a line come forward."""
+        _, index = self._heads.pop(place)
+        self._next[index] += 1
+        line = self._scene.lines[index]
+        if self._next[index] < len(line):
+            insort(self._heads, (line[self._next[index]].rank, index), lo=place)
+
+
+def _gate(scene: Scene, line: Sequence[Waiter]) -> Gate:
+    """Return what the Workloads of a line need most of, by option: slots and amounts."""
+    first = line[0]
+    if not first.needs:
+        return ()
+    node = scene.tree.queues[first.queue].node
+    most = (max(option, key=_weight) for option in first.needs[0] if option)
+    return tuple((node.slot(pair), amount) for pair, amount in most)
+
+
+def _weight(item: tuple[FlavorResource, int]) -> tuple[bool, int]:
+    (_, resource), amount = item
+    return "/" in resource, amount
 
 
 def _scarce(asked: Waiter) -> FlavorResource:
