@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -190,3 +191,36 @@ class TestFinal:
     def test_an_end_that_is_there_stands(self):
         local = make_job(status={"conditions": [condition("Failed")]})
         assert ADAPTER.final_patch(local, Finished(success=True, message=""), NOW) is None
+
+
+class TestResize:
+    """M-161: an elastic job goes from slice to slice, and from size to size."""
+
+    def resized(self, remote: Any, *, pods: int, here: int) -> Any:
+        local = {"metadata": {"name": "j"}, "spec": {"parallelism": here, "completions": 9}}
+        return ADAPTER.resize_patch(local, remote, workload_name="two", pods=pods)
+
+    def remote(self, name: str, parallelism: int) -> Any:
+        annotations = {names.PREBUILT_WORKLOAD_NAME: name}
+        spec = {"parallelism": parallelism, "completions": 9}
+        return {"metadata": {"name": "j", "annotations": annotations}, "spec": spec}
+
+    def test_in_sync(self) -> None:
+        """T-418."""
+        assert self.resized(self.remote("two", 5), pods=5, here=5) is None
+
+    def test_a_slice_that_is_not_the_newest_leaves_the_size(self) -> None:
+        """T-419: the job grew again meanwhile."""
+        assert self.resized(self.remote("two", 5), pods=5, here=7) is None
+
+    def test_the_name_alone(self) -> None:
+        """T-420."""
+        patch = self.resized(self.remote("one", 5), pods=5, here=5)
+        assert set(patch) == {"metadata"}
+        assert patch["metadata"]["annotations"] == {names.PREBUILT_WORKLOAD_NAME: "two"}
+
+    def test_name_and_size(self) -> None:
+        """T-421."""
+        patch = self.resized(self.remote("one", 2), pods=5, here=5)
+        assert patch["spec"] == {"parallelism": 5}
+        assert patch["metadata"]["labels"] == {names.PREBUILT_WORKLOAD_NAME: "two"}
