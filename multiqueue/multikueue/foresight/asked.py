@@ -7,8 +7,12 @@ from datetime import datetime
 
 from multiqueue.api.names import key_of
 from multiqueue.model.workload import PodSet, Workload
+from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.steering import choose_labels
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
+
+Wish = tuple[tuple[str, str], ...]
+"""Node labels to ask for."""
 
 
 def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
@@ -33,13 +37,35 @@ def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
     )
 
 
-def steer_view(asked: WorkloadView, queue: QueueView) -> WorkloadView:
-    """Return the Workload with the node selectors that its copy for this worker gets."""
-    steered = tuple(_steer(pod_set, queue) for pod_set in asked.pod_sets)
-    return asked if steered == asked.pod_sets else replace(asked, pod_sets=steered)
+class Asking:
+    """One decision: a Workload that many workers are asked about.
+
+    Args:
+        view: It.
+        now: The time.
+
+    Attributes:
+        budget: What may be spent on estimates, over all workers.
+    """
+
+    def __init__(self, view: WorkloadView, now: datetime) -> None:
+        self.view = view
+        self.now = now
+        self.budget = Budget()
+        self._built: dict[tuple[Wish, ...], Workload] = {}
+
+    def build_for(self, queue: QueueView) -> Workload:
+        """Return the Workload with the node selectors that its copy for this queue gets."""
+        wishes = tuple(_wish(pod_set, queue) for pod_set in self.view.pod_sets)
+        built = self._built.get(wishes)
+        if built is None:
+            steered = tuple(map(_steer, self.view.pod_sets, wishes))
+            built = build_asked(replace(self.view, pod_sets=steered), self.now)
+            self._built[wishes] = built
+        return built
 
 
-def _steer(pod_set: PodSetView, queue: QueueView) -> PodSetView:
+def _wish(pod_set: PodSetView, queue: QueueView) -> Wish:
     wish: dict[str, str] = {}
     for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)
@@ -48,9 +74,13 @@ def _steer(pod_set: PodSetView, queue: QueueView) -> PodSetView:
             amount = pod_set.total(resource)
             for key, value in choose_labels(queue, group, resource, accepted, amount).items():
                 wish.setdefault(key, value)
+    return tuple(sorted(wish.items()))
+
+
+def _steer(pod_set: PodSetView, wish: Wish) -> PodSetView:
     if not wish:
         return pod_set
-    selector = {**wish, **dict(pod_set.placement.node_selector)}
+    selector = dict(wish) | dict(pod_set.placement.node_selector)
     placement = replace(pod_set.placement, node_selector=tuple(sorted(selector.items())))
     return replace(pod_set, placement=placement)
 

@@ -15,7 +15,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.foresight.asked import steer_view
+from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.curve import scale
 from multiqueue.multikueue.foresight.history import History, speed_on
 from multiqueue.multikueue.foresight.replica import Replica
@@ -120,21 +120,22 @@ class WorkerForesight:
         """Whether everybody's Workloads there are known."""
         return self._informers.others.synced.is_set() and self._informers.workloads.synced.is_set()
 
-    def forecast(self, asked: WorkloadView, queue: QueueView) -> Forecast | None:
+    def forecast(self, asking: Asking, queue: QueueView) -> Forecast | None:
         """Return what would become of a Workload there; None where something must be mended.
 
         Args:
-            asked: The Workload.
+            asking: The Workload.
             queue: The queue behind its LocalQueue.
         """
-        now = self._now()
-        self._expire(now)
-        return self._replica.forecast(steer_view(asked, queue), now)
+        self._expire(asking.now)
+        built = asking.build_for(queue)
+        return self._replica.forecast_built(built, asking.now, budget=asking.budget)
 
     def assume(self, sent: WorkloadView, queue: QueueView) -> None:
         """Count a Workload that is sent there until it shows up."""
         now = self._now()
-        self._replica.assume(steer_view(sent, queue), now, runtime=sent.runtime)
+        built = Asking(sent, now).build_for(queue)
+        self._replica.assume(built, now, runtime=sent.runtime)
         if sent.key in self._replica.assumed:
             self._assumed.setdefault(sent.key, now)
 

@@ -9,6 +9,7 @@ from multiqueue.api.names import DATA, PRICES
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.declarations import parse_data, parse_prices, read
 from multiqueue.multikueue.foresight.learning import Learning
 from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
@@ -27,6 +28,7 @@ class Foresight:
 
     def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
         self._fleet = fleet
+        self._now = context.clock.now
         self._learning = Learning(context, fleet.history, options)
         fleet.find_traits = self._learning.find_traits
 
@@ -41,14 +43,18 @@ class Foresight:
             data=read(view.annotations, DATA, parse_data) or frozenset(),
         )
 
+    def ask(self, workload: WorkloadView) -> Asking:
+        """Begin a decision."""
+        return Asking(workload, self._now())
+
     def complete_cluster(
-        self, view: ClusterView, cluster: api.MultiKueueCluster | None, workload: WorkloadView
+        self, view: ClusterView, cluster: api.MultiKueueCluster | None, asking: Asking
     ) -> ClusterView:
         """Return the view with its prices, its data, and what would become of the Workload."""
         annotations = cluster.metadata.annotations if cluster is not None else {}
         return replace(
             view,
-            forecast=self._forecast(view, workload),
+            forecast=self._forecast(view, asking),
             prices=read(annotations, PRICES, parse_prices) or {},
             data=read(annotations, DATA, parse_data) or frozenset(),
         )
@@ -65,11 +71,11 @@ class Foresight:
         if session is not None and session.foresight is not None:
             session.foresight.forget(workload.key)
 
-    def _forecast(self, view: ClusterView, workload: WorkloadView) -> Forecast | None:
+    def _forecast(self, view: ClusterView, asking: Asking) -> Forecast | None:
         if view.unusable or view.queue is None:
             return None
         session = self._fleet.find_session(view.name)
         if session is None or session.foresight is None or not session.foresight.is_known:
-            found = foresee(workload, view)
+            found = foresee(asking.view, view)
             return replace(found, reason=f"{found.reason}; {NOT_READ}") if found else None
-        return session.foresight.forecast(workload, view.queue)
+        return session.foresight.forecast(asking, view.queue)

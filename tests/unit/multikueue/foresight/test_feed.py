@@ -10,6 +10,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.feed import INTENT, WorkerForesight
 from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.foresight.seen import read_seen
@@ -61,7 +62,7 @@ class Worker:
             handler(None, seen)
 
     def ask(self, gpus: int, name: str = "asking") -> Forecast:
-        found = self.foresight.forecast(view_of(name, gpus), QUEUE)
+        found = self.foresight.forecast(Asking(view_of(name, gpus), self.now), QUEUE)
         assert found is not None
         return found
 
@@ -115,7 +116,7 @@ def test_another_session_counts_what_was_sent_before_it() -> None:
 def test_a_queue_that_cannot_be_read_has_no_forecast() -> None:
     worker = Worker()
     worker.put_queue("lots")
-    assert worker.foresight.forecast(view_of("asking", 1), QUEUE) is None
+    assert worker.foresight.forecast(Asking(view_of("asking", 1), NOW), QUEUE) is None
 
 
 def test_who_runs_ends_as_declared_on_the_hardware_that_it_has() -> None:
