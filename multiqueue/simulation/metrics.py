@@ -26,7 +26,7 @@ class Metric:
     Attributes:
         name: For programs.
         title: For people.
-        unit: ``s``, ``%``, ``h`` or empty.
+        unit: ``s``, ``%``, ``h``, ``jobs`` or empty.
         better: ``lower`` or ``higher``; empty: neither.
     """
 
@@ -54,7 +54,7 @@ METRICS = (
     Metric(name="unfairness", title="slowest to fastest team"),
     Metric(name="cost", title="cost of GPU-hours"),
     Metric(name="energy", title="energy, kWh"),
-    Metric(name="guesses", title="start estimates", better=""),
+    Metric(name="guesses", title="start estimates", unit="jobs", better=""),
     Metric(name="calibration", title="starts inside the 80 % interval", unit="%", better=""),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from multiqueue.simulation.compare import Comparison
 from multiqueue.simulation.metrics import finish_ratios, mean
@@ -15,37 +15,38 @@ from multiqueue.simulation.timeline import Steps, build_timeline
 WAITS = ((10, "10 s"), (60, "1 min"), (600, "10 min"), (3600, "1 h"), (21_600, "6 h"))
 LONG_WAITS = ((86_400, "1 d"), (345_600, "4 d"))
 SHORTEST = 5.0
+SMALLEST_PART = 0.1
+"""Percent of the jobs; the tail below is one job or two."""
+APART = 0.8
+"""Pixels between two points of a line that are worth drawing."""
 SIZES = ((1, 1, "1"), (2, 4, "2 to 4"), (5, 8, "5 to 8"), (9, 16, "9 to 16"), (17, 9999, "more"))
 SLICES = 160
-DAY = 86_400.0
 
 
 def draw_waits(comparison: Comparison) -> str:
-    """Return which part of the jobs waited how long at most, a line a dispatcher."""
+    """Return which part of the jobs waited longer than a time, a line a dispatcher."""
     frame = svg.Frame()
     pooled = {
         label: sorted(max(SHORTEST, job.waited) for run in runs for job in run.jobs)
         for label, runs in comparison.runs.items()
     }
-    longest = max(waits[-1] for waits in pooled.values())
-    low, high = math.log(SHORTEST), math.log(max(longest, 60.0))
-    across, up = frame.x_scale(low, high), frame.y_scale(0, 100)
+    longest = max(60.0, *(waits[-1] for waits in pooled.values()))
+    across = frame.x_scale(math.log(SHORTEST), math.log(longest))
+    up = frame.y_scale(math.log10(SMALLEST_PART), 2)
     ticks = [(math.log(at), words) for at, words in (*WAITS, *LONG_WAITS) if at <= longest]
     lines = []
     for place, (label, waits) in enumerate(pooled.items()):
-        points = [(across(low), up(0.0))]
-        step = max(1, len(waits) // 400)
-        points += [
-            (across(math.log(waits[n])), up(100 * (n + 1) / len(waits)))
-            for n in range(0, len(waits), step)
-        ]
-        points += [(across(math.log(waits[-1])), up(100)), (across(high), up(100))]
-        lines.append(svg.line(points, place, label))
+        points = [(across(math.log(SHORTEST)), up(2))]
+        for number, wait in enumerate(waits):
+            part = max(SMALLEST_PART, 100 * (len(waits) - number - 1) / len(waits))
+            points.append((across(math.log(wait)), up(math.log10(part))))
+        lines.append(svg.line(_thin(points), place, label))
+    parts = [(2.0, "100 %"), (1.0, "10 %"), (0.0, "1 %"), (-1.0, "0.1 %")]
     return svg.canvas(
         frame,
-        "Part of the jobs by how long they waited",
-        svg.upright(frame, [(v, f"{v} %") for v in range(0, 101, 25)], up),
-        svg.across(frame, ticks, across, "waited no longer than"),
+        "Part of the jobs that waited longer than a time",
+        svg.upright(frame, parts, up),
+        svg.across(frame, ticks, across, "waited longer than"),
         *lines,
     )
 
@@ -61,13 +62,13 @@ def draw_use(run: RunRecord, cluster: str, colour: int) -> str:
         (across(begin), up(_average(steps, begin, end / SLICES)))
         for begin in (end * n / SLICES for n in range(SLICES))
     ]
-    days = [(day * DAY, f"{day} d") for day in range(int(end // DAY) + 1)]
+    times = [(at, format_seconds(at) if at else "0") for at in svg.time_ticks(end, 3) if at <= end]
     return svg.canvas(
         frame,
         f"GPUs in use on {cluster} with {run.label}",
         svg.upright(frame, [(0, "0"), (total / 2, f"{total / 2:g}"), (total, str(total))], up),
         svg.area(points, frame.base, colour, f"{cluster}: {total} GPUs"),
-        svg.across(frame, days, across, ""),
+        svg.across(frame, times, across, ""),
     )
 
 
@@ -78,7 +79,7 @@ def draw_teams(comparison: Comparison) -> str:
         for label, runs in comparison.runs.items()
     }
     return _draw_groups(
-        ratios, "Finish-time ratio by team", lambda value: f"{value:.2f} x", lambda v: f"{v:g}"
+        ratios, "Finish-time ratio by team", svg.round_ticks, lambda value: f"{value:.3g}"
     )
 
 
@@ -88,7 +89,7 @@ def draw_sizes(comparison: Comparison) -> str:
         label: _waits_by_size([job for run in runs for job in run.jobs])
         for label, runs in comparison.runs.items()
     }
-    return _draw_groups(waits, "Mean wait by GPUs of the job", format_seconds, format_seconds)
+    return _draw_groups(waits, "Mean wait by GPUs of the job", svg.time_ticks, format_seconds)
 
 
 def draw_seeds(comparison: Comparison, name: str) -> str:
@@ -124,6 +125,15 @@ def draw_seeds(comparison: Comparison, name: str) -> str:
     )
 
 
+def _thin(points: Sequence[svg.Point]) -> list[svg.Point]:
+    """Leave out what lies on the point before."""
+    kept = [points[0]]
+    for point in points[1:]:
+        if math.dist(point, kept[-1]) >= APART:
+            kept.append(point)
+    return kept
+
+
 def _average(steps: Steps, begin: float, span: float) -> float:
     return steps.integrate(begin, begin + span) / span
 
@@ -139,13 +149,13 @@ def _waits_by_size(jobs: Sequence[JobRecord]) -> dict[str, float]:
 def _draw_groups(
     values: Mapping[str, Mapping[str, float]],
     label: str,
-    tell: svg.Tell,
-    tell_tick: svg.Tell,
+    choose_ticks: Callable[[float], list[float]],
+    tell: Callable[[float], str],
 ) -> str:
     frame = svg.Frame(left=60)
     groups = list(next(iter(values.values())))
     most = max(value for each in values.values() for value in each.values())
-    ticks = svg.round_ticks(most)
+    ticks = choose_ticks(most)
     up = frame.y_scale(0, ticks[-1])
     room = (frame.right_edge - frame.left) / max(1, len(groups))
     width = min(36.0, room * 0.76 / len(values))
@@ -161,7 +171,7 @@ def _draw_groups(
     return svg.canvas(
         frame,
         label,
-        svg.upright(frame, [(tick, tell_tick(tick)) for tick in ticks], up),
+        svg.upright(frame, [(tick, tell(tick)) for tick in ticks], up),
         *bars,
         svg.across(frame, [], frame.x_scale(0, 1), ""),
     )

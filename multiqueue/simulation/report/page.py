@@ -26,7 +26,7 @@ def build_page(comparison: Comparison) -> str:
         '<div class="pair">',
         _plot(
             "How long jobs waited",
-            "Part of the jobs that waited no longer than the time below; further left is better.",
+            "Part of the jobs that waited longer than a time, the few that waited longest included.",
             charts.draw_waits(comparison),
         ),
         _plot(
@@ -45,13 +45,21 @@ def build_page(comparison: Comparison) -> str:
         _uses(comparison, labels),
         _foot(comparison),
     ]
-    title = escape(f"Dispatchers compared: {', '.join(labels)}")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title>\n<style>\n{style}</style></head>\n"
+        f"<title>{escape(title_of(labels))}</title>\n<style>\n{style}</style></head>\n"
         f"<body><main>\n{chr(10).join(parts)}\n</main></body></html>\n"
     )
+
+
+def title_of(labels: Sequence[str]) -> str:
+    """Name what is compared: the others, and what they are compared with."""
+    if len(labels) == 1:
+        return f"How {labels[0]} does"
+    *others, last = labels[1:]
+    named = f"{', '.join(others)} and {last}" if others else last
+    return f"{named[0].upper()}{named[1:]} against {labels[0]}"
 
 
 def _head(comparison: Comparison, labels: Sequence[str]) -> str:
@@ -59,7 +67,7 @@ def _head(comparison: Comparison, labels: Sequence[str]) -> str:
         f'<li class="c{place % COLOURS}">{escape(label)}</li>' for place, label in enumerate(labels)
     )
     return (
-        f"<h1>{escape(' against '.join(labels))}</h1><p>{escape(describe(comparison))}</p>"
+        f"<h1>{escape(title_of(labels))}</h1><p>{escape(describe(comparison))}</p>"
         f'<ul class="legend">{items}</ul>'
     )
 

@@ -9,7 +9,6 @@ from html import escape
 
 Point = tuple[float, float]
 Scale = Callable[[float], float]
-Tell = Callable[[float], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +129,16 @@ def dot(centre: Point, colour: int, hint: str) -> str:
 def text(at: Point, words: str, anchor: str = "middle") -> str:
     """Return a label."""
     return f'<text x="{at[0]:.1f}" y="{at[1]:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def time_ticks(most: float, count: int = 4) -> list[float]:
+    """Return times that clocks have, from 0 to about the largest; in seconds."""
+    minutes = (1 / 60, 1 / 12, 1 / 4, 1 / 2, 1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440)
+    steps = [60.0 * each for each in minutes]
+    step = next((each for each in steps if each * count >= most), 0.0)
+    if not step:
+        return [86_400.0 * each for each in round_ticks(most / 86_400, count)]
+    return [step * place for place in range(math.ceil(most / step - 1e-9) + 1)]
 
 
 def round_ticks(most: float, count: int = 4) -> list[float]:

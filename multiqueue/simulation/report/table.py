@@ -36,16 +36,16 @@ def format_value(metric: Metric, value: float) -> str:
             return format_seconds(value)
         case "%":
             return f"{value:.1f} %"
-        case "h":
+        case "h" | "jobs":
             return f"{value:.0f}"
     return f"{value:.2f}"
 
 
 def format_seconds(value: float) -> str:
     """Return a time in the unit that suits it: ``42 s``, ``3.5 min``, ``7.1 h``, ``2.3 d``."""
-    for size, unit in ((DAY * 2, "d"), (HOUR * 2, "h"), (MINUTE * 2, "min")):
-        if value >= size:
-            return f"{value / (size / 2):.1f} {unit}"
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if value >= 2 * size or (value >= size and value % size == 0):
+            return f"{value / size:.1f}".removesuffix(".0") + f" {unit}"
     return f"{value:.0f} s"
 
 

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.plugins import Dispatcher, DispatchView, Nomination
+from multiqueue.simulation.fleet import Preempting
+from multiqueue.simulation.records import RunRecord
+from multiqueue.simulation.timeline import build_timeline
+from multiqueue.simulation.worker import START_SECONDS
+from tests.unit.simulation.worlds import (
+    make_fleet_of,
+    make_job,
+    make_small_trace,
+    play_jobs,
+    play_trace,
+)
+
+
+class To:
+    """Sends everything to one cluster."""
+
+    name = "to"
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self.views: list[DispatchView] = []
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        self.views.append(view)
+        return Nomination(clusters=(self._cluster,))
+
+
+def assert_sound(run: RunRecord) -> None:
+    """All work was done once, one place at a time, on no more GPUs than there are."""
+    for record in run.jobs:
+        job, stays = record.job, record.stays
+        for before, after in pairwise(stays):
+            assert before.ended is not None
+            assert before.ended <= after.begun
+        done = sum((s.seconds - s.lost / job.gpus) * job.speed_on(s.flavor) for s in stays)
+        assert done == pytest.approx(job.duration, abs=0.01)
+    line = build_timeline(run)
+    for cluster in run.fleet.clusters:
+        assert max(line.clusters[cluster.name].values, default=0) <= cluster.total
+        assert min(line.clusters[cluster.name].values, default=0) >= 0
+
+
+@pytest.mark.parametrize("dispatcher", [AllAtOnce(), Score()], ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize("preempting", Preempting)
+def test_no_job_is_lost_or_runs_twice_and_no_gpu_is_given_twice(
+    dispatcher: Dispatcher, preempting: Preempting
+) -> None:
+    fleet = make_fleet_of(a100=16, h100=8, preempting=preempting)
+    trace = make_small_trace(fleet)
+    run = play_trace(trace, fleet, dispatcher, "test")
+    assert [record.job for record in run.jobs] == list(trace.jobs)
+    assert_sound(run)
+
+
+def test_a_job_on_an_empty_cluster_starts_within_seconds() -> None:
+    run = play_jobs(make_job("one"), fleet=make_fleet_of(a100=8))
+    assert START_SECONDS <= run.jobs[0].waited < START_SECONDS + 3
+    assert [(stay.cluster, stay.lost) for stay in run.jobs[0].stays] == [("a100", 0.0)]
+
+
+def test_a_job_runs_as_fast_as_its_hardware() -> None:
+    run = play_jobs(
+        make_job("one", kind="training", duration=190.0),
+        fleet=make_fleet_of(a100=8, h100=8),
+        dispatcher=To("h100"),
+    )
+    assert run.jobs[0].stays[0].seconds == pytest.approx(100.0)
+
+
+def test_a_gang_that_finds_no_room_waits_for_it() -> None:
+    first = make_job("first", gpus=8, duration=1000.0)
+    second = make_job("second", gpus=8, submit=10.0)
+    run = play_jobs(first, second, fleet=make_fleet_of(a100=8))
+    ended = run.jobs[0].stays[-1].ended
+    assert ended is not None
+    assert run.jobs[1].stays[0].begun >= ended
+
+
+def test_the_more_urgent_job_stops_the_other_which_loses_what_it_did_since_its_checkpoint() -> None:
+    low = make_job("low", gpus=8, kind="training", duration=10_000.0)
+    high = make_job("high", gpus=8, kind="pretraining", submit=5000.0, duration=100.0)
+    run = play_jobs(low, high, fleet=make_fleet_of(a100=8))
+    first, second = run.jobs[0].stays
+    assert first.lost == pytest.approx(8 * (first.seconds - 3600))
+    assert second.begun >= run.jobs[1].finished
+    assert run.jobs[1].waited < 60
+    assert_sound(run)
+
+
+def test_nobody_is_stopped_where_that_is_not_allowed() -> None:
+    low = make_job("low", gpus=8, duration=10_000.0)
+    high = make_job("high", gpus=8, kind="pretraining", submit=5000.0)
+    run = play_jobs(low, high, fleet=make_fleet_of(a100=8, preempting=Preempting.NOBODY))
+    assert [len(record.stays) for record in run.jobs] == [1, 1]
+
+
+def test_copies_and_writes_are_counted() -> None:
+    fleet = make_fleet_of(a100=8, h100=8)
+    everywhere = play_jobs(make_job("one"), fleet=fleet).jobs[0]
+    one = play_jobs(make_job("one"), fleet=fleet, dispatcher=To("a100")).jobs[0]
+    assert (everywhere.copies, one.copies) == (2, 1)
+    # The copy that lost was made and deleted.
+    assert everywhere.remote_writes == one.remote_writes + 2
+
+
+def test_a_job_of_special_needs_goes_where_its_hardware_is() -> None:
+    fleet = make_fleet_of(a100=8, h100=8)
+    run = play_jobs(make_job("one", hardware="h100"), fleet=fleet)
+    assert run.jobs[0].stays[0].cluster == "h100"
+
+
+def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> None:
+    to = To("a100")
+    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 400.0, user="u") for n in range(2)]
+    play_jobs(*jobs, fleet=make_fleet_of(a100=8, h100=4), dispatcher=to)
+    view = to.views[-1]
+    a100, h100 = view.clusters
+    assert a100.queue is not None
+    assert a100.queue.quotas["a100", "nvidia.com/gpu"].free == 8
+    assert a100.forecast is not None
+    assert h100.forecast is not None
+    assert (str(a100.forecast.prospect), str(h100.forecast.prospect)) == ("Fits", "Never")
+    assert view.workload.runtime is not None
+    assert view.workload.runtime.expected.total_seconds() == pytest.approx(100.0)
+
+
+def test_when_a_job_starts_is_compared_with_what_was_expected() -> None:
+    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 10.0, duration=3000.0) for n in range(2)]
+    fleet = replace(make_fleet_of(a100=8), quota_percent=200)
+    run = play_jobs(*jobs, fleet=fleet, dispatcher=To("a100"))
+    (guess,) = run.jobs[1].guesses
+    assert guess.earliest < guess.latest
+    assert run.jobs[0].finished <= guess.actual <= run.jobs[1].stays[0].begun
+    assert run.jobs[0].guesses == ()
