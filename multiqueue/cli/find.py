@@ -8,6 +8,7 @@ from typing import Any
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
@@ -96,4 +97,9 @@ def _pick(workloads: list[Workload], kind: str, name: str) -> Workload | None:
             for owner in w.metadata.owner_references
         )
     ]
-    return max(owned, key=lambda w: w.metadata.creation_timestamp, default=None)
+    # Of the slices of an elastic job that one, which is not over.
+    return max(
+        owned,
+        key=lambda w: (not is_finished(w.status), w.metadata.creation_timestamp),
+        default=None,
+    )

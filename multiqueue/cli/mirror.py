@@ -157,8 +157,9 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
         if engine.usage is not None:
             key = local_queue.metadata.key
             engine.usage.seed(key, past_usage[key], now)
+    options = build.BuildOptions(elastic=True)  # slices are there only where the gate is on
     for workload in workloads:
-        engine.upsert_workload(build.build_workload(workload), now)
+        engine.upsert_workload(build.build_workload(workload, options), now)
     return Mirror(
         engine=engine,
         now=now,

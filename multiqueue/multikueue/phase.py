@@ -41,9 +41,10 @@ class State(StrEnum):
     REJECTED = "Rejected"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    REPLACED = "Replaced"
 
 
-ENDED = frozenset({State.SUCCEEDED, State.FAILED})
+ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.REPLACED})
 AT_WORK = frozenset({State.ADMITTED, State.STARTING, State.RUNNING})
 
 _WORDS = {
@@ -54,6 +55,13 @@ _WORDS = {
     State.DEACTIVATED: "suspended",
     State.REJECTED: "rejected",
     State.SUCCEEDED: "finished",
+    State.REPLACED: "replaced by a larger slice",
+}
+
+
+_ENDS: Mapping[str, State] = {
+    Reason.SUCCEEDED: State.SUCCEEDED,
+    Reason.WORKLOAD_SLICE_REPLACED: State.REPLACED,
 }
 
 
@@ -102,7 +110,7 @@ def find_phase(workload: Workload, job: Mapping[str, Any] | None = None) -> Phas
     status = workload.status
     finished = workload_state.find(status, WorkloadCondition.FINISHED)
     if finished is not None and finished.status == "True":
-        state = State.SUCCEEDED if finished.reason == Reason.SUCCEEDED else State.FAILED
+        state = _ENDS.get(finished.reason, State.FAILED)
         since = parse_time(finished.last_transition_time)
         worker = status.cluster_name or ""
         return Phase(state=state, why=finished.message, worker=worker, since=since)

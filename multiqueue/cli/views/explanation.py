@@ -22,6 +22,7 @@ from multiqueue.cli.views.checks import (
 )
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
+from multiqueue.cli.views.slices import explain_slice
 from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
@@ -74,7 +75,7 @@ class Explanation:
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
         preempted: For whom it had to leave; empty where it had not.
         order: Whose turn it is where LocalQueues take turns; empty where they do not.
-        asks: What it asks of a topology, while it waits; empty where it asks for none.
+        asks: What it asks of a topology, or beyond what its job has, while it waits; else empty.
         stays: Why it runs on although its worker is taken out of use; empty where that is not.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
     """
@@ -146,7 +147,7 @@ def explain(
         next=waits_for,
         preempted=explain_preemption(mirror, workload),
         order=_order(mirror, queue) if place else "",
-        asks=explain_topology(workload) if view.state in _NEEDS_NUMBERS else "",
+        asks=_asks(mirror, workload) if view.state in _NEEDS_NUMBERS else "",
         stays=_stays(mirror, view) if view.state in AT_WORK else "",
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
@@ -195,6 +196,11 @@ def _stays(mirror: Mirror, view: WorkloadView) -> str:
     message = drained.message if drained is not None else ""
     why = find_stay(message, view.key) or parse_report(message).trouble
     return f"{told}; it stays for now: {why}" if why else f"{told}; it is moved when its turn comes"
+
+
+def _asks(mirror: Mirror, workload: Workload) -> str:
+    asked = (explain_slice(workload, mirror.workloads), explain_topology(workload))
+    return "; ".join(filter(None, asked))
 
 
 def _order(mirror: Mirror, queue: str) -> str:

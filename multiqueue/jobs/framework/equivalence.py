@@ -31,16 +31,20 @@ def is_equivalent(
     suspended: bool,
     max_execution_seconds: int | None,
     find_flavor: Callable[[str], ResourceFlavor | None],
-    ignore_counts: bool = False,
+    elastic: bool = False,
 ) -> bool:
-    """Tell whether a Workload stands for a job with these pod sets."""
-    if ignore_counts:
+    """Tell whether a Workload stands for a job with these pod sets.
+
+    Of an elastic job counts say nothing, nor do tolerations while it runs: they are what the
+    admission of an earlier slice injected.
+    """
+    if elastic:
         pod_sets = _resized(pod_sets, workload.spec.pod_sets)
     if workload.spec.maximum_execution_time_seconds != max_execution_seconds:
         return False
-    ignore_tolerations = is_admitted(workload.status)
+    ignore_tolerations = is_admitted(workload.status) or (elastic and not suspended)
     running = _running_pod_sets(workload, find_flavor)
-    if running is not None and ignore_counts:
+    if running is not None and elastic:
         running = _resized(running, workload.spec.pod_sets)
     if running is not None and _same(pod_sets, running, ignore_tolerations):
         return True

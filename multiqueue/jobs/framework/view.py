@@ -224,7 +224,7 @@ class JobView:
         return is_finished(workload.status) or is_equivalent(
             self.pod_sets,
             workload,
-            ignore_counts=self.is_elastic,
+            elastic=self.is_elastic,
             suspended=self.suspended,
             max_execution_seconds=max_execution_seconds(self.job),
             find_flavor=self.find_flavor,

@@ -60,6 +60,7 @@ _STAGES = {
     State.REJECTED: Stage.IMPOSSIBLE,
     State.SUCCEEDED: Stage.SUCCEEDED,
     State.FAILED: Stage.FAILED,
+    State.REPLACED: Stage.RUNNING,
 }
 _FINAL = frozenset({Stage.SUCCEEDED, Stage.FAILED, Stage.IMPOSSIBLE, Stage.REFUSED})
 

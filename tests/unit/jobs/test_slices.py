@@ -168,6 +168,14 @@ def test_a_job_is_not_stopped_while_a_larger_slice_waits() -> None:
     assert decide(view_of(elastic_job(5), old, new)) == Wait()
 
 
+def test_what_a_start_injected_says_nothing_about_the_slice_that_waits() -> None:
+    """Its flavor's tolerations are in the job; a larger slice would be made again and again."""
+    job = elastic_job(5)
+    job["spec"]["template"]["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    old, new = admitted(slice_("old", 2)), slice_("new", 5, replaces="old")
+    assert decide(view_of(job, old, new)) == Wait()
+
+
 def test_a_job_runs_on_while_the_larger_slice_has_its_checks() -> None:
     old, new = done(admitted(slice_("old", 2))), reserved(slice_("new", 5, replaces="old"))
     assert decide(view_of(elastic_job(5), old, new)) == Wait()

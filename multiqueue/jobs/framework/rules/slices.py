@@ -41,6 +41,8 @@ def follow_size(view: JobView) -> JobPlan | None:
     workload = view.workload
     if workload is None or not view.follows_size or has_to_stop(workload):
         return None
+    if workload is not view.slices.selected:
+        return None  # the job is another one than its slices were made for
     has, wanted = counts_of(workload.spec.pod_sets), counts_of(view.pod_sets)
     if has == wanted:
         return None
