@@ -16,6 +16,7 @@ from multiqueue.multikueue.cluster_state import ClusterState, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.taints import why_avoid
+from multiqueue.multikueue.foresight.views import Foresight
 from multiqueue.multikueue.group import LocalWorkload
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
@@ -42,6 +43,7 @@ class DispatchViews:
         self._context = context
         self._fleet = fleet
         self._options = options
+        self._foresight = Foresight(context, fleet, options)
 
     def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
         """Return what there is to know about a Workload and its clusters now.
@@ -61,9 +63,17 @@ class DispatchViews:
             options=self._options,
         )
         shown = replace(shown, annotations={**_annotations(seen.job), **shown.annotations})
+        shown = self._foresight.complete_workload(shown, workload)
+        asking = self._foresight.ask(shown)
+        clusters = self._context.informers.multikueue_clusters.store
         return DispatchView(
             workload=shown,
-            clusters=tuple(self._cluster(name, seen, shown, memory) for name in seen.clusters),
+            clusters=tuple(
+                self._foresight.complete_cluster(
+                    self._cluster(name, seen, shown, memory), clusters.get(name), asking
+                )
+                for name in seen.clusters
+            ),
             nominated=local.nominated if local is not None else (),
             history=memory.rounds,
             now=self._context.clock.now(),
@@ -89,8 +99,10 @@ class DispatchViews:
                 continue
             if cluster.name in nomination.clusters and not cluster.unusable:
                 state.intend(view.workload)
+                self._foresight.send(cluster, view.workload)
             else:
                 state.forget_intent(view.workload.key)
+                self._foresight.withhold(cluster, view.workload)
 
     def postpone(
         self, memory: GroupMemory, until: datetime | None, fleet: tuple[int, tuple[str, ...]]
