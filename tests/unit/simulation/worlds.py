@@ -39,7 +39,7 @@ def play_trace(trace: Trace, fleet: Fleet, dispatcher: Dispatcher, name: str) ->
     return RunRecord(label=name, seed=1, trace=trace.name, fleet=fleet, jobs=records)
 
 
-def make_small_trace(fleet: Fleet, *, seed: int = 1, count: int = 40, load: float = 1.5) -> Trace:
+def make_small_trace(fleet: Fleet, *, seed: int = 1, count: int = 30, load: float = 1.5) -> Trace:
     """A trace that is too much for the fleet."""
     wish = TraceWish(source="helios-like", count=count, load=load, teams=3)
     return make_trace(wish, fleet, seed)
