@@ -101,11 +101,13 @@ def command(
 async def _serve(options: EmbeddedOptions) -> None:
     from multiqueue.runtime.components import run_component
     from multiqueue.runtime.embedded import EmbeddedCluster
+    from multiqueue.runtime.preconditions import tune_garbage_collector
 
     cluster = EmbeddedCluster(options)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run_component(cluster), name=cluster.name)
         await cluster.ready.wait()
+        tune_garbage_collector()
         echo(f"API server at {cluster.url}")
         echo(f"export KUBECONFIG={options.kubeconfig}")
 
