@@ -34,7 +34,7 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.clock import Clock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
 from multiqueue.multikueue.connections.credentials import PATH_PREFIX
@@ -43,6 +43,7 @@ from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
+from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.queue_manager import (
@@ -55,6 +56,7 @@ from tests.queue_manager import (
 from tests.queue_manager import _tasks as tasks
 from tests.queue_objects import make_local_queue
 from tests.tcp_gate import Gate, gate_to
+from tests.virtual_time import is_virtual, loop_clock
 from tests.waiting import Changes
 
 CHECK = "multikueue"
@@ -268,11 +270,11 @@ class World:
         dispatchers: Mapping[str, Dispatcher] | None = None,
         clock: Clock | None = None,
         kubeconfigs: Path = PATH_PREFIX,
-        open_thread: OpenThread = PluginThread,
+        open_thread: OpenThread | None = None,
     ) -> AsyncIterator[ManagerContext]:
         """Run a manager while the block runs; what it writes on workers is audited."""
         config = config or make_config()
-        clock = clock or SystemClock()
+        clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
         async with KubeClient(hub.credentials, on_outcome=hub._on_outcome) as client:
             registry = build_registry(config)
@@ -293,7 +295,7 @@ class World:
                     context,
                     Dispatchers({**BUILT_IN, **(dispatchers or {})}),
                     path_prefix=kubeconfigs,
-                    open_thread=open_thread,
+                    open_thread=open_thread or (InlineThread if is_virtual() else PluginThread),
                     open_transport=audit.open,
                 ),
             ]
@@ -385,7 +387,7 @@ class World:
         return await writer.update_status(copy.metadata.key, change)
 
     async def admit(self, worker: str, job: str = "train", clock: Clock | None = None) -> Workload:
-        now = (clock or SystemClock()).now()
+        now = (clock or loop_clock()).now()
 
         def change(copy: Workload) -> WorkloadStatus:
             assignments = tuple(
@@ -404,7 +406,7 @@ class World:
         return await self.change_copy(worker, change, job)
 
     async def evict(self, worker: str, job: str = "train") -> Workload:
-        now = SystemClock().now()
+        now = loop_clock().now()
 
         def change(copy: Workload) -> WorkloadStatus:
             status = workload_state.evict(copy.status, "Preempted", "by somebody", now=now)
@@ -415,7 +417,7 @@ class World:
     async def finish_copy(
         self, worker: str, job: str = "train", *, reason: str = "Succeeded"
     ) -> Workload:
-        now = SystemClock().now()
+        now = loop_clock().now()
         return await self.change_copy(
             worker, lambda copy: workload_state.finish(copy.status, reason, "done", now=now), job
         )

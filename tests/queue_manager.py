@@ -25,7 +25,7 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient, Outcome
-from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
@@ -33,6 +33,7 @@ from multiqueue.observability.metrics import Metrics
 from multiqueue.runtime.apply import create_missing
 from multiqueue.simcluster.pod_logs import read_log
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
+from tests.virtual_time import loop_clock
 from tests.waiting import Changes
 
 NAMESPACE = "team-a"
@@ -100,7 +101,7 @@ class QueueCluster:
         client_type: type[KubeClient] = KubeClient,
     ) -> AsyncIterator[ManagerContext]:
         """Run the controllers while the block runs."""
-        clock = clock or SystemClock()
+        clock = clock or loop_clock()
         async with client_type(self.credentials, on_outcome=self._on_outcome) as client:
             registry = build_registry(config)
             informers = build_informers(client, config, registry)
@@ -137,7 +138,7 @@ async def queue_cluster(
         crds=[*load_crds(), *crds],
         converters=converters(),
         tls=False,
-        clock=clock or SystemClock(),
+        clock=clock or loop_clock(),
         tokens=TOKENS,
         audit=audit_sink(),
         pod_log=read_log,

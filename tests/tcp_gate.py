@@ -20,6 +20,7 @@ class Gate:
         self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._served: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
         self._flows.set()
         self._is_cut = False
@@ -31,9 +32,12 @@ class Gate:
 
     async def stop(self) -> None:
         self.cut()
+        self._flows.set()
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()
+        while self._served:
+            await asyncio.wait(self._served)
 
     def cut(self) -> None:
         """Drop every connection and take no new one."""
@@ -52,11 +56,16 @@ class Gate:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
+        task = asyncio.current_task()
+        assert task is not None
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
         other: asyncio.StreamWriter | None = None
         try:
+            if not self._is_cut:
+                await self._flows.wait()
             if self._is_cut:
                 return
-            await self._flows.wait()
             other_reader, other = await asyncio.open_connection(self._host, self._port)
             self._writers.add(other)
             ways = [

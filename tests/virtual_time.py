@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from multiqueue.kube.clock import Clock, SystemClock
+
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 """Wall-clock time at which a `LoopClock` starts."""
 STUCK_SECONDS = 5.0
@@ -48,6 +50,17 @@ class LoopClock:
         return self._start + timedelta(seconds=asyncio.get_running_loop().time() - self._loop_start)
 
 
+def is_virtual() -> bool:
+    """Whether time is virtual here."""
+    return isinstance(asyncio.get_running_loop(), VirtualTimeLoop)
+
+
+def loop_clock() -> Clock:
+    """Return the one clock for all that runs on this loop: a virtual one where its time is."""
+    loop = asyncio.get_running_loop()
+    return loop.clock if isinstance(loop, VirtualTimeLoop) else SystemClock()
+
+
 async def settle(turns: int = 50) -> None:
     """Let everything happen that can happen now, without time passing."""
     for _ in range(turns):
@@ -64,6 +77,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self.now
+
+    @functools.cached_property
+    def clock(self) -> LoopClock:
+        return LoopClock(datetime.now(UTC))
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:
         self.busy_threads += 1

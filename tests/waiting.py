@@ -10,7 +10,7 @@ from multiqueue.kube.informer import Informer
 
 T = TypeVar("T")
 
-SECONDS = 15.0
+SECONDS = 60.0
 """Long enough for a loaded machine; a test that waits this long has failed."""
 
 

@@ -9,6 +9,7 @@ from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.kube.resources import JOBS, LOCAL_QUEUES, MULTIKUEUE_CLUSTERS, WORKLOADS
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
 
 LONG = make_config(worker_lost_timeout=timedelta(minutes=15))
 
@@ -32,6 +33,7 @@ def runs(world: World, worker: str, job: str = "train") -> bool:
     return found is not None
 
 
+@virtual_time
 async def test_a_short_outage_evicts_nothing():
     async with multikueue_world("worker1") as world, world.manager(LONG):
         await submit(world)
@@ -48,6 +50,7 @@ async def test_a_short_outage_evicts_nothing():
         assert stats is None
 
 
+@virtual_time
 async def test_a_lost_worker_loses_the_job_although_its_last_status_said_active():
     """G-22: upstream holds the quota until the worker is back."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
@@ -62,6 +65,7 @@ async def test_a_lost_worker_loses_the_job_although_its_last_status_said_active(
         assert await world.until_ready() == "worker2"
 
 
+@virtual_time
 async def test_a_returning_worker_is_fenced_and_the_latch_stands():
     """G-1: its older admission does not win, and its job goes."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
@@ -78,6 +82,7 @@ async def test_a_returning_worker_is_fenced_and_the_latch_stands():
         assert runs(world, "worker2")
 
 
+@virtual_time
 async def test_a_cluster_taken_out_of_the_configuration_keeps_its_job():
     """G-2."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
@@ -94,6 +99,7 @@ async def test_a_cluster_taken_out_of_the_configuration_keeps_its_job():
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
 
 
+@virtual_time
 async def test_a_deleted_multikueuecluster_is_followed_to_the_end_of_its_job():
     """G-3."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
@@ -109,6 +115,7 @@ async def test_a_deleted_multikueuecluster_is_followed_to_the_end_of_its_job():
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
 
 
+@virtual_time
 async def test_what_waits_is_offered_to_a_worker_that_comes_back():
     """G-4."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
@@ -124,6 +131,7 @@ async def test_what_waits_is_offered_to_a_worker_that_comes_back():
         await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
 
 
+@virtual_time
 async def test_a_copy_deleted_by_hand_sends_the_workload_round_again():
     """G-14, T-166."""
     async with multikueue_world("worker1") as world, world.manager():
@@ -139,6 +147,7 @@ async def test_a_copy_deleted_by_hand_sends_the_workload_round_again():
         assert not is_finished(world.workload().status)
 
 
+@virtual_time
 async def test_a_job_deleted_by_hand_sends_the_workload_round_again():
     async with multikueue_world("worker1") as world, world.manager():
         await submit(world)
@@ -151,6 +160,7 @@ async def test_a_job_deleted_by_hand_sends_the_workload_round_again():
         )
 
 
+@virtual_time
 async def test_a_job_that_ended_and_was_deleted_there_first_still_ends_here():
     """G-8: whoever deleted it, it does not run again."""
     async with multikueue_world("worker1") as world, world.manager():
@@ -167,6 +177,7 @@ async def test_a_job_that_ended_and_was_deleted_there_first_still_ends_here():
         assert {c["type"] for c in conditions} >= {"SuccessCriteriaMet", "Complete"}
 
 
+@virtual_time
 async def test_a_manager_that_is_killed_and_started_again_goes_on():
     async with multikueue_world("worker1", "worker2") as world:
         async with world.manager():
@@ -179,6 +190,7 @@ async def test_a_manager_that_is_killed_and_started_again_goes_on():
             await world.until(lambda: not world.copy("worker2"), "copy gone", on="worker2")
 
 
+@virtual_time
 async def test_what_was_deleted_while_no_manager_ran_is_collected():
     """T-20."""
     async with multikueue_world("worker1") as world:
@@ -200,6 +212,7 @@ async def test_what_was_deleted_while_no_manager_ran_is_collected():
             await world.until(lambda: key not in store, "copy gone", on="worker1")
 
 
+@virtual_time
 async def test_a_job_that_was_evicted_here_while_its_worker_was_away_waits_for_it():
     """I-6: the quota goes only when nothing runs, or the worker was given up."""
     async with multikueue_world("worker1", "worker2") as world, world.manager() as manager:
@@ -218,6 +231,7 @@ async def test_a_job_that_was_evicted_here_while_its_worker_was_away_waits_for_i
         await world.until(lambda: not has_quota(world.workload().status), "given up, released")
 
 
+@virtual_time
 async def test_one_hanging_worker_holds_up_nobody():
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.until_connected()
@@ -229,6 +243,7 @@ async def test_one_hanging_worker_holds_up_nobody():
         await world.until(lambda: not world.copy("worker2"), "stranger gone", on="worker2")
 
 
+@virtual_time
 async def test_a_namespace_that_a_worker_lacks_is_named_and_others_are_tried():
     """G-17."""
     async with multikueue_world("worker1", "worker2") as world, world.manager() as manager:
@@ -259,6 +274,7 @@ async def test_a_namespace_that_a_worker_lacks_is_named_and_others_are_tried():
         assert manager is not None
 
 
+@virtual_time
 async def test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here():
     async with multikueue_world("worker1") as world, world.manager():
         for name in ("kept", "orphan"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from multiqueue.kube.resources import JOBS, WORKLOADS
 from tests.multikueue_world import World, make_gpu_job, multikueue_world
+from tests.virtual_time import virtual_time
 
 
 async def submit(world: World, *names: str) -> None:
@@ -29,6 +30,7 @@ async def test_a_burst_of_jobs_does_not_wait_for_a_worker_that_hangs():
         assert world.cluster_condition("worker2")[0] == "True"
 
 
+@virtual_time
 async def test_what_waits_on_a_worker_that_hangs_is_offered_elsewhere_and_what_runs_stays():
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.set_clusters("worker1")
@@ -50,6 +52,7 @@ async def test_what_waits_on_a_worker_that_hangs_is_offered_elsewhere_and_what_r
         assert world.workload("runs").status.scheduling_stats is None
 
 
+@virtual_time
 async def test_a_worker_that_answers_again_is_tried_with_few_before_it_gets_all():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()

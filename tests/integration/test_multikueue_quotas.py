@@ -26,6 +26,7 @@ from tests.multikueue_world import (
     multikueue_world,
 )
 from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
 
 
 def automation_config(**settings: Any) -> Any:
@@ -74,6 +75,7 @@ async def resize(world: World, worker: str, gpus: int) -> None:
     await world.workers[worker].patch(CLUSTER_QUEUES, "cq", {"spec": queue["spec"]})
 
 
+@virtual_time
 async def test_quotas_follow_the_workers():
     """T-7, T-8, T-110, T-290, T-296, T-299 to T-302."""
     async with multikueue_world("w1", "w2") as world, world.manager(automation_config()):
@@ -96,6 +98,7 @@ async def test_quotas_follow_the_workers():
         await until_quota(world, 0)
 
 
+@virtual_time
 async def test_local_queues_of_the_manager_lead_to_those_of_the_workers():
     """T-279, T-288, T-290."""
     async with multikueue_world("w1") as world, world.manager(automation_config()):
@@ -112,6 +115,7 @@ async def test_local_queues_of_the_manager_lead_to_those_of_the_workers():
         await until_quota(world, 8)
 
 
+@virtual_time
 async def test_a_lost_worker_counts_until_it_is_given_up():
     """G-18, M-205."""
     config = automation_config(worker_lost_timeout=timedelta(minutes=15))
@@ -128,6 +132,7 @@ async def test_a_lost_worker_counts_until_it_is_given_up():
         await until_quota(world, 6)
 
 
+@virtual_time
 async def test_what_cannot_be_automated_is_left_alone():
     """T-286, T-287, T-291 to T-298."""
     async with multikueue_world("w1") as world, world.manager(automation_config()):
@@ -146,6 +151,7 @@ async def test_what_cannot_be_automated_is_left_alone():
         await until_condition(world, "False", "NotRequested")
 
 
+@virtual_time
 async def test_without_the_gate_nothing_is_written():
     """T-15."""
     async with multikueue_world("w1") as world, world.manager():

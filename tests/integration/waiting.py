@@ -16,6 +16,7 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import Resource
 from multiqueue.simcluster.cluster import SimCluster, SimOptions
 from multiqueue.simcluster.nodes import parse_node_pool
+from tests.waiting import SECONDS
 
 Object = dict[str, Any]
 
@@ -26,7 +27,7 @@ async def until(
     holds: Callable[[list[Object]], bool],
     *,
     namespace: str | None = None,
-    seconds: float = 20,
+    seconds: float = SECONDS,
 ) -> list[Object]:
     """Return the objects of a collection as soon as something holds for all of them together."""
     objects: dict[str, Object] = {}
@@ -62,7 +63,7 @@ async def until_one(
     holds: Callable[[Object], bool],
     *,
     namespace: str | None = None,
-    seconds: float = 20,
+    seconds: float = SECONDS,
 ) -> Object:
     """Return an object as soon as something holds for it."""
 
