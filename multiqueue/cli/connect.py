@@ -139,7 +139,7 @@ async def connect(target: Target) -> AsyncIterator[tuple[KubeClient, str]]:
             ExitCode.UNREACHABLE,
         ) from error
     except Forbidden as error:
-        raise CliError(f"not allowed: {error}") from error
+        raise CliError(f"not allowed: {error.server_message or error}") from error
     except KubeError as error:
         raise CliError(str(error)) from error
 

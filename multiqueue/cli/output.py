@@ -112,12 +112,22 @@ class RowPrinter:
     def print(self, row: Sequence[Any]) -> None:
         """Print one row."""
         cells = [_text(cell) for cell in row]
-        self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
+        self._make_room(cells)
         if self._is_first:
             click.echo(_join(self._headers, self._widths))
             self._is_first = False
         told = [_coloured(self._headers[i], cell) for i, cell in enumerate(cells)]
         click.echo(_join(told, self._widths), color=_wants_colour())
+
+    def print_all(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Print rows that are known together; all of them fit the columns."""
+        for row in rows:
+            self._make_room([_text(cell) for cell in row])
+        for row in rows:
+            self.print(row)
+
+    def _make_room(self, cells: Sequence[str]) -> None:
+        self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]
 
 
 def format_table(

@@ -20,6 +20,7 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import JOBS, PODS
 from multiqueue.runtime.apply import apply_all
 from multiqueue.runtime.demo.jobs import ONCE, DemoJob, build_job
+from multiqueue.simcluster.lifecycle import RUN_SECONDS
 from tests.integration.test_runtime_manager import published
 from tests.integration.waiting import is_true, until, until_one
 
@@ -118,10 +119,23 @@ async def test_published_manifests_run_and_the_commands_tell_where_jobs_are(tmp_
         assert (why["worker"], why["checks"][0]["state"]) == ("worker-a100", "Ready")
         roles = {worker["name"]: worker["role"] for worker in why["workers"]}
         assert roles == {"worker-a100": "runs here", "worker-h100": ""}
+        where = ("-n", "research", "--kubeconfig", kubeconfig)
+        decided = await ask("why", "wide", "--clusters", *where)
+        best = decided["clusters"][0]
+        assert (decided["dispatcher"], decided["nominated"]) == ("score", ["worker-a100"])
+        assert (best["cluster"], best["tier"], best["start"]) == ("worker-a100", "Fit", "now")
+        asked = DemoJob(team="research", name="asked", pods=1, gpus_each=1, run_seconds=60)
+        manifest = tmp_path / "asked.json"
+        manifest.write_bytes(orjson.dumps(build_job(asked)))
+        (review,) = await ask("dispatch", "--dry-run", "-f", str(manifest), *where)
+        assert review["clusterQueue"] == "research"
+        assert review["decision"]["nominated"] == ["worker-h100"]
 
         for name, client in demo.workers.items():
             await apply_all(client, samples(f"samples-worker/{name}"))
-        await apply_all(demo.manager, samples("samples"))
+        ours = samples("samples")
+        ours[-1]["spec"]["template"]["metadata"]["annotations"][RUN_SECONDS] = "1"
+        await apply_all(demo.manager, ours)
         sample = await until_one(
             demo.manager,
             JOBS,

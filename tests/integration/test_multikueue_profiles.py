@@ -8,13 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import AccessProvider, ClusterProfile, ExecConfig
-from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS
+from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from multiqueue.multikueue.connections.worker_access import build_worker_access
+from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.multikueue.setup import build_multikueue
 from tests.least_privilege import REMOTE_TOKEN
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
+from tests.multikueue_world import BUILT_IN, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
 
 DEFINITION = {
@@ -105,6 +110,27 @@ async def test_a_worker_is_connected_by_the_profile_and_the_program_of_its_provi
             await world.until_ready()
             await world.hub.client.delete(CLUSTER_PROFILES, "p1", namespace=CONFIG.namespace)
             await world.until_cluster("worker1", reason="BadClusterProfile")
+
+
+async def test_a_manager_that_does_not_lead_reads_there_too(tmp_path: Path) -> None:
+    async with multikueue_world("worker1") as world:
+        await world.hub.create(CRDS, DEFINITION)
+        await refer(world)
+        async with world.manager(profile_config(tmp_path)) as context:
+            # Of parts that do not run: what a replica has that waits for its turn.
+            access = build_worker_access(context, build_multikueue(context, Dispatchers(BUILT_IN)))
+            await world.until_cluster("worker1", reason="BadClusterProfile")
+            with pytest.raises(
+                CredentialsError, match='ClusterProfile "kueue-system/p1" not found'
+            ):
+                async with access.open("worker1"):
+                    pass
+            await world.hub.create(CLUSTER_PROFILES, make_profile(world))
+            await world.until_connected()
+            for _ in range(2):
+                async with access.open("worker1") as worker:
+                    assert (await worker.list(WORKLOADS)).items == []
+            assert (tmp_path / "runs").read_text().count(world.gates["worker1"].url) == 2
 
 
 async def test_what_is_wrong_with_a_profile_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.remote.following import Follower
     from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.views.events import Event
     from multiqueue.jobs.belongings import Json
 
 
@@ -62,10 +64,10 @@ async def _events(
         workload = await find_workload(client, namespace, job)
         places = Places(client, stack, system_namespace=system_namespace)
         follower = Follower(client, workload, places, lambda text: _say(job, text))
-        if watch and not follower.is_over:
-            await _watch(follower)
-            return
         events = sort_events(await _list(workload, places, job))
+        if watch and not follower.is_over:
+            await _watch(follower, events)
+            return
     if output != "human":
         print_data({"apiVersion": "v1", "kind": "EventList", "items": events}, output)
         return
@@ -91,13 +93,20 @@ async def _list(workload: Workload, places: Places, job: str) -> list[Json]:
     return events
 
 
-async def _watch(follower: Follower) -> None:
+async def _watch(follower: Follower, known: Sequence[Event]) -> None:
+    """Print what is known by time, then what happens as it happens."""
     from multiqueue.cli.views.events import HEADERS, event_row
 
     table = RowPrinter(HEADERS)
+    now = datetime.now(UTC)
+    table.print_all([event_row(event, now) for event in known])
+    told = {(e["metadata"].get("uid"), e["metadata"].get("resourceVersion")) for e in known}
     async with aclosing(follower.follow("events", here=True)) as changes:
         async for seen in changes:
-            if seen.obj is not None and not seen.deleted:
+            if seen.obj is None or seen.deleted:
+                continue
+            metadata = seen.obj["metadata"]
+            if (metadata.get("uid"), metadata.get("resourceVersion")) not in told:
                 table.print(event_row(seen.obj, datetime.now(UTC)))
 
 

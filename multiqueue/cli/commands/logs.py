@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, aclosing
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,9 +17,10 @@ from multiqueue.cli.connect import (
     run_async,
     system_namespace_option,
 )
+from multiqueue.cli.durations import DURATION
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.output import echo
-from multiqueue.cli.remote.selection import parse_seconds, pick_pods
+from multiqueue.cli.remote.selection import pick_pods
 
 if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
@@ -39,7 +41,7 @@ LAST_LINES_SECONDS = 10.0
 @click.option("-c", "--container", default="", metavar="NAME", help="A container of the pods.")
 @click.option("-p", "--previous", is_flag=True, help="The run before the last restart.")
 @click.option(
-    "--since", callback=parse_seconds, metavar="TIME", help="Only lines of the last 45s, 10m, 2h."
+    "--since", type=DURATION, metavar="DURATION", help="Only lines of the last 45s, 10m, 2h."
 )
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last lines.")
 @click.option("--timestamps", is_flag=True, help="Each line with its time.")
@@ -62,7 +64,7 @@ def command(  # noqa: PLR0913 - one an option
     all_pods: bool,
     container: str,
     previous: bool,
-    since: int | None,
+    since: timedelta | None,
     tail: int | None,
     timestamps: bool,
     max_log_requests: int,
@@ -86,7 +88,7 @@ def command(  # noqa: PLR0913 - one an option
         container=container,
         follow=follow,
         previous=previous,
-        since_seconds=since,
+        since_seconds=None if since is None else max(1, int(since.total_seconds())),
         tail=tail,
         timestamps=timestamps,
     )

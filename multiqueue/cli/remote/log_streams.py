@@ -88,8 +88,17 @@ def _statuses(pod: Mapping[str, object]) -> Iterator[Json]:
 
 
 async def read_log(place: Place, pod: Json, options: LogOptions, emit: Emit) -> None:
-    """Print what there is of one log."""
-    await _read(place, pod, options, Position(), emit)
+    """Print what there is of one log.
+
+    Raises:
+        CliError: the cluster, or the manager before it, refuses.
+    """
+    try:
+        await _read(place, pod, options, Position(), emit)
+    except Forbidden as error:
+        raise CliError(f"not allowed: {error.server_message}") from error
+    except ApiError as error:
+        raise CliError(f"{pod['metadata']['name']}: {error.server_message or error}") from error
 
 
 async def follow_log(

@@ -11,7 +11,7 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.cli.views.ages import format_age
 from multiqueue.jobs.belongings import event_time
 
-HEADERS = ("LAST", "CLUSTER", "TYPE", "REASON", "OBJECT", "MESSAGE")
+HEADERS = ("LAST SEEN", "CLUSTER", "TYPE", "REASON", "OBJECT", "MESSAGE")
 Event = Mapping[str, Any]
 
 

@@ -152,7 +152,7 @@ class SessionMaker:
     ) -> Ended:
         """Connect, and return why that came to its end."""
         try:
-            credentials = await self._open(attempt.source)
+            credentials = await open_credentials(attempt.source, self._clock)
             await run_session(
                 self._build_client(credentials, attempt),
                 self._adapters,
@@ -170,13 +170,6 @@ class SessionMaker:
         except Exception as error:  # a bug must not take the other workers along
             log.exception("connection to worker failed", worker=self._name)
             return Ended(why=f"{type(error).__name__}: {error}")
-
-    async def _open(self, source: SafeKubeconfig) -> Credentials:
-        if source.plugin is not None:
-            endpoint = build_endpoint(source)
-            return await open_exec_credentials(source.plugin, endpoint, self._clock)
-        # Checked already; here once more by those who would run or read something.
-        return await Credentials.from_kubeconfig_dict(source.config)
 
     def _build_client(self, credentials: Credentials, attempt: Attempt) -> KubeClient:
         count = self._metrics.request_observer(self._name)
@@ -196,3 +189,15 @@ class SessionMaker:
             on_outcome=observe,
             open_transport=self._open_transport,
         )
+
+
+async def open_credentials(source: SafeKubeconfig, clock: Clock) -> Credentials:
+    """Return what leads to a worker: what the source has, or what its program gives.
+
+    Raises:
+        CredentialsError: they cannot be used.
+    """
+    if source.plugin is not None:
+        return await open_exec_credentials(source.plugin, build_endpoint(source), clock)
+    # Checked already; here once more by those who would run or read something.
+    return await Credentials.from_kubeconfig_dict(source.config)

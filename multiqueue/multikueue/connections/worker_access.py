@@ -2,7 +2,7 @@
 
 Beside the sessions, with connections and a budget of their own: however much is asked, nothing is
 dispatched later for it. Works on every replica of the manager: the one that leads uses what its
-connections use, the others read the kubeconfigs, which all of them may.
+connections use, the others read the kubeconfigs and ClusterProfiles, which all of them may.
 """
 
 from __future__ import annotations
@@ -11,14 +11,19 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from multiqueue.api.config.gates import Gate
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import CredentialsError, TransportError
+from multiqueue.kube.errors import CredentialsError, NotFound, TransportError
 from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.resources import CLUSTER_PROFILES
+from multiqueue.multikueue.connections.attempt import open_credentials
+from multiqueue.multikueue.connections.cluster_profiles import check_profile
 from multiqueue.multikueue.connections.credentials import (
     PATH_PREFIX,
     Refusal,
+    SafeKubeconfig,
     check_kubeconfig,
     read_secret,
 )
@@ -46,6 +51,8 @@ class WorkerAccess:
         self._fleet = fleet
         self._files = KubeconfigFiles(path_prefix)
         self._limiters: dict[str, RateLimiter] = {}
+        # By cluster: what a program gave is used until it ends, however often people ask.
+        self._given: dict[str, tuple[SafeKubeconfig, Credentials]] = {}
 
     @asynccontextmanager
     async def open(self, cluster: str) -> AsyncIterator[KubeClient]:
@@ -82,10 +89,12 @@ class WorkerAccess:
         found = self._context.informers.multikueue_clusters.store.get(cluster)
         if found is None:
             self._limiters.pop(cluster, None)
+            self._given.pop(cluster, None)
             raise TransportError(f'there is no MultiKueueCluster "{cluster}"')
         source = found.spec.cluster_source.kube_config
         if source is None:
-            raise TransportError("only the manager that leads is connected to it; try again")
+            reference = found.spec.cluster_source.cluster_profile_ref
+            return await self._run_program(cluster, reference.name if reference else "")
         if source.location_type == "Path":
             data = await self._files.read(source.location)
         else:
@@ -97,7 +106,26 @@ class WorkerAccess:
         )
         if isinstance(checked, Refusal):
             raise CredentialsError(checked.message)
-        return await Credentials.from_kubeconfig_dict(checked.config)
+        return await open_credentials(checked, self._context.clock)
+
+    async def _run_program(self, cluster: str, profile: str) -> Credentials:
+        """Return the credentials that the program of a ClusterProfile's provider gives."""
+        config, namespace = self._context.config, self._context.config.namespace
+        if not config.gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
+            raise CredentialsError("its ClusterProfile needs the gate MultiKueueClusterProfile")
+        try:
+            listed = await self._context.client.list(CLUSTER_PROFILES, namespace=namespace)
+        except NotFound as error:
+            raise CredentialsError("this cluster serves no ClusterProfiles") from error
+        found = next((p for p in listed.items if p["metadata"]["name"] == profile), None)
+        checked = check_profile(found, profile, namespace, config.multi_kueue.cluster_profile)
+        if isinstance(checked, Refusal):
+            raise CredentialsError(checked.message)
+        known = self._given.get(cluster)
+        if known is None or known[0] != checked:
+            known = (checked, await open_credentials(checked, self._context.clock))
+            self._given[cluster] = known
+        return known[1]
 
 
 def build_worker_access(context: ManagerContext, parts: Iterable[object]) -> WorkerAccess:

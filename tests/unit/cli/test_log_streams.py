@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-import click
 import pytest
 
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.remote import following
 from multiqueue.cli.remote.log_streams import LogOptions, follow_log, has_log
-from multiqueue.cli.remote.selection import parse_seconds, pick_pods
+from multiqueue.cli.remote.selection import pick_pods
 from multiqueue.kube.errors import ApiError, NotFound, TransportError
 
 POD = {"metadata": {"name": "train-a", "namespace": "team", "uid": "u"}}
@@ -98,19 +97,6 @@ async def test_what_the_worker_refuses_is_told() -> None:
     refusal = ApiError(400, reason="BadRequest", message="container x is not valid for pod train-a")
     with pytest.raises(CliError, match="train-a: container x is not valid"):
         await follow(Cluster(([], refusal)))
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("45s", 45), ("10m", 600), ("1h30m", 5400), (None, None), ("0s", 1)]
-)
-def test_durations(text: str | None, seconds: int | None) -> None:
-    assert parse_seconds(None, None, text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "10", "5d", "1m30", "-3s"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration"):
-        parse_seconds(None, None, text)
 
 
 def test_pods_are_chosen_by_name_or_all_or_the_first() -> None:
