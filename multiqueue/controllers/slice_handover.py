@@ -15,9 +15,8 @@ import structlog
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
-from multiqueue.api.workload_state import find, finish, is_finished
+from multiqueue.api.workload_state import find, finish
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError, NotFound
 
 log = structlog.get_logger("multiqueue.scheduler")
@@ -44,27 +43,19 @@ class SliceHandover:
             f"Replaced to accommodate a workload (UID: {by.metadata.uid}, JobUID:"
             f" {by.metadata.labels.get(names.JOB_UID, '')}) due to workload slice aggregation"
         )
-        before: list[WorkloadStatus] = []
 
         def change(newest: Workload) -> WorkloadStatus:
-            before[:] = [newest.status]
             generation = newest.metadata.generation
             reason = Reason.WORKLOAD_SLICE_REPLACED
             return finish(newest.status, reason, message, now=now, generation=generation)
 
         try:
-            ended = await self._context.writer.update_status(replaced, change)
+            await self._context.writer.update_status(replaced, change)
         except NotFound:
             return
         except KubeError as error:
             log.warning("replaced slice not finished", workload=replaced, error=str(error))
             return
-        if not is_finished(before[0]):
-            self._tell(ended, message)
-
-    def _tell(self, ended: Workload, message: str) -> None:
-        reason = Reason.WORKLOAD_SLICE_REPLACED
-        self._context.recorder.event(workload_reference(ended), "Normal", reason, message)
 
 
 def taken_over(status: WorkloadStatus, old: Workload, now: datetime) -> WorkloadStatus:

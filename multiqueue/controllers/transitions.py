@@ -227,8 +227,10 @@ class TransitionRecorder:
     def _finished(self, old: Workload, new: Workload) -> None:
         metrics = self._context.metrics
         metrics.finished_workloads_total.child(_queue(old, new), _priority(new)).inc()
-        if is_replaced(new.status):
+        finished = find(new.status, WorkloadCondition.FINISHED)
+        if finished is not None and is_replaced(new.status):
             metrics.replaced_workload_slices_total.child(_queue(old, new)).inc()
+            self._event(new, finished.reason, finished.message)
         if (own := self._own_labels(new)) is not None:
             metrics.local_queue_finished_workloads_total.child(*own).inc()
 

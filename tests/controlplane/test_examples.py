@@ -47,7 +47,6 @@ DEVICE = "2: the limit is taken from the request"
 KEPT = "32: what v1beta2 cannot say is kept"
 FOREIGN = "34: Jobs that are not queued are none of our business"
 EMPTY_SLICES = "35: as 0.20 does"
-ELASTIC = "elastic workloads are not there yet: nothing would open the gate of the pods"
 DEVIATIONS = {
     "v1beta2/ClusterQueue/another-order": ORDER,
     "v1beta1/ClusterQueue/another-order": ORDER,
@@ -65,8 +64,6 @@ DEVIATIONS = {
     "v1/Job/not-queued-shrinks-to-all": FOREIGN,
     "v1beta2/Workload/slices-without-pods": EMPTY_SLICES,
     "v1beta1/Workload/slices-without-pods": EMPTY_SLICES,
-    "v1/Job/elastic": ELASTIC,
-    "v1/Job/elastic-anywhere": ELASTIC,
 }
 """The number in docs/compatibility.md and the reason, by case."""
 

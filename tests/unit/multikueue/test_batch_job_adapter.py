@@ -224,3 +224,10 @@ class TestResize:
         patch = self.resized(self.remote("one", 2), pods=5, here=5)
         assert patch["spec"] == {"parallelism": 5}
         assert patch["metadata"]["labels"] == {names.PREBUILT_WORKLOAD_NAME: "two"}
+
+    def test_the_status_of_a_suspended_elastic_job_waits(self) -> None:
+        """T-423: to take a job over does not let the local one go."""
+        local = make_job(suspend=True, parallelism=5)
+        remote = make_job(status=RUNNING, parallelism=2)
+        assert ADAPTER.resize_patch(local, remote, workload_name="two", pods=5) is not None
+        assert ADAPTER.status_patch(local, remote).deferred

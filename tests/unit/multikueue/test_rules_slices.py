@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 import msgspec
 import pytest
 
@@ -9,6 +11,8 @@ from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.workload_state import finish
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.kube.errors import Conflict
 from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
 from multiqueue.multikueue.plan import (
     CreateWorkload,
@@ -21,6 +25,7 @@ from multiqueue.multikueue.plan import (
     SyncJob,
     TakeJobOver,
 )
+from multiqueue.multikueue.remote import Busy, RemoteWriter
 from tests.unit.multikueue.builders import (
     T0,
     make_admitted,
@@ -36,6 +41,9 @@ from tests.unit.multikueue.builders import (
     minutes,
 )
 from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
+
+if TYPE_CHECKING:
+    from multiqueue.multikueue.connections.session import WorkerSession
 
 HEIR = Heir(cluster="a", ready=False)
 READY = Heir(cluster="a", ready=True)
@@ -224,3 +232,24 @@ def test_the_chain_is_followed_back_and_ends() -> None:
     known = {w.metadata.key: w for w in (two, slice_("one", replaces="three"))}
     found = list(list_earlier(three, known.get))
     assert found == [f"{NAMESPACE}/two", f"{NAMESPACE}/one"]
+
+
+# ---------------------------------------------------------------- what fails on the way
+
+
+class Refusing:
+    """A worker whose API server finds that the job changed."""
+
+    def __init__(self) -> None:
+        self.client, self.owner = self, None
+
+    async def patch(self, *_: object, **__: object) -> None:
+        raise Conflict(409, reason="Conflict")
+
+
+async def test_a_patch_that_fails_is_tried_again() -> None:
+    """T-422: nothing is believed to have been taken over."""
+    job = {"metadata": {"name": "j", "namespace": "ns", "uid": "u", "resourceVersion": "1"}}
+    writer = RemoteWriter(cast("WorkerSession", Refusing()))
+    got = await writer.patch_job(BatchJobAdapter(), job, {"spec": {"parallelism": 3}})
+    assert isinstance(got, Busy)

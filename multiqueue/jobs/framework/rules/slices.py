@@ -26,7 +26,6 @@ def finish_left_over(view: JobView) -> JobPlan | None:
     return ChangeStatus(
         workload=left_over.workload,
         change=lambda newest: _finished(view, left_over, newest),
-        note=Note(reason=left_over.reason, message=left_over.message, on_workload=True),
     )
 
 
