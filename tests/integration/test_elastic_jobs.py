@@ -13,6 +13,8 @@ from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
 from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import TransportError
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from tests.integration.queue_steps import make_queue, running, submit
 from tests.integration.waiting import simulation
@@ -343,3 +345,38 @@ async def test_without_the_feature_gate_a_job_is_queued_again() -> None:
         await until_ready(cluster, 2)
         await scale(cluster, 5)
         await until(cluster, lambda: not running(cluster, "grow"), "a job that was stopped")
+
+
+class Dying(KubeClient):
+    """A manager that dies once it has admitted a second slice: nothing of it is written after."""
+
+    async def patch(self, resource: Any, name: str, patch: Any, **what: Any) -> Any:
+        if self._dead:
+            raise TransportError("killed")
+        self._admissions += "admission" in (patch.get("status") or {})
+        self._dead = self._admissions == 2
+        return await super().patch(resource, name, patch, **what)
+
+    _admissions = 0
+    _dead = False
+
+
+@virtual_time
+async def test_a_manager_that_dies_in_mid_handover_is_gone_on_from() -> None:
+    """Two slices hold quota, and pods wait at the gate: the next one counts one, and ends it."""
+    clock = LoopClock()
+    async with (
+        queue_cluster(clock=clock) as cluster,
+        simulation(cluster.client, "2xcpu", clock=clock),
+    ):
+        await make_queue(cluster, cpu="5")
+        async with cluster.manager(clock=clock, client_type=Dying):
+            await submit(cluster, elastic_job(pods=2))
+            await until_ready(cluster, 2)
+            await scale(cluster, 5)
+            await until(cluster, lambda: sizes(cluster) == [2, 5], "two admitted slices")
+        async with cluster.manager(clock=clock):
+            await until_size(cluster, 5)
+            await until_ready(cluster, 5)
+            assert finished(slices(cluster)[0]) == REPLACED
+            await until(cluster, lambda: reserved_cpu(cluster) == "5", "five cpus in use")
