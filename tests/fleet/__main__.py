@@ -18,7 +18,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass, field
 from time import monotonic
 
-from tests.fleet.plan import build_plan
+from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.run import Report, run_seed
 from tests.fleet.weather import Fault
 
@@ -156,7 +156,7 @@ def _run_one(seed: int) -> Outcome:
 
 def _explain(seed: int, words: str, until: float = float("inf")) -> str:
     """Say what happened in a run that failed: its script so far, and how to see everything."""
-    plan = build_plan(seed)
+    plan = make_seed_plan(seed)
     script = [f"{job.at:8.1f}  submit {job}" for job in plan.jobs if job.at <= until]
     script += [str(act) for act in plan.acts if act.at <= until]
     lines = (
@@ -170,7 +170,7 @@ def _explain(seed: int, words: str, until: float = float("inf")) -> str:
 
 
 def _play(seed: int) -> int:
-    _say(build_plan(seed).describe())
+    _say(make_seed_plan(seed).describe())
     report: Report = run_seed(seed, keep_log=True)
     _say("\n".join(report.lines))
     for breach in report.breaches:

@@ -279,18 +279,32 @@ async def bad_secret(world: World, worker: str, seconds: float) -> None:
 
 async def cordon(world: World, worker: str, seconds: float) -> None:
     """Send nothing new to a worker for a while."""
-    world.hub.edit(
-        "multikueueclusters", worker, {"metadata": {"annotations": {names.CORDON: "true"}}}
-    )
+    _ask(world, worker, {names.CORDON: "true"})
     await asyncio.sleep(seconds)
-    uncordon(world, worker)
+    _ask(world, worker, {names.CORDON: None})
 
 
 def uncordon(world: World, worker: str) -> None:
-    """Let a worker be used again."""
-    world.hub.edit(
-        "multikueueclusters", worker, {"metadata": {"annotations": {names.CORDON: None}}}
-    )
+    """Let a worker be used again, whatever was asked of it."""
+    _ask(world, worker, {names.CORDON: None, names.DRAIN: None})
+
+
+def _ask(world: World, worker: str, orders: dict[str, str | None]) -> None:
+    world.hub.edit("multikueueclusters", worker, {"metadata": {"annotations": orders}})
+
+
+async def drain(world: World, worker: str, order: str, seconds: float) -> None:
+    """Have what runs on a worker leave it, for a while."""
+    _ask(world, worker, {names.DRAIN: order})
+    await asyncio.sleep(seconds)
+    _ask(world, worker, {names.DRAIN: None})
+
+
+async def hold_hub(world: World, policy: str, seconds: float) -> None:
+    """Have the manager's queue stop, and evict what runs or not."""
+    world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": policy}})
+    await asyncio.sleep(seconds)
+    world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
 
 
 # ---------------------------------------------------------------- users
@@ -323,6 +337,7 @@ async def change_priority(world: World, job: str, priority: str) -> None:
 def heal(world: World) -> None:
     """Mend everything: what is left to do can be done now."""
     world.network.calm()
+    world.hub.edit("clusterqueues", "cq", {"spec": {"stopPolicy": "None"}})
     for worker, server in world.workers.items():
         server.unserved.clear()
         world.make_queues(worker, world.plan.workers[worker])
@@ -402,6 +417,8 @@ ACTS: dict[str, Do] = {
         rotate_secret,
         bad_secret,
         cordon,
+        drain,
+        hold_hub,
         delete_job,
         deactivate,
         change_priority,

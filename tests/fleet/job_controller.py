@@ -19,6 +19,8 @@ from tests.fleet.objects import Json, format_time, is_over
 ACTOR = "job-controller"
 SECONDS = "fleet/seconds"
 """Annotation of a Job: how long its pods run."""
+STOP = "fleet/stop"
+"""Annotation of a Job: how long its pods take to stop, at most."""
 FAILS = "fleet/fails"
 """Annotation of a Job: it ends badly."""
 
@@ -148,7 +150,8 @@ class JobController:
         if pods is None or pods.ending:
             return
         pods.ending = True
-        self._later(self._chance.uniform(0.1, 4.0), lambda: self._stopped(pods, uid))
+        most = float((pods.job["metadata"].get("annotations") or {}).get(STOP, 4.0))
+        self._later(self._chance.uniform(0.1, most), lambda: self._stopped(pods, uid))
 
     def _stopped(self, pods: Pods, uid: str) -> None:
         if self.running.get(uid) is not pods:

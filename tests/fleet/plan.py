@@ -52,6 +52,8 @@ class JobPlan:
     seconds: float
     priority: str
     fails: bool
+    stop: float = 4.0
+    """Seconds that its pods take to stop, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,10 @@ class Plan:
         lost_timeout: Seconds after which a worker that is out of reach is given up.
         managers: How many compete for leadership; one alone does not.
         skews: Seconds by which the clock of a cluster, or of a manager, is wrong.
+        order: Of the clusters in the MultiKueueConfig; empty: as they are.
+        step: Clusters that the incremental dispatcher adds in a round.
+        round_seconds: How long its rounds are.
+        gated: Whether one worker at a time preempts.
     """
 
     seed: int
@@ -78,12 +84,17 @@ class Plan:
     skews: dict[str, float]
     jobs: tuple[JobPlan, ...]
     acts: tuple[Act, ...]
+    order: tuple[str, ...] = ()
+    step: int = 0
+    round_seconds: float = 0.0
+    gated: bool = False
 
     def describe(self) -> str:
         """Say in a line what kind of run it is."""
         return (
             f"seed {self.seed}: {len(self.workers)} workers ({len(self.played)} played), "
-            f"{self.managers} managers, {len(self.jobs)} jobs, dispatcher {self.dispatcher}, "
+            f"{self.managers} managers, {len(self.jobs)} jobs, dispatcher {self.dispatcher}"
+            f"{' with gates' if self.gated else ''}, "
             f"lost timeout {self.lost_timeout:g} s, {len(self.acts)} acts"
         )
 

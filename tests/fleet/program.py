@@ -11,6 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 
 from multiqueue_dispatchers.all_at_once import AllAtOnce
+from multiqueue_dispatchers.external import External
+from multiqueue_dispatchers.incremental import Incremental
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names
@@ -168,6 +170,8 @@ class Program:
             return parts
         dispatchers: dict[str, Dispatcher] = {
             names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
+            names.DISPATCHER_INCREMENTAL: Incremental(),
+            "external": External(),
             "score": Score(),
         }
         ours = build_multikueue(

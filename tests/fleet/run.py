@@ -16,7 +16,9 @@ from tests.fleet.checkers import Checker, RestIsQuiet, build_checkers
 from tests.fleet.checkers.words import is_ours
 from tests.fleet.history import Change, History
 from tests.fleet.objects import Json, is_over
-from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
+from tests.fleet.outside import Outside
+from tests.fleet.plan import BUSY, Act, JobPlan, Plan
+from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.virtual_loop import run_virtually
 from tests.fleet.world import World, workload_key
 
@@ -94,6 +96,9 @@ class Run:
         """Live through it, to its end or to the first broken promise."""
         world = self.world
         world.build()
+        if world.plan.dispatcher == "external":
+            chance = random.Random(world.plan.seed * 7919 + 3)
+            world.spawn(Outside(world.hub, world.configured, chance).run())
         live = asyncio.ensure_future(self._live())
         broken = asyncio.ensure_future(self._broken.wait())
         done, _ = await asyncio.wait({live, broken}, return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +179,7 @@ class Run:
 
 def run_seed(seed: int, *, keep_log: bool = False) -> Report:
     """Live through the run of a seed."""
-    return run_plan(build_plan(seed), keep_log=keep_log)
+    return run_plan(make_seed_plan(seed), keep_log=keep_log)
 
 
 def run_plan(plan: Plan, *, keep_log: bool = False) -> Report:

@@ -7,14 +7,23 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from multiqueue_dispatchers import incremental
+from multiqueue_dispatchers.external import External
 
+from multiqueue.api.cluster_orders import Pace, read_orders
 from multiqueue.multikueue import decide as deciding
-from multiqueue.multikueue import remote_steps
+from multiqueue.multikueue import filters, remote_steps
 from multiqueue.multikueue.clone import clone_workload
-from multiqueue.multikueue.plan import GroupPlan, StopLocalJob
-from multiqueue.multikueue.rules import choose, follow, gone
-from tests.fleet.plan import Act, Plan, build_plan
-from tests.fleet.plans import make_plan
+from multiqueue.multikueue.cluster_state import ClusterState, Presence
+from multiqueue.multikueue.drains import controller
+from multiqueue.multikueue.drains.relocation import Relocation
+from multiqueue.multikueue.plan import Nominate
+from multiqueue.multikueue.rules import choose, follow, gates, gone
+from multiqueue.multikueue.rules import evict as evicting
+from multiqueue.plugins import Nomination
+from tests.fleet.plan import Act, Plan
+from tests.fleet.plan_extras import make_seed_plan
+from tests.fleet.plans import LONG, make_plan
 from tests.fleet.run import run_plan
 from tests.fleet.weather import Down
 
@@ -23,7 +32,7 @@ Patch = pytest.MonkeyPatch
 
 def give_up_at_once(patch: Patch) -> None:
     """No grace for whoever is out of reach."""
-    for module in (choose, follow, gone):
+    for module in (choose, evicting, follow, gone):
         patch.setattr(module, "grace_left", lambda *_: timedelta())
 
 
@@ -53,9 +62,32 @@ def stop_here_only(patch: Patch) -> None:
     def evict(view, config, now):
         if view.local is None or view.local.evicted_at is None:
             return None
-        return GroupPlan(steps=(StopLocalJob(why="it was evicted"),))
+        return evicting._end(view.local, given_up=True)
 
     replace_rule(patch, "evict", evict)
+
+
+def believe_the_status(patch: Patch) -> None:
+    """Give the quota back once the status of the job here says that nothing runs."""
+
+    def evict(view, config, now):
+        local = view.local
+        if local is None or local.evicted_at is None or local.job is None or local.job.active:
+            return evicting.evict(view, config, now)
+        return evicting._end(local, given_up=False)
+
+    replace_rule(patch, "evict", evict)
+
+
+def take_unknown_for_absent(patch: Patch) -> None:
+    """Believe that there is no job where none is shown."""
+    presence = ClusterState.job_presence.fget
+
+    def believe(cluster):
+        found = presence(cluster)
+        return Presence.ABSENT if found is Presence.UNKNOWN else found
+
+    patch.setattr(ClusterState, "job_presence", property(believe))
 
 
 def leave_no_mark(patch: Patch) -> None:
@@ -68,12 +100,79 @@ def leave_no_mark(patch: Patch) -> None:
     patch.setattr(remote_steps, "clone_workload", clone)
 
 
+def record_no_nomination(patch: Patch) -> None:
+    """Offer a Workload before it is written where."""
+
+    def nominate(view, config, now):
+        plan = deciding.nominate(view, config, now)
+        steps = () if plan is None else plan.steps
+        kept = tuple(step for step in steps if not isinstance(step, Nominate))
+        return replace(plan, steps=kept) if plan is not None else None
+
+    replace_rule(patch, "nominate", nominate)
+
+
+def know_better(patch: Patch) -> None:
+    """Nominate, though somebody else does."""
+
+    def nominate(_, view):
+        return Nomination(clusters=tuple(cluster.name for cluster in view.clusters))
+
+    patch.setattr(External, "nominate", nominate)
+
+
+def take_large_steps(patch: Patch) -> None:
+    """Offer it to all in the first round."""
+    patch.setattr(incremental, "read_count", lambda *_: 99)
+
+
+def take_any_order(patch: Patch) -> None:
+    """Begin with the last."""
+    patch.setattr(incremental, "_arrange", lambda clusters, _: list(reversed(clusters)))
+
+
+def hurry(patch: Patch) -> None:
+    """Begin a round each second."""
+    patch.setattr(incremental, "read_duration", lambda *_: timedelta(seconds=1))
+
+
+def open_all_gates(patch: Patch) -> None:
+    """Let each preempt that would."""
+    patch.setattr(gates, "_list_openings", lambda _: ())
+
+
+def ignore_orders(patch: Patch) -> None:
+    """Send jobs to workers that are drained."""
+    patch.setattr(filters, "FILTERS", ())
+
+
+def rush(patch: Patch) -> None:
+    """Have all leave at once, in whatever numbers they may."""
+
+    def read(annotations, default):
+        orders = read_orders(annotations, default)
+        if orders.drain is None:
+            return orders
+        pace = Pace(every=timedelta(milliseconds=1), at_once=100)
+        return replace(orders, drain=replace(orders.drain, pace=pace))
+
+    patch.setattr(controller, "read_orders", read)
+
+
+def drive_out(patch: Patch) -> None:
+    """Have jobs leave that no other worker can hold."""
+    judge = Relocation.judge
+    patch.setattr(
+        Relocation, "judge", lambda *args, **named: replace(judge(*args, **named), why="")
+    )
+
+
 def replace_rule(patch: Patch, name: str, by: Callable) -> None:
     rules = tuple(by if rule.__name__ == name else rule for rule in deciding.RULES)
     patch.setattr(deciding, "RULES", rules)
 
 
-SEEDS = [build_plan(seed) for seed in range(1, 16)]
+SEEDS = [make_seed_plan(seed) for seed in range(1, 16)]
 CUT_AND_KILLED = [
     make_plan(
         Act(0.99, "kill_manager_at_write", (0, number, after, 1.0, "a", 200.0, Down.HANGS)),
@@ -88,15 +187,97 @@ BACK_LATE = [make_plan(Act(10.0, "outage", (name, 100.0, Down.HANGS))) for name 
 DEACTIVATED = [make_plan(Act(10.0, "deactivate", ("job1", 30.0)))]
 
 
+BLIND = [
+    make_plan(
+        Act(10.0, "unserve_jobs", ("a", 30.0)),
+        Act(11.0, "kill_manager", (0, 1.0)),
+        Act(15.0, "deactivate", ("job1", 40.0)),
+        workers={"a": 8},
+    )
+]
+"""A manager that begins while a worker shows no jobs."""
+LOST_AS_IT_BEGINS = [
+    make_plan(
+        Act(1.8, "outage", ("a", 40.0, Down.HANGS)),
+        Act(5.0, "deactivate", ("job1", 20.0)),
+        workers={"a": 8},
+    )
+]
+ENDED_UNSEEN = [
+    make_plan(
+        Act(10.0, "outage", ("a", 30.0, Down.HANGS)),
+        workers={"a": 8},
+        jobs=(replace(LONG, seconds=20.0),),
+    )
+]
+FULL = dict.fromkeys("abcd", 8)
+FILLED = (
+    *(replace(LONG, name=f"job{n}", at=float(n), gpus=8, seconds=400.0) for n in range(1, 5)),
+    replace(LONG, name="job5", at=140.0, gpus=8, seconds=5.0),
+)
+ROUNDS = [
+    replace(
+        make_plan(workers=FULL, jobs=FILLED),
+        dispatcher="incremental",
+        step=1,
+        round_seconds=30.0,
+        order=("c", "a", "d", "b"),
+    )
+]
+"""One waits where all workers are full."""
+FOLLOWED = [replace(make_plan(), dispatcher="external")]
+RIVALS = [
+    replace(
+        make_plan(
+            workers={"a": 8, "b": 8},
+            jobs=(
+                replace(LONG, name="job1", gpus=8),
+                replace(LONG, name="job2", at=3.0, gpus=8),
+                replace(LONG, name="job3", at=20.0, gpus=8, seconds=5.0, priority="high"),
+            ),
+        ),
+        played=frozenset(),
+        gated=True,
+    )
+]
+"""One that could preempt on each of two workers."""
+CROWD = tuple(replace(LONG, name=f"job{n}", at=float(n), stop=10.0) for n in range(1, 7))
+DRAINED = [
+    make_plan(Act(30.0, "drain", (name, "rate=120/min,at-once=1", 60.0)), jobs=CROWD)
+    for name in "ab"
+]
+DRAINED_ALL_DAY = [
+    make_plan(Act(10.0, "drain", ("a", "true", 200.0)), jobs=(replace(LONG, at=60.0),))
+]
+NOWHERE_TO_GO = [
+    make_plan(
+        Act(10.0, "drain", ("a", "true", 60.0)),
+        workers={"a": 8, "b": 2},
+        jobs=(replace(LONG, gpus=8),),
+    )
+]
+
+
 @pytest.mark.parametrize(
     ("break_rule", "plans", "checker"),
     [
         (give_up_at_once, SEEDS, "GraceIsKept"),
-        (finish_first, SEEDS, "FinishedIsFinal"),
+        (finish_first, ENDED_UNSEEN, "FinishedIsFinal"),
         (ignore_rivals, CUT_AND_KILLED, "AtMostOneRuns"),
         (sweep_nothing, BACK_LATE, "ReturnedIsFenced"),
         (stop_here_only, DEACTIVATED, "QuotaWhileRunning"),
+        (believe_the_status, LOST_AS_IT_BEGINS, "QuotaWhileRunning"),
+        (take_unknown_for_absent, BLIND, "QuotaWhileRunning"),
         (leave_no_mark, DEACTIVATED, "NothingForeignTouched"),
+        (record_no_nomination, DEACTIVATED, "CopiesAreNominated"),
+        (know_better, FOLLOWED, "CopiesAreNominated"),
+        (take_large_steps, ROUNDS, "RoundsAreOrderly"),
+        (take_any_order, ROUNDS, "RoundsAreOrderly"),
+        (hurry, ROUNDS, "RoundsAreOrderly"),
+        (open_all_gates, RIVALS, "OneWorkerPreempts"),
+        (ignore_orders, DRAINED_ALL_DAY, "DrainsAreOrderly"),
+        (rush, DRAINED, "DrainsAreOrderly"),
+        (drive_out, NOWHERE_TO_GO, "DrainsAreOrderly"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -105,7 +286,20 @@ def test_a_broken_rule_is_found(break_rule, plans, checker, monkeypatch):
     assert checker in find_breaches(plans, checker)
 
 
-@pytest.mark.parametrize("plans", [CUT_AND_KILLED, BACK_LATE, DEACTIVATED])
+WHOLE = {
+    "cut and killed": CUT_AND_KILLED,
+    "back late": BACK_LATE,
+    "deactivated": DEACTIVATED,
+    "followed": FOLLOWED,
+    "rounds": ROUNDS,
+    "rivals": RIVALS,
+    "drained": DRAINED,
+    "drained all day": DRAINED_ALL_DAY,
+    "nowhere to go": NOWHERE_TO_GO,
+}
+
+
+@pytest.mark.parametrize("plans", WHOLE.values(), ids=WHOLE)
 def test_whole_rules_keep_the_promises_there(plans):
     assert find_breaches(plans) == set()
 

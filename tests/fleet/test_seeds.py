@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from tests.fleet.plan import build_plan
+from tests.fleet.plan_extras import make_seed_plan
 from tests.fleet.run import run_seed
 
-SMALL = [seed for seed in range(1, 41) if len(build_plan(seed).workers) < 4][:18]
+SMALL = [seed for seed in range(1, 41) if len(make_seed_plan(seed).workers) < 4][:18]
 
 
 @pytest.mark.parametrize("seed", SMALL)

@@ -12,25 +12,24 @@ from typing import Any
 import orjson
 
 from multiqueue.api import names
-from multiqueue.api.config import Configuration
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
-from tests.fleet.job_controller import FAILS, SECONDS, JobController
+from tests.fleet.job_controller import FAILS, SECONDS, STOP, JobController
 from tests.fleet.network import Network
 from tests.fleet.objects import Json
 from tests.fleet.plan import JobPlan, Plan
 from tests.fleet.played_kueue import PlayedKueue
 from tests.fleet.program import LeadershipLostError, Program
+from tests.fleet.settings import manager_config, worker_config
 from tests.fleet.truth import Truth
 from tests.fleet.weather import LATE, Process
-from tests.multikueue_world import CHECK, make_config, make_gpu_flavor, make_gpu_job, make_gpu_queue
+from tests.multikueue_world import CHECK, make_gpu_flavor, make_gpu_job, make_gpu_queue
 from tests.queue_manager import NAMESPACE
 from tests.queue_objects import make_local_queue
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HUB = "hub"
 SYSTEM = "kueue-system"
-DISPATCHERS = {"all": names.DISPATCHER_ALL_AT_ONCE, "score": "score"}
 PRIORITIES = {"low": 10, "high": 1000}
 HUB_SECONDS = 35.0
 """How long a manager may take to hear of what it missed: the longest pause between two lists."""
@@ -67,7 +66,7 @@ class World:
         self.players = {name: self._player(name) for name in plan.workers if name in plan.played}
         self.controllers = {
             name: Program(
-                self.network, name, name, make_config(), self.now_of(name), multikueue=False
+                self.network, name, name, worker_config(plan), self.now_of(name), multikueue=False
             )
             for name in plan.workers
             if name not in plan.played
@@ -204,7 +203,8 @@ class World:
 
     def set_clusters(self) -> None:
         """Have the MultiKueueConfig list the clusters that are configured."""
-        clusters = [name for name in self.plan.workers if name in self.configured]
+        order = self.plan.order or tuple(self.plan.workers)
+        clusters = [name for name in order if name in self.configured]
         spec = {"clusters": clusters}
         if self.hub.edit("multikueueconfigs", "fleet", {"spec": spec}) is None:
             body = _cluster_object(names.V1BETA2, "MultiKueueConfig", "fleet")
@@ -214,7 +214,7 @@ class World:
         """Create a job as its user does."""
         body = make_gpu_job(job.name, gpus=job.gpus)
         body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
-        body["metadata"]["annotations"] = {SECONDS: str(job.seconds)}
+        body["metadata"]["annotations"] = {SECONDS: str(job.seconds), STOP: str(job.stop)}
         if job.fails:
             body["metadata"]["annotations"][FAILS] = "true"
         self.history.note("submit", job.name)
@@ -351,15 +351,6 @@ def is_leadership_lost(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(is_leadership_lost(part) for part in error.exceptions)
     return isinstance(error, LeadershipLostError)
-
-
-def manager_config(plan: Plan) -> Configuration:
-    """Return the configuration of the managers."""
-    return make_config(
-        worker_lost_timeout=timedelta(seconds=plan.lost_timeout),
-        gc_interval=timedelta(seconds=plan.gc_interval),
-        dispatcher_name=DISPATCHERS[plan.dispatcher],
-    )
 
 
 def _cluster_object(api_version: str, kind: str, name: str) -> Json:

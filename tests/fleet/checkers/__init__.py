@@ -10,6 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.fleet.checkers.checker import Checker, Report
+from tests.fleet.checkers.dispatching import (
+    CopiesAreNominated,
+    OneWorkerPreempts,
+    RoundsAreOrderly,
+)
+from tests.fleet.checkers.drains import DrainsAreOrderly
 from tests.fleet.checkers.fleet import NobodyWaitsForTheStuck, NothingForeignTouched, OneLeads
 from tests.fleet.checkers.rest import NoOrphans, NothingIsLost, RestIsQuiet
 from tests.fleet.checkers.running import (
@@ -36,6 +42,7 @@ def build_checkers(world: World, report: Callable[[str, str], None]) -> list[Che
         return lambda words: report(kind.__name__, words)
 
     one = AtMostOneRuns(world, for_(AtMostOneRuns))
+    waiting = NobodyWaitsForTheStuck(world, for_(NobodyWaitsForTheStuck))
     plain = (
         LatchIsOrderly,
         NothingForeignTouched,
@@ -43,8 +50,10 @@ def build_checkers(world: World, report: Callable[[str, str], None]) -> list[Che
         CheckGoesItsWay,
         GraceIsKept,
         EvictionsHaveCauses,
-        NobodyWaitsForTheStuck,
         OneLeads,
+        CopiesAreNominated,
+        OneWorkerPreempts,
+        DrainsAreOrderly,
         NothingIsLost,
         NoOrphans,
         RestIsQuiet,
@@ -53,5 +62,7 @@ def build_checkers(world: World, report: Callable[[str, str], None]) -> list[Che
         one,
         ReturnedIsFenced(world, for_(ReturnedIsFenced), one),
         QuotaWhileRunning(world, for_(QuotaWhileRunning), one),
+        waiting,
+        RoundsAreOrderly(world, for_(RoundsAreOrderly), waiting),
         *(kind(world, for_(kind)) for kind in plain),
     ]

@@ -53,6 +53,12 @@ class NobodyWaitsForTheStuck(Checker):
             if now - since > self.PATIENCE:
                 self._judge(key, name, pairs[key, name])
 
+    def is_fit(self, key: str, name: str, workload: Json) -> bool:
+        """Whether nothing has spoken against a worker for a while, for all that is known."""
+        since = self._since.get((key, name), 0.0)
+        refuses = self._refuses(name, key, workload)
+        return self._is_healthy(name) and not refuses and since <= self.world.clock()
+
     def _is_healthy(self, name: str) -> bool:
         truth = self.world.truth
         return truth.calm_for(name) >= self.HEALTHY and truth.is_connected(name)
@@ -67,12 +73,14 @@ class NobodyWaitsForTheStuck(Checker):
                 self.report(f"{key} is nominated for {name} and has no copy there")
         elif self.world.plan.dispatcher == "all" and not nominated:
             self.report(f"{key} waits for a cluster while {name} is well")
+        elif self.world.plan.dispatcher == "incremental" and not nominated:
+            self.report(f"{key} is offered to nobody while {name} is well")
 
     def _refuses(self, name: str, key: str, workload: Json) -> bool:
         """Whether something on the worker or about it speaks against it."""
         server = self.world.workers[name]
         cluster = self.world.hub.find("multikueueclusters", name) or {"metadata": {}}
-        if (cluster["metadata"].get("annotations") or {}).get(names.CORDON):
+        if {names.CORDON, names.DRAIN} & (cluster["metadata"].get("annotations") or {}).keys():
             return True
         queue = server.find("clusterqueues", "cq")
         if queue is None or quota_of(queue) < gpus_of(decode(Workload, workload)):

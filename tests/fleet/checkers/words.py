@@ -51,6 +51,11 @@ def new_retry(change: Change) -> str:
     return str(after.get("message", ""))
 
 
+def nominated_of(workload: Json | None) -> tuple[str, ...]:
+    """Return the clusters that a Workload is offered to."""
+    return tuple(((workload or {}).get("status") or {}).get("nominatedClusterNames") or ())
+
+
 def waits(workload: Json) -> bool:
     """Whether a Workload holds quota and waits for a cluster."""
     check = check_of(workload)

@@ -1,0 +1,81 @@
+"""What a plan gets beside its own draws: other dispatchers, gates, drains, slow stops.
+
+Drawn from a chance of its own, so that a seed keeps what it had before. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tests.fleet.plan import BUSY, Act, JobPlan, Plan, build_plan
+from tests.fleet.weather import Down
+
+INCREMENTAL, EXTERNAL, GATED = 0.18, 0.12, 0.08
+"""Shares of the runs."""
+MOST_GATED = 3
+"""Workers of a run in which preemption is orchestrated: none of them is played."""
+DRAINS = ("true", "rate=60/min,at-once=1", "rate=120/min,at-once=2", "force,rate=120/min", "force")
+SLOW = 0.15
+"""Share of the jobs whose pods take their time to stop."""
+
+
+def make_seed_plan(seed: int) -> Plan:
+    """Draw the run of a seed, with all that."""
+    plan = build_plan(seed)
+    chance = Random(f"{plan.seed} extras")
+    order = tuple(chance.sample(list(plan.workers), len(plan.workers)))
+    plan = replace(plan, order=order, jobs=tuple(_slow_down(chance, job) for job in plan.jobs))
+    plan = _choose_dispatcher(plan, chance)
+    acts = sorted((*plan.acts, *_draw_acts(plan, chance)), key=lambda act: act.at)
+    return replace(plan, acts=tuple(acts))
+
+
+def _slow_down(chance: Random, job: JobPlan) -> JobPlan:
+    return replace(job, stop=chance.choice((10.0, 40.0))) if chance.random() < SLOW else job
+
+
+def _choose_dispatcher(plan: Plan, chance: Random) -> Plan:
+    draw, step, seconds = chance.random(), chance.randint(1, 2), chance.choice((10.0, 40.0))
+    if draw < INCREMENTAL:
+        return replace(plan, dispatcher="incremental", step=step, round_seconds=seconds)
+    if draw < INCREMENTAL + EXTERNAL:
+        return replace(plan, dispatcher="external")
+    if draw < INCREMENTAL + EXTERNAL + GATED and len(plan.workers) <= MOST_GATED:
+        return replace(plan, dispatcher="all", gated=True, played=frozenset(), hub_gpus=1000)
+    return plan
+
+
+def _draw_acts(plan: Plan, chance: Random) -> list[Act]:
+    acts = []
+    for job in plan.jobs:
+        if chance.random() < 0.35 / len(plan.jobs):
+            acts += _draw_drain(plan, chance, job)
+    if chance.random() < 0.15:
+        at, policy = _moment(chance, plan), chance.choice(("Hold", "HoldAndDrain"))
+        acts.append(Act(at, "hold_hub", (policy, round(chance.uniform(2.0, 60.0), 1))))
+    return acts
+
+
+def _draw_drain(plan: Plan, chance: Random, job: JobPlan) -> list[Act]:
+    """A worker is drained while jobs run; often something else goes wrong in the middle of it."""
+    worker = chance.choice(list(plan.workers))
+    at = round(min(job.at + chance.uniform(0.0, 30.0), BUSY), 1)
+    order, seconds = chance.choice(DRAINS), round(chance.uniform(10.0, 120.0), 1)
+    acts = [Act(at, "drain", (worker, order, seconds))]
+    then = round(at + chance.choice((0.01, 0.1, 2.0, 10.0)) * chance.random(), 3)
+    draw = chance.random()
+    if draw < 0.25:
+        cut = round(plan.lost_timeout * chance.choice((0.3, 1.3)), 1)
+        number, after, down = chance.randint(1, 6), chance.random() < 0.5, chance.choice(list(Down))
+        arguments = (0, number, after, 1.0, worker, cut, down)
+        acts.append(Act(then, "kill_manager_at_write", arguments))
+    elif draw < 0.5:
+        down = chance.choice(list(Down))
+        acts.append(Act(then, "outage", (worker, round(plan.lost_timeout * 0.5, 1), down)))
+    return acts
+
+
+def _moment(chance: Random, plan: Plan) -> float:
+    job = chance.choice(plan.jobs)
+    return round(min(job.at + chance.random() * chance.choice((0.5, 30.0)), BUSY), 3)
