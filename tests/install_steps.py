@@ -31,6 +31,7 @@ SAMPLES = (
     "samples-worker/worker-h100",
     "samples-provisioning",
     "samples-topology",
+    "samples-dispatch",
 )
 SYSTEM = "kueue-system"
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.api.names import GROUP
+from multiqueue.api.names import GROUP, OWN_GROUP
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -37,6 +37,7 @@ KINDS = (
     resources.LOCAL_QUEUES,
     resources.MULTIKUEUE_CLUSTERS,
     resources.MULTIKUEUE_CONFIGS,
+    resources.DISPATCH_PROFILES,
     resources.PROVISIONING_REQUEST_CONFIGS,
     resources.RESOURCE_FLAVORS,
     resources.TOPOLOGIES,
@@ -78,6 +79,9 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
         except Forbidden:
             reading.skipped.append(f"{resource.kind}: not allowed to list {resource.plural}")
         except NotFound:
+            if resource.group == OWN_GROUP:  # there are none, as on workers
+                reading.complete.add(resource.kind)
+                continue
             reading.skipped.append(f"{resource.kind}: the cluster does not serve {resource.plural}")
         else:
             reading.complete.add(resource.kind)

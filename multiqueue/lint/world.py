@@ -13,7 +13,7 @@ from typing import Protocol
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import convert
-from multiqueue.api.names import GROUP, V1BETA1, V1BETA2
+from multiqueue.api.names import GROUP, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
 
 OURS = (
@@ -29,6 +29,8 @@ OURS = (
     "Workload",
     "WorkloadPriorityClass",
 )
+OWN = {"DispatchProfile": V1ALPHA1}
+"""Kinds that upstream does not have -> their apiVersion."""
 FOREIGN = {
     "Job": "batch/v1",
     "LimitRange": "v1",
@@ -160,7 +162,7 @@ def known_kind(obj: Object) -> str:
     kind, version = text(obj.get("kind")), text(obj.get("apiVersion"))
     if version.startswith(f"{GROUP}/"):
         return kind if version in {V1BETA1, V1BETA2} and kind in OURS else ""
-    return kind if FOREIGN.get(kind) == version else ""
+    return kind if version in {FOREIGN.get(kind), OWN.get(kind)} else ""
 
 
 def name_of(obj: Object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import CLUSTER_NAMES, DRAIN, QUEUE_NAME, key_of
+from multiqueue.api.names import CLUSTER_NAMES, DISPATCH_PROFILE, DRAIN, QUEUE_NAME, key_of
 from multiqueue.api.serde import encode
 from multiqueue.api.validation.access import Object, mapping
 from multiqueue.jobs.context import Informers
@@ -20,8 +20,11 @@ from multiqueue.lint.world import Lookup, Sight
 from multiqueue.webhooks.review import Request
 
 _ANNOTATIONS = {
+    "ClusterQueue": (DISPATCH_PROFILE,),
     "Job": (CLUSTER_NAMES,),
+    "LocalQueue": (DISPATCH_PROFILE,),
     "MultiKueueCluster": (DRAIN,),
+    "MultiKueueConfig": (DISPATCH_PROFILE,),
     "Workload": (CLUSTER_NAMES,),
 }
 """Annotations by which people ask for something, by kind."""
@@ -76,6 +79,7 @@ class InformerView:
         self._by_kind: dict[str, Informer[Any]] = {
             "AdmissionCheck": informers.admission_checks,
             "ClusterQueue": informers.cluster_queues,
+            "DispatchProfile": informers.dispatch_profiles,
             "Cohort": informers.cohorts,
             "LocalQueue": informers.local_queues,
             "MultiKueueCluster": informers.multikueue_clusters,

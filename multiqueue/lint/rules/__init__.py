@@ -9,6 +9,7 @@ from multiqueue.lint.rules import (
     jobs,
     pods,
     preemption,
+    profiles,
     queues,
     quota,
     validity,
@@ -26,6 +27,7 @@ LOCAL_RULES: tuple[Rule[Lookup], ...] = (
     *jobs.LOCAL,
     *pods.LOCAL,
     *wishes.LOCAL,
+    *profiles.LOCAL,
 )
 """Rules that need only an object and what it names."""
 RULES: tuple[Rule[World], ...] = (

@@ -14,7 +14,7 @@ from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import OURS, Lookup
+from multiqueue.lint.world import OURS, OWN, Lookup
 
 
 def _invalid(obj: Object, lookup: Lookup) -> Iterator[Hit]:
@@ -64,12 +64,12 @@ def _unknown_field(obj: Object, lookup: Lookup) -> Iterator[Hit]:
 
 @lru_cache
 def _schemas() -> Mapping[str, Mapping[str, Any]]:
-    """The schema of each of our kinds in v1beta2."""
+    """The schema of each of our kinds, in v1beta2 where upstream has it, too."""
     return {
         crd["spec"]["names"]["kind"]: version["schema"]["openAPIV3Schema"]
         for crd in load_crds()
         for version in crd["spec"]["versions"]
-        if f"{crd['spec']['group']}/{version['name']}" == V1BETA2
+        if f"{crd['spec']['group']}/{version['name']}" in {V1BETA2, *OWN.values()}
     }
 
 
@@ -93,7 +93,7 @@ def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple
 
 UNKNOWN_FIELD = Rule[Lookup](
     id="unknown-field",
-    kinds=OURS,
+    kinds=(*OURS, *OWN),
     severity=Severity.ERROR,
     title="a field that does not exist",
     why="The API server drops it, silently unless the client asks for strict validation, and the "

@@ -12,7 +12,7 @@ import yaml
 from multiqueue.api.config import Configuration, Gates
 from multiqueue.api.conversion import convert
 from multiqueue.api.crd import load_crds
-from multiqueue.api.names import GROUP
+from multiqueue.api.names import GROUP, V1ALPHA1
 from multiqueue.api.validation import RULES
 from multiqueue.apiserver.custom import kind_from_crd
 from multiqueue.apiserver.schema import admit
@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "config" / "samples"
 WORKER_SAMPLES = ROOT / "config" / "samples-worker"
 PROVISIONING_SAMPLES = ROOT / "config" / "samples-provisioning"
+DISPATCH_SAMPLES = ROOT / "config" / "samples-dispatch"
 TOPOLOGY_SAMPLES = ROOT / "config" / "samples-topology"
 PUBLISHED = ROOT / "tests" / "integration" / "manifests"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}
@@ -34,6 +35,7 @@ def documents() -> Iterator[tuple[str, dict[str, Any]]]:
         WORKER_SAMPLES,
         PROVISIONING_SAMPLES,
         TOPOLOGY_SAMPLES,
+        DISPATCH_SAMPLES,
         PUBLISHED,
     )
     for folder in folders:
@@ -65,6 +67,10 @@ def test_published_objects_are_accepted(name: str) -> None:
     obj = DOCUMENTS[name]
     if obj["apiVersion"].startswith(f"{GROUP}/"):
         assert check_ours(obj) == []
+    elif obj["apiVersion"] == V1ALPHA1:
+        kind = KINDS[obj["kind"]]
+        admitted = admit(kind, kind.version("v1alpha1"), obj, field_validation="Strict")
+        assert [*admitted.strict_errors, *admitted.causes] == []
     elif obj["kind"] == "Job":
         job = default_job(obj, Queues(), Configuration()).job
         assert validate_job_create(job, Gates()) == []

@@ -128,6 +128,7 @@ def test_an_order_that_upstream_refuses_is_a_warning() -> None:
 def test_objects_of_any_shape_are_survived(kind: str, text: dict[str, object]) -> None:
     versions = {"Job": "batch/v1", "PodDisruptionBudget": "policy/v1"}
     versions["PriorityClass"] = "scheduling.k8s.io/v1"
+    versions["DispatchProfile"] = "multiqueue.dev/v1alpha1"
     version = versions.get(kind, "kueue.x-k8s.io/v1beta2")
     lint(world({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **text}))
 
@@ -138,7 +139,7 @@ def samples(name: str) -> list[tuple[str, str]]:
 
 
 def test_our_samples_are_clean() -> None:
-    for name in ("samples", "samples-provisioning", "samples-topology"):
+    for name in ("samples", "samples-provisioning", "samples-topology", "samples-dispatch"):
         assert samples(name) == [], name
     assert {severity for severity, _ in samples("samples-worker")} <= {Severity.INFO}
 
