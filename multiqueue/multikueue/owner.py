@@ -54,7 +54,8 @@ class Owner:
             return "belongs to somebody else"
         return (
             f'belongs to another manager with the same origin "{self.origin}" (cluster {twin}); '
-            "give each manager a multiKueue.origin of its own"
+            "give each manager a multiKueue.origin of its own; of one that is gone, such as this "
+            f"one before it moved, take {MANAGER} off what it left there"
         )
 
     def _is_ours(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:

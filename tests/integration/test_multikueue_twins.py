@@ -73,6 +73,31 @@ async def test_once_the_other_manager_has_an_origin_of_its_own_nothing_is_told_a
             await world.changes.until(lambda: origin_shared(world)[0] == "False", "it is over")
 
 
+async def test_what_a_manager_made_before_it_moved_is_its_own_without_the_stamp() -> None:
+    config = make_config(gc_interval=timedelta(seconds=0.1))
+    async with multikueue_world("worker1") as world:
+        await leave(world, "train", **{names.MANAGER: "cluster-before"})
+        async with world.manager(config):
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job())
+            await world.until(
+                lambda: f"take {names.MANAGER} off what it left there" in world.check()[1],
+                "it is told what to do",
+            )
+            worker = world.workers["worker1"]
+            await world.changes.until(lambda: origin_shared(world)[0] == "True", "it is told")
+            assert (
+                "kubectl annotate workloads,jobs -A -l "
+                "kueue.x-k8s.io/multikueue-origin=multikueue multiqueue.dev/manager-"
+            ) in origin_shared(world)[1]
+            bare = {"metadata": {"annotations": {names.MANAGER: None}}}
+            for resource, name in ((WORKLOADS, "train-workload"), (JOBS, "train")):
+                await worker.client.patch(resource, name, bare, namespace=NAMESPACE)
+            await world.admit("worker1")
+            assert await world.until_ready() == "worker1"
+            assert left(world, "train") == (False, True)
+
+
 async def test_a_job_of_another_manager_with_our_origin_is_not_taken_over():
     async with multikueue_world("worker1", "worker2") as world:
         await leave(world, "train", **{names.MANAGER: "another-cluster"})

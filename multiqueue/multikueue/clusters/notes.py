@@ -13,6 +13,7 @@ from multiqueue.api.conditions import (
     find_condition,
     set_condition,
 )
+from multiqueue.api.names import MANAGER, MULTIKUEUE_ORIGIN
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.multikueue.connections.credentials import SafeKubeconfig
 from multiqueue.multikueue.owner import Owner
@@ -71,7 +72,9 @@ def note_twins(twins: Collection[str], owner: Owner) -> Note:
         message=(
             f'the worker has objects with our origin "{owner.origin}" of the manager on cluster '
             f"{', '.join(sorted(twins))}; they are left alone; give each manager a "
-            "multiKueue.origin of its own"
+            "multiKueue.origin of its own; of one that is gone, such as this one before it moved, "
+            f"take {MANAGER} off what it left there: kubectl annotate workloads,jobs -A -l "
+            f"{MULTIKUEUE_ORIGIN}={owner.origin} {MANAGER}-"
         ),
     )
 
