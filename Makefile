@@ -71,8 +71,9 @@ conformance: $(VENV)/.installed ## Drive recorded scenarios through a real manag
 SEED ?=
 SEEDS ?=
 MINUTES ?= 0
-fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times: SEEDS=first-last, or one with all that happens: SEED=n
+fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and with broken rules: SEEDS=first-last, or one with all that happens: SEED=n
 	$(BIN)/python -m tests.fleet $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS))
+	$(if $(SEED)$(SEEDS),,$(BIN)/python -m pytest -n $(WORKERS) -m fleet tests/fleet)
 
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
 	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)

@@ -27,6 +27,7 @@ from tests.fleet.plans import LONG, make_plan
 from tests.fleet.run import run_plan
 from tests.fleet.weather import Down
 
+pytestmark = pytest.mark.fleet
 Patch = pytest.MonkeyPatch
 
 
