@@ -22,7 +22,7 @@ from multiqueue.cli.views.checks import (
 )
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
-from multiqueue.cli.views.slices import explain_slice
+from multiqueue.cli.views.slices import explain_slice, find_replaced_requests
 from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.lib.amount import Amount
@@ -154,7 +154,7 @@ def explain(
         position=place.position_in_cluster_queue + 1 if place else None,
         waiting=len(mirror.pending(queue)) if spec else 0,
         rivals=list_rivals(mirror, workload),
-        numbers=_numbers(mirror, view, queue) if counts else (),
+        numbers=_numbers(mirror, workload, view, queue) if counts else (),
         checks=list_checks(mirror, workload),
         requests=list_requests(requests),
         workers=_workers(mirror, workload, queue, remote or {}),
@@ -213,14 +213,17 @@ def _order(mirror: Mirror, queue: str) -> str:
     return f"LocalQueues take turns by past usage, the least first: {shown}{more}"
 
 
-def _numbers(mirror: Mirror, view: WorkloadView, queue: str) -> tuple[FlavorNumbers, ...]:
+def _numbers(
+    mirror: Mirror, workload: Workload, view: WorkloadView, queue: str
+) -> tuple[FlavorNumbers, ...]:
+    had = find_replaced_requests(workload, mirror.workloads)
     state = mirror.engine.cluster_queue_state(names.ClusterQueueName(queue))
     assert state is not None, "the mirror has fed it"
     rows = []
     for flavor, nominal_by_resource in state.nominal.items():
         for resource, nominal in nominal_by_resource.items():
-            asked = view.requests.get(resource, 0)
-            if not asked:
+            asked = view.requests.get(resource, 0) - had.get(resource, 0)
+            if asked <= 0:
                 continue
             used = state.reservation.get(flavor, {}).get(resource)
             free = state.free.get(flavor, {}).get(resource, 0)

@@ -30,11 +30,14 @@ def of(workload: Workload, *, pods: int, replaces: str = "") -> Workload:
 def test_a_slice_that_waits_says_what_runs_on() -> None:
     old = of(make_workload("old", HELD), pods=2)
     new = of(make_workload("new", WAITS), pods=5, replaces=old.metadata.key)
-    asks = explain(make_mirror(old, new), new).asks
-    assert asks == (
+    explanation = explain(make_mirror(old, new), new)
+    assert explanation.asks == (
         "5 pod(s) of main in place of 2, which run on as old until then; "
         "only the difference needs quota"
     )
+    each = explain(make_mirror(old, one := of(make_workload("one", WAITS), pods=3)), one)
+    assert [n.asked for n in explanation.numbers] == [n.asked for n in each.numbers]
+    assert explanation.numbers
 
 
 def test_a_slice_after_which_nothing_runs_on_asks_for_all() -> None:
