@@ -23,6 +23,7 @@ from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
 from multiqueue.multikueue.connections.worker_access import build_worker_access
+from multiqueue.multikueue.setup import build_desk
 from multiqueue.runtime.apply import apply_all
 from multiqueue.visibility.setup import VisibilityService, build_visibility
 from tests.integration.waiting import is_true, until_one
@@ -39,9 +40,10 @@ NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
 class RemoteWorld:
     """A world whose manager serves the API."""
 
-    def __init__(self, world: World, service: VisibilityService) -> None:
+    def __init__(self, world: World, service: VisibilityService, leading: asyncio.Event) -> None:
         self.world = world
         self.service = service
+        self.leading = leading
         self.hub = world.hub
 
     async def place(self, worker: str = "worker1", job: str = "train") -> str:
@@ -134,13 +136,16 @@ async def remote_world(
         for cluster in world.workers.values():
             await cluster.create(resources.NODES, NODE)
         async with world.manager(config) as context:
+            engine, leading = build_engine(config), asyncio.Event()
+            leading.set()
             service = build_visibility(
                 context,
-                build_engine(config),
+                engine,
                 hub.credentials,
                 address=("127.0.0.1", 0),
-                leading=asyncio.Event(),
+                leading=leading,
                 workers=build_worker_access(context, world.parts),
+                desk=build_desk(engine, world.parts),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )
             running = asyncio.create_task(service.run())
@@ -156,7 +161,7 @@ async def remote_world(
                     "v1alpha1.remote.multiqueue.dev",
                     lambda found: is_true(found, "Available"),
                 )
-                yield RemoteWorld(world, service)
+                yield RemoteWorld(world, service, leading)
             finally:
                 running.cancel()
                 await asyncio.wait({running})
@@ -197,13 +202,13 @@ class Shell:
         patch.setattr("sys.stdout", self.out)
         patch.setattr("sys.stderr", self.err)
 
-    async def run(self, *arguments: str) -> int:
+    async def run(self, *arguments: str, namespaced: bool = True) -> int:
         """Return the exit code."""
-        where = ["-n", NAMESPACE, "--kubeconfig", str(self._kubeconfig)]
+        where = ["--kubeconfig", str(self._kubeconfig), *(["-n", NAMESPACE] * namespaced)]
         return await asyncio.to_thread(main, [*arguments, *where])
 
-    async def read(self, *arguments: str) -> str:
+    async def read(self, *arguments: str, namespaced: bool = True) -> str:
         """Return what a command that succeeds prints."""
         before = len(self.out.getvalue())
-        assert await self.run(*arguments) == 0, self.err.getvalue()
+        assert await self.run(*arguments, namespaced=namespaced) == 0, self.err.getvalue()
         return self.out.getvalue()[before:]

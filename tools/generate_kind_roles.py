@@ -80,7 +80,18 @@ KINDS = (
             status=False,
             editor=False,
         )
-        for what in ("pods", "log", "events")
+        for what in ("pods", "log", "events", "dispatch")
+    ),
+    Kind(
+        "dispatch-review", REMOTE, "dispatchreviews", edited_by=BOTH, viewed_by=BOTH, status=False
+    ),
+    Kind(
+        "dispatch-decisions",
+        REMOTE,
+        "dispatchdecisions",
+        seen_by_all=False,
+        status=False,
+        editor=False,
     ),
     *(
         Kind(resource.removesuffix("s"), group, resource, edited_by=BOTH, viewed_by=BOTH)

@@ -27,6 +27,7 @@ COMMANDS = {
     "logs": "Print what the pods of a job print, wherever it runs",
     "events": "Show what happened to a job, here and on its worker",
     "clusters": "Show the worker clusters and their GPUs; cordon them",
+    "dispatch": "Say where a job would go before it is submitted",
     "dispatcher": "Write a dispatcher, test it, try it on what was decided before",
     "lint": "Find pitfalls in manifests or in a cluster",
     "config": "Check a configuration file; show defaults and feature gates",

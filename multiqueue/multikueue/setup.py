@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
 
 from multiqueue.api.cluster_orders import Pace
 from multiqueue.api.config import Gate
+from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.kube.transport import OpenTransport, Transport
@@ -18,6 +20,7 @@ from multiqueue.multikueue.connections.capability_book import CapabilityBook
 from multiqueue.multikueue.connections.credentials import PATH_PREFIX
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.desk import DispatchDesk
 from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.dispatching.profile_status import ProfileReconciler
 from multiqueue.multikueue.dispatching.registry import Dispatchers
@@ -90,3 +93,9 @@ def build_multikueue(
         WorkerFigures(context),
         *([QuotaAutomation(context, fleet)] if automates else []),
     ]
+
+
+def build_desk(engine: Engine, parts: Iterable[Runnable]) -> DispatchDesk:
+    """Build what answers questions about decisions from the parts that `build_multikueue` made."""
+    workloads = next(part for part in parts if isinstance(part, WorkloadReconciler))
+    return workloads.open_desk(engine)

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
@@ -24,6 +25,7 @@ from multiqueue.multikueue.cluster_state import GroupConfig
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.desk import DispatchDesk
 from multiqueue.multikueue.dispatching.view import DispatchViews
 from multiqueue.multikueue.execute import Executor
 from multiqueue.multikueue.memory import GroupMemory
@@ -89,6 +91,10 @@ class WorkloadReconciler:
             on_room=self._waiting.wake,
         )
         dispatchers.on_change = self._wakes.ask_all_again
+
+    def open_desk(self, engine: Engine) -> DispatchDesk:
+        """Return what answers questions about decisions."""
+        return DispatchDesk(self._context, engine, self._observer, self._views, self._dispatchers)
 
     # ------------------------------------------------------------ running
 

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -32,8 +32,8 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.multikueue.connections.worker_access import WorkerAccess, build_worker_access
-from multiqueue.multikueue.setup import build_multikueue
+from multiqueue.multikueue.connections.worker_access import build_worker_access
+from multiqueue.multikueue.setup import build_desk, build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
@@ -143,7 +143,7 @@ class Manager:
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
             scope.start(self._webhooks)
-        self._start_visibility(scope, context, engine, build_worker_access(context, multikueue))
+        self._start_visibility(scope, context, engine, multikueue)
         informers = list_informers(context.informers)
         for informer in informers:
             scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
@@ -155,7 +155,11 @@ class Manager:
         await self._lead(context.client, leading_parts)
 
     def _start_visibility(
-        self, scope: Scope, context: ManagerContext, engine: Engine, workers: WorkerAccess
+        self,
+        scope: Scope,
+        context: ManagerContext,
+        engine: Engine,
+        multikueue: Sequence[Runnable],
     ) -> None:
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
             return
@@ -174,7 +178,8 @@ class Manager:
             self._credentials,
             address=address,
             leading=self.leading,
-            workers=workers,
+            workers=build_worker_access(context, multikueue),
+            desk=build_desk(engine, multikueue),
         )
         scope.start(self._visibility)
 

@@ -92,6 +92,26 @@ def by_worker(cluster: str, what: str, error: KubeError) -> Refusal:
     return Refusal(503, "ServiceUnavailable", message, details)
 
 
+def not_decided(key: str) -> Refusal:
+    """The Workload is known, but no dispatcher was asked about it."""
+    message = (
+        f'nothing was decided about Workload "{key}" since this manager leads: it waits for quota '
+        "or for other checks, runs on this cluster, or was dispatched before"
+    )
+    return Refusal(404, "NotFound", message)
+
+
+def not_leading() -> Refusal:
+    """Another manager decides."""
+    message = "this manager does not lead and decides nothing; ask again to find the one that does"
+    return Refusal(503, "ServiceUnavailable", message, {"retryAfterSeconds": 1})
+
+
+def invalid(message: str) -> Refusal:
+    """What was sent was understood, and makes no sense."""
+    return Refusal(422, "Invalid", message)
+
+
 def no_such_path() -> Refusal:
     """Nothing is served there."""
     return Refusal(404, "NotFound", "the server could not find the requested resource")

@@ -9,9 +9,21 @@ Json = dict[str, Any]
 GROUP = "remote.multiqueue.dev"
 VERSION = "v1alpha1"
 WORKLOADS = "workloads"
-PODS, LOG, EVENTS = "pods", "log", "events"
-KINDS = {PODS: ("v1", "PodList"), LOG: ("v1", "Pod"), EVENTS: ("v1", "EventList")}
-"""What each subresource of a Workload answers; ``log`` answers plain text, as that of a pod."""
+PODS, LOG, EVENTS, DISPATCH = "pods", "log", "events", "dispatch"
+REVIEWS, DECISIONS = "dispatchreviews", "dispatchdecisions"
+KINDS = {
+    PODS: ("", "v1", "PodList"),
+    LOG: ("", "v1", "Pod"),
+    EVENTS: ("", "v1", "EventList"),
+    DISPATCH: (GROUP, VERSION, "DispatchDecision"),
+}
+"""Group, version and kind of what each subresource of a Workload answers; ``log`` answers plain
+text, as that of a pod."""
+OTHERS = (
+    (REVIEWS, "dispatchreview", "DispatchReview", True, ["create"]),
+    (DECISIONS, "dispatchdecision", "DispatchDecision", False, ["list"]),
+)
+"""Name, singular, kind, whether it is namespaced, and verbs of what stands for itself."""
 
 
 def group() -> Json:
@@ -27,7 +39,7 @@ def resource_list() -> Json:
     """
     parent = {"name": WORKLOADS, "singularName": "workload", "kind": "Workload", "verbs": []}
     resources: list[Json] = [{**parent, "namespaced": True}]
-    for name, (_, kind) in KINDS.items():
+    for name, (group_, version, kind) in KINDS.items():
         resources.append(
             {
                 "name": f"{WORKLOADS}/{name}",
@@ -35,6 +47,17 @@ def resource_list() -> Json:
                 "namespaced": True,
                 "kind": kind,
                 "verbs": ["get"],
+                **({"group": group_, "version": version} if group_ else {}),
+            }
+        )
+    for name, singular, kind, namespaced, verbs in OTHERS:
+        resources.append(
+            {
+                "name": name,
+                "singularName": singular,
+                "namespaced": namespaced,
+                "kind": kind,
+                "verbs": verbs,
             }
         )
     return {
@@ -56,11 +79,22 @@ def discovery() -> Json:
         "subresources": [
             {
                 "subresource": name,
-                "responseKind": {"group": "", "version": version, "kind": kind},
+                "responseKind": {"group": group_, "version": version, "kind": kind},
                 "verbs": ["get"],
             }
-            for name, (version, kind) in KINDS.items()
+            for name, (group_, version, kind) in KINDS.items()
         ],
     }
-    version = {"version": VERSION, "resources": [resource], "freshness": "Current"}
+    others = [
+        {
+            "resource": name,
+            "responseKind": {"group": GROUP, "version": VERSION, "kind": kind},
+            "scope": "Namespaced" if namespaced else "Cluster",
+            "singularResource": singular,
+            "verbs": verbs,
+        }
+        for name, singular, kind, namespaced, verbs in OTHERS
+    ]
+    resources = [resource, *others]
+    version = {"version": VERSION, "resources": resources, "freshness": "Current"}
     return {"metadata": {"name": GROUP}, "versions": [version]}

@@ -11,6 +11,7 @@ from multiqueue.kube.tls import load_key_pair
 from multiqueue.visibility.answers import Answers, status_response
 from multiqueue.visibility.authentication import Authenticator, User
 from multiqueue.visibility.authorization import OPEN_PATHS, Action, Authorizer, action_of
+from multiqueue.visibility.decisions import DecisionAnswers
 from multiqueue.visibility.front_proxy import Trust
 from multiqueue.visibility.refusals import Refusal, too_many_requests
 from multiqueue.visibility.remote import RemoteAnswers
@@ -34,9 +35,11 @@ class VisibilityServer:
         port: int,
         context: ssl.SSLContext,
         remote: RemoteAnswers | None = None,
+        decisions: DecisionAnswers | None = None,
     ) -> None:
         self._answers = answers
         self.remote = remote
+        self._decisions = decisions
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._host = host
@@ -105,7 +108,8 @@ class VisibilityServer:
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
                 return await self._answers.answer(http, action)
-            if self.remote is not None and action.group == GROUP and action.resource:
+            decisions = self._decisions if DecisionAnswers.is_asked(action) else None
+            if self.remote is not None and _is_remote(action) and decisions is None:
                 # Streams have limits of their own.
                 return await self.remote.answer(http, action, await self._admit(http, action))
             if self._in_flight >= MAX_IN_FLIGHT:
@@ -113,6 +117,8 @@ class VisibilityServer:
             self._in_flight += 1
             try:
                 await self._admit(http, action)
+                if decisions is not None:
+                    return await decisions.answer(http, action)
                 return await self._answers.answer(http, action)
             finally:
                 self._in_flight -= 1
@@ -125,6 +131,10 @@ class VisibilityServer:
         user = await self._authenticator.authenticate(certificate, http.headers.items())
         await self._authorizer.authorize(user, action)
         return user
+
+
+def _is_remote(action: Action) -> bool:
+    return action.group == GROUP and bool(action.resource)
 
 
 def _client_certificate(http: web.Request) -> bytes | None:

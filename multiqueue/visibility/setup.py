@@ -31,6 +31,7 @@ from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import Authorizer
+from multiqueue.visibility.decisions import DecisionAnswers, Desk
 from multiqueue.visibility.front_proxy import Trust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -86,6 +87,7 @@ def build_visibility(
     address: tuple[str, int],
     leading: asyncio.Event,
     workers: Workers,
+    desk: Desk,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -98,6 +100,7 @@ def build_visibility(
         leading: Of several managers outside of a cluster the one that leads registers itself;
             in a cluster a Service finds them all.
         workers: Leads to the workers, for what is asked about jobs there.
+        desk: Knows what was decided about them.
         environment: Tells whether this is a cluster.
     """
     config = context.config
@@ -123,8 +126,10 @@ def build_visibility(
         source,
         host=host,
         port=port,
-        leading=leading if is_outside else None,
+        leading=leading,
+        registers_leader=is_outside,
         workers=workers,
+        desk=desk,
     )
 
 
@@ -146,14 +151,16 @@ class VisibilityService:
         *,
         host: str,
         port: int,
-        leading: asyncio.Event | None,
+        leading: asyncio.Event,
+        registers_leader: bool,
         workers: Workers,
+        desk: Desk,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
         self._source = source
         self._host = host
-        self._leading = leading
+        self._leading = leading if registers_leader else None
         self._trust = Trust()
         self._told = ""
         self._registrar = Registrar(context.client, context.config.namespace)
@@ -180,6 +187,7 @@ class VisibilityService:
             port=port,
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
+            decisions=DecisionAnswers(desk, leading, lambda key: find(key) is not None),
         )
 
     async def run(self) -> None:

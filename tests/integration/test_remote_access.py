@@ -238,6 +238,12 @@ async def test_paths_and_names_of_other_things_lead_nowhere(remote: RemoteWorld)
     assert (status, message) == (409, f'Workload "{NAMESPACE}/{workload}" is on cluster "worker1"')
     _, text = await remote.get(REMOTE)
     found = {each["name"] for each in json.loads(text)["resources"]}
-    assert found == {"workloads", "workloads/pods", "workloads/log", "workloads/events"}
+    below = ("pods", "log", "events", "dispatch")
+    assert found == {
+        "workloads",
+        *(f"workloads/{name}" for name in below),
+        "dispatchreviews",
+        "dispatchdecisions",
+    }
     _, text = await remote.get("/apis")
     assert "remote.multiqueue.dev" in {group["name"] for group in json.loads(text)["groups"]}

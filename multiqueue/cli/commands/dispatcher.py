@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multiqueue.cli.connect import Target, cluster_options, connect, run_async
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -91,6 +92,21 @@ def test(*, package: str, recording: Path | None, order_matters: bool, output: s
         print_table(["DISPATCHER", "PROMISE", "KEPT"], rows, wide=True)
         echo(f"asked about {len(views)} views")
     return ExitCode.FAILED if any(words for _, _, words in results) else ExitCode.OK
+
+
+@command.command("record")
+@cluster_options
+def record(*, kubeconfig: str | None, context: str | None) -> None:
+    """Print the last decisions of the manager, one a line, with all that was seen."""
+    target = Target(kubeconfig=kubeconfig, context=context)
+    click.echo(run_async(_record(target)).decode(), nl=False)
+
+
+async def _record(target: Target) -> bytes:
+    from multiqueue.cli.decisions import fetch_recording
+
+    async with connect(target) as (client, _):
+        return await fetch_recording(client)
 
 
 @command.command("replay")

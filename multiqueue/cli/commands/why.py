@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 @click.command("why")
 @click.argument("workload", metavar="WORKLOAD|JOB")
+@click.option(
+    "--clusters",
+    "about_clusters",
+    is_flag=True,
+    help="Why it was dispatched as it was: per cluster tier, score and estimated start.",
+)
 @system_namespace_option
 @namespace_option
 @cluster_options
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
 def command(
     *,
     workload: str,
+    about_clusters: bool,
     system_namespace: str,
     namespace: str | None,
     kubeconfig: str | None,
@@ -42,7 +49,26 @@ def command(
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
     target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    if about_clusters:
+        run_async(_why_clusters(target, workload, output))
+        return
     run_async(_why(target, workload, system_namespace, output))
+
+
+async def _why_clusters(target: Target, name: str, output: str) -> None:
+    from datetime import UTC, datetime
+
+    from multiqueue.cli.decisions import fetch_decision, print_decision
+    from multiqueue.cli.find import find_workload
+    from multiqueue.cli.views.decisions import to_dict
+
+    async with connect(target) as (client, namespace):
+        found = (await find_workload(client, namespace, name)).metadata
+        decision = await fetch_decision(client, found.namespace, found.name)
+    if output != "human":
+        print_data(to_dict(decision), output)
+        return
+    print_decision(decision, datetime.now(UTC))
 
 
 async def _why(target: Target, name: str, system_namespace: str, output: str) -> None:

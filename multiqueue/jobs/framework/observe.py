@@ -22,6 +22,17 @@ MAX_DEPTH = 10
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
+def build_priority_classes(context: ManagerContext) -> PriorityClasses:
+    """Return how the priority of a job is found out on this cluster."""
+    informers = context.informers
+    return PriorityClasses(
+        find_workload_class=informers.priority_classes.store.get,
+        find_pod_class=informers.kube_priority_classes.store.get,
+        list_pod_classes=informers.kube_priority_classes.store.list,
+        has_default=context.config.gates.enabled(Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING),
+    )
+
+
 class JobObserver:
     """Builds views of the jobs of one integration."""
 
@@ -29,13 +40,7 @@ class JobObserver:
         self._context = context
         self._integration = integration
         self._options = JobOptions.from_config(context.config)
-        informers = context.informers
-        self._classes = PriorityClasses(
-            find_workload_class=informers.priority_classes.store.get,
-            find_pod_class=informers.kube_priority_classes.store.get,
-            list_pod_classes=informers.kube_priority_classes.store.list,
-            has_default=context.config.gates.enabled(Gate.WORKLOAD_PRIORITY_CLASS_DEFAULTING),
-        )
+        self._classes = build_priority_classes(context)
 
     def observe(self, job: Job) -> JobView:
         """Return everything that is known about a job."""

@@ -30,6 +30,10 @@ from multiqueue.plugins import (
 )
 
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The whole manifest once more; nobody decides by it."""
+
+
 class DispatchViews:
     """Builds views from the live state of the workers.
 
@@ -166,7 +170,8 @@ class DispatchViews:
 
 
 def _annotations(job: Mapping[str, Any] | None) -> Mapping[str, str]:
-    return (job["metadata"].get("annotations") or {}) if job is not None else {}
+    given = (job["metadata"].get("annotations") or {}) if job is not None else {}
+    return {name: text for name, text in given.items() if name != LAST_APPLIED}
 
 
 def describe_kind(kind: GroupVersionKind) -> str:

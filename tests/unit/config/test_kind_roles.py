@@ -37,8 +37,14 @@ WANTED = {
     # Ours: who dispatches.
     "dispatchprofile-editor": {ADMIN},
     "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
-    # Ours: pods, logs and events of jobs on workers.
-    **{f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL} for what in ("pods", "log", "events")},
+    # Ours: pods, logs and events of jobs on workers, and why they are there.
+    **{
+        f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL}
+        for what in ("pods", "log", "events", "dispatch")
+    },
+    "dispatch-review-editor": {ADMIN, USER},
+    "dispatch-review-viewer": {ADMIN, USER, *TO_ALL},
+    "dispatch-decisions-viewer": {ADMIN, TO_ADMIN},
 }
 
 
@@ -58,7 +64,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 47
+    assert len(ROLES) == len(WANTED) == 51
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

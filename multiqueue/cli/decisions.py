@@ -1,0 +1,137 @@
+"""Asks the manager for decisions of its dispatchers, and prints them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from multiqueue.cli.errors import CliError
+from multiqueue.cli.output import echo, print_table
+from multiqueue.cli.views.decisions import describe_clusters, describe_decision, list_terms
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
+from multiqueue.plugins.recording import Decision, load
+
+if TYPE_CHECKING:
+    from multiqueue.kube.client import KubeClient
+
+BASE = "/apis/remote.multiqueue.dev/v1alpha1"
+TRIES = 8
+"""Of several managers one decides, and a Service leads to any of them."""
+PAUSE_SECONDS = 0.25
+MISSING = ("the server could not find the requested resource", "404 page not found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """What would be decided about a manifest."""
+
+    decision: Decision
+    quota: str
+    fits: bool
+    cluster_queue: str
+
+
+async def fetch_decision(client: KubeClient, namespace: str, name: str) -> Decision:
+    """Return the last decision about a Workload.
+
+    Raises:
+        CliError: there is none, or it may not be seen.
+    """
+    path = f"{BASE}/namespaces/{namespace}/workloads/{name}/dispatch"
+    return load(Decision, (await _ask(client, "GET", path))["status"])
+
+
+async def fetch_recording(client: KubeClient) -> bytes:
+    """Return the last decisions, one a line.
+
+    Raises:
+        CliError: they may not be seen, or no manager leads.
+    """
+    return await _request(client, "GET", f"{BASE}/dispatchdecisions")
+
+
+async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str) -> Reviewed:
+    """Return where a job would go if it were submitted now.
+
+    Raises:
+        CliError: it cannot be understood, would not be dispatched, or may not be asked about.
+    """
+    path = f"{BASE}/namespaces/{namespace}/dispatchreviews"
+    answer = (await _ask(client, "POST", path, body={"spec": {"manifest": manifest}}))["status"]
+    return Reviewed(
+        decision=load(Decision, answer["decision"]),
+        quota=answer["quota"],
+        fits=answer["fits"],
+        cluster_queue=answer["clusterQueue"],
+    )
+
+
+def print_decision(decision: Decision, now: datetime | None = None) -> None:
+    """Print a decision for people."""
+    lines = describe_clusters(decision)
+    echo(describe_decision(decision, now))
+    echo()
+    print_table(
+        ["CLUSTER", "OFFERED", "TIER", "SCORE", "START", "WHY"],
+        [
+            [
+                line.name,
+                "yes" if line.nominated else "no",
+                line.tier or None,
+                line.score,
+                line.start or None,
+                line.why or None,
+            ]
+            for line in lines
+        ],
+    )
+    names = list_terms(lines)
+    if names:
+        echo()
+        weights = {name: line.terms[name][1] for line in lines for name in line.terms}
+        print_table(
+            ["CLUSTER", "SCORE", *(f"{name.upper()}x{weights[name]}" for name in names)],
+            [
+                [line.name, line.score, *(line.terms.get(name, (None, 0))[0] for name in names)]
+                for line in lines
+                if line.terms
+            ],
+            wide=True,
+        )
+
+
+async def _ask(client: KubeClient, method: str, path: str, *, body: Any = None) -> dict[str, Any]:
+    answer: dict[str, Any] = orjson.loads(await _request(client, method, path, body=body))
+    return answer
+
+
+async def _request(client: KubeClient, method: str, path: str, *, body: Any = None) -> bytes:
+    for _ in range(TRIES - 1):
+        try:
+            return (await client.request(method, path, body=body)).body
+        except ServerError as error:
+            if "does not lead" not in str(error):
+                raise _explain(error) from error
+        except KubeError as error:
+            raise _explain(error) from error
+        await asyncio.sleep(PAUSE_SECONDS)
+    try:
+        return (await client.request(method, path, body=body)).body
+    except KubeError as error:
+        raise _explain(error) from error
+
+
+def _explain(error: KubeError) -> CliError:
+    if isinstance(error, NotFound) and any(words in str(error) for words in MISSING):
+        return CliError(
+            "this cluster does not tell about decisions: no manager serves "
+            "remote.multiqueue.dev there (gate VisibilityOnDemand, config/visibility)"
+        )
+    if isinstance(error, Forbidden):
+        return CliError(f"you may not ask about decisions: {error.server_message}")
+    return CliError(getattr(error, "server_message", "") or str(error))

@@ -1,0 +1,174 @@
+"""A decision of a dispatcher, as people read it: what it was, and per cluster why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from multiqueue.cli.views.ages import format_age, format_seconds
+from multiqueue.plugins import ClusterVerdict, ClusterView, Forecast, Prospect, foresee
+from multiqueue.plugins.recording import Decision
+
+NOW = frozenset({Prospect.FITS, Prospect.BORROWS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterLine:
+    """What was made of one cluster.
+
+    Attributes:
+        name: Its name.
+        nominated: Whether the Workload is offered there.
+        tier: Its class, where the dispatcher has some.
+        score: From 0 to 1000, where it is scored.
+        terms: Value and weight of each scorer, by name.
+        start: When the Workload would start there, in words.
+        why: The reason.
+        forecast: What would become of the Workload there.
+    """
+
+    name: str
+    nominated: bool
+    tier: str
+    score: int | None
+    terms: dict[str, tuple[int, int]]
+    start: str
+    why: str
+    forecast: Forecast | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "cluster": self.name,
+            "nominated": self.nominated,
+            "tier": self.tier or None,
+            "score": self.score,
+            "terms": {n: {"value": v, "weight": w} for n, (v, w) in self.terms.items()},
+            "start": self.start or None,
+            "estimate": _dump_estimate(self.forecast),
+            "victims": [
+                {"workload": v.key or None, "priority": v.priority, "lostSeconds": _seconds(v.lost)}
+                for v in (self.forecast.victims if self.forecast else ())
+            ],
+            "why": self.why,
+        }
+
+
+def describe_clusters(decision: Decision) -> list[ClusterLine]:
+    """Return a line per cluster: the nominated ones in their order, then the best, then by name."""
+    nomination = decision.nomination
+    chosen = nomination.clusters if nomination is not None else ()
+    verdicts = {v.cluster: v for v in (nomination.verdicts if nomination is not None else ())}
+    lines = [
+        _line(decision, cluster, verdicts.get(cluster.name)) for cluster in decision.view.clusters
+    ]
+    order = {name: index for index, name in enumerate(chosen)}
+    return sorted(
+        lines,
+        key=lambda line: (
+            order.get(line.name, len(order)),
+            line.score is None,
+            -(line.score or 0),
+            line.name,
+        ),
+    )
+
+
+def describe_decision(decision: Decision, now: datetime | None = None) -> str:
+    """Return the decision in a sentence."""
+    by = f'by "{decision.dispatcher}"'
+    if decision.profile:
+        by += f' of DispatchProfile "{decision.profile}"'
+    when = f", {format_age(decision.view.now, now)} ago" if now is not None else ""
+    nomination = decision.nomination
+    if nomination is None:
+        return f"Not decided {by}{when}: {decision.problem}"
+    if nomination.refusal:
+        return f"Rejected {by}{when}: {nomination.refusal}"
+    if nomination.external:
+        return f"Left to a controller outside {by}{when}"
+    where = ", ".join(nomination.clusters) or "nowhere for now"
+    note = f" ({nomination.note})" if nomination.note else ""
+    return f"Offered to {where} {by}{when}{note}"
+
+
+def list_terms(lines: Iterable[ClusterLine]) -> list[str]:
+    """Return the names of all scorers that counted, in their order."""
+    return list(dict.fromkeys(name for line in lines for name in line.terms))
+
+
+def to_dict(decision: Decision) -> dict[str, Any]:
+    """For programs."""
+    nomination = decision.nomination
+    return {
+        "workload": decision.view.workload.key,
+        "at": decision.view.now.isoformat(),
+        "dispatcher": decision.dispatcher,
+        "profile": decision.profile or None,
+        "nominated": list(nomination.clusters) if nomination is not None else [],
+        "refusal": (nomination.refusal or None) if nomination is not None else None,
+        "problem": decision.problem or None,
+        "clusters": [line.to_dict() for line in describe_clusters(decision)],
+    }
+
+
+def _line(decision: Decision, cluster: ClusterView, verdict: ClusterVerdict | None) -> ClusterLine:
+    forecast, nomination = foresee(decision.view.workload, cluster), decision.nomination
+    reasons = (
+        verdict.reason if verdict is not None else "",
+        forecast.reason if forecast is not None else "",
+        cluster.unusable,
+    )
+    return ClusterLine(
+        name=cluster.name,
+        nominated=nomination is not None and cluster.name in nomination.clusters,
+        tier=verdict.tier if verdict is not None else "",
+        score=verdict.score if verdict is not None else None,
+        terms={t.name: (t.value, t.weight) for t in verdict.terms} if verdict is not None else {},
+        start=_describe_start(forecast, decision.view.now),
+        why=next(filter(None, reasons), ""),
+        forecast=forecast,
+    )
+
+
+def _describe_start(forecast: Forecast | None, now: datetime) -> str:
+    return ", ".join(_start_words(forecast, now)) if forecast is not None else ""
+
+
+def _start_words(forecast: Forecast, now: datetime) -> Iterator[str]:
+    if forecast.prospect in NOW:
+        yield "now"
+    if forecast.victims:
+        lost = sum((victim.lost for victim in forecast.victims), timedelta())
+        hours = lost / timedelta(hours=1)
+        yield f"after stopping {len(forecast.victims)} ({hours:.1f} GPU-hours lost)"
+    start = forecast.start
+    if start is not None and forecast.prospect is Prospect.WAITS:
+        at, least, most = (_span(t - now) for t in (start.at, start.earliest, start.latest))
+        yield f"in {at} ({least} to {most})"
+        if start.ahead:
+            yield f"{start.ahead} ahead"
+    if forecast.largest is not None:
+        yield f"never: at most {forecast.largest} pods"
+
+
+def _span(span: timedelta) -> str:
+    return format_seconds(span.total_seconds())
+
+
+def _dump_estimate(forecast: Forecast | None) -> dict[str, Any] | None:
+    start = forecast.start if forecast is not None else None
+    if start is None:
+        return None
+    return {
+        "at": start.at.isoformat(),
+        "earliest": start.earliest.isoformat(),
+        "latest": start.latest.isoformat(),
+        "ahead": start.ahead,
+    }
+
+
+def _seconds(span: timedelta) -> int:
+    return round(span.total_seconds())

@@ -1,0 +1,115 @@
+"""Why Workloads are where they are, and where manifests would go, asked through the API server."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import structlog
+import yaml
+
+from multiqueue.cli import decisions
+from multiqueue.cli.main import main
+from multiqueue.kube import resources
+from multiqueue.plugins import Forecast, Prospect, Victim
+from multiqueue.plugins.recording import Decision, dump, read_recording
+from multiqueue.plugins.testing import make_cluster, make_view
+from multiqueue.visibility.decisions import for_namespace
+from tests.multikueue_world import make_gpu_job
+from tests.queue_manager import NAMESPACE
+from tests.remote_world import REMOTE, RemoteWorld, Shell, remote_world
+
+
+@pytest.fixture(autouse=True)
+def logs_are_not_output() -> Iterator[None]:
+    """The manager of these tests runs in this process; its logs are not what commands print."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(io.StringIO()))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+async def remote() -> AsyncIterator[RemoteWorld]:
+    async with remote_world() as remote:
+        yield remote
+
+
+async def test_a_decision_is_told_recorded_and_replayed(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(remote, tmp_path, monkeypatch)
+    workload = await remote.place()
+    told = json.loads(await shell.read("why", "train", "--clusters", "-o", "json"))
+    assert told["workload"] == f"{NAMESPACE}/{workload}"
+    assert sorted(told["nominated"]) == ["worker1", "worker2"]
+    lines = (await shell.read("why", "train", "--clusters")).splitlines()
+    assert lines[0].startswith("Offered to worker1, worker2 by ")
+    assert lines[2].split() == ["CLUSTER", "OFFERED", "TIER", "SCORE", "START", "WHY"]
+
+    recording = await shell.read("dispatcher", "record", namespaced=False)
+    (decision,) = read_recording(recording.encode().splitlines())
+    assert decision.view.workload.key == told["workload"]
+    path = tmp_path / "decisions.jsonl"
+    path.write_text(recording)
+    assert main(["dispatcher", "replay", str(path), "--dispatcher", "score"]) == 0
+    assert "1 decisions, 1 differ, 0 failed" in shell.out.getvalue()
+
+
+async def test_a_manifest_is_tried_before_it_is_submitted(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(remote, tmp_path, monkeypatch)
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(make_gpu_job("wanted")))
+    command = ("dispatch", "--dry-run", "-f", str(path))
+    told = json.loads(await shell.read(*command, "-o", "json"))
+    assert told[0]["clusterQueue"]
+    assert sorted(told[0]["decision"]["nominated"]) == ["worker1", "worker2"]
+    assert remote.world.workload("wanted") is None
+
+    assert await shell.run("dispatch", "-f", str(path)) == 2
+    assert "add --dry-run, or submit" in shell.err.getvalue()
+    job = make_gpu_job("wanted")
+    job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
+    path.write_text(yaml.safe_dump(job))
+    assert await shell.run(*command) == 1
+    assert f'LocalQueue "{NAMESPACE}/nowhere" not found' in shell.err.getvalue()
+
+
+async def test_who_does_not_lead_says_so_and_what_was_never_decided_is_told(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = Shell(remote, tmp_path, monkeypatch)
+    monkeypatch.setattr(decisions, "PAUSE_SECONDS", 0.0)
+    job = make_gpu_job("elsewhere")
+    job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
+    await remote.hub.create(resources.JOBS, job)
+    await remote.world.until(lambda: remote.world.workload("elsewhere"), "a Workload")
+    assert await shell.run("why", "elsewhere", "--clusters") == 1
+    assert "nothing was decided about Workload" in shell.err.getvalue()
+    remote.leading.clear()
+    assert await shell.run("why", "elsewhere", "--clusters") == 1
+    assert "this manager does not lead" in shell.err.getvalue()
+
+
+async def test_who_may_not_ask_is_refused(remote: RemoteWorld) -> None:
+    workload = await remote.place()
+    path = f"{REMOTE}/namespaces/{NAMESPACE}/workloads/{workload}/dispatch"
+    assert (await remote.get(path))[0] == 200
+    for forbidden in (path, f"{REMOTE}/dispatchdecisions"):
+        assert (await remote.get(forbidden, user="stranger"))[0] == 403
+
+
+def test_victims_in_other_namespaces_have_no_names() -> None:
+    forecast = Forecast(
+        prospect=Prospect.PREEMPTS,
+        victims=(Victim(key="team-a/mine", priority=1), Victim(key="team-b/theirs", priority=2)),
+    )
+    view = make_view(clusters=[replace(make_cluster("a"), forecast=forecast)])
+    shown = dump(for_namespace(Decision(dispatcher="x", view=view), "team-a"))
+    victims = shown["view"]["clusters"][0]["forecast"]["victims"]
+    assert [(v["key"], v["priority"]) for v in victims] == [("team-a/mine", 1), ("", 2)]

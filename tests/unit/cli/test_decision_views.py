@@ -1,0 +1,86 @@
+"""How a decision is told: in a sentence, and a line per cluster with tier, score and start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from multiqueue_dispatchers.score import Score
+
+from multiqueue.cli.views.decisions import (
+    describe_clusters,
+    describe_decision,
+    list_terms,
+    to_dict,
+)
+from multiqueue.plugins import Forecast, Nomination, Prospect, StartEstimate, Victim
+from multiqueue.plugins.recording import Decision
+from multiqueue.plugins.testing import T0, make_cluster, make_lost_cluster, make_view
+
+MINUTE = timedelta(minutes=1)
+
+
+def decide(*clusters, gpus: int = 1) -> Decision:
+    view = make_view(clusters=clusters, gpus=gpus)
+    return Decision(dispatcher="score", view=view, nomination=Score().nominate(view))
+
+
+def test_the_nominated_come_first_then_the_best_then_what_cannot_take_it():
+    lines = describe_clusters(
+        decide(make_lost_cluster("a"), make_cluster("b", used=8), make_cluster("c"), gpus=2)
+    )
+    assert [(line.name, line.nominated, line.tier) for line in lines] == [
+        ("c", True, "Fit"),
+        ("b", False, "Wait"),
+        ("a", False, ""),
+    ]
+    assert lines[2].why == "is not connected"
+    assert lines[0].start == "now"
+    assert "packing" in list_terms(lines)
+
+
+def test_a_start_tells_who_is_stopped_or_how_long_it_waits():
+    stops = Forecast(
+        prospect=Prospect.PREEMPTS,
+        victims=(Victim(key="x/a", lost=90 * MINUTE), Victim(key="", lost=30 * MINUTE)),
+    )
+    start = StartEstimate(at=T0 + 12 * MINUTE, earliest=T0 + 4 * MINUTE, latest=T0 + 40 * MINUTE)
+    waits = Forecast(prospect=Prospect.WAITS, start=replace(start, ahead=3))
+    never = Forecast(prospect=Prospect.NEVER, reason="has at most 2", largest=2)
+    lines = describe_clusters(
+        decide(
+            replace(make_cluster("a"), forecast=stops),
+            replace(make_cluster("b"), forecast=waits),
+            replace(make_cluster("c"), forecast=never),
+        )
+    )
+    assert [line.start for line in lines] == [
+        "after stopping 2 (2.0 GPU-hours lost)",
+        "in 12m (4m to 40m), 3 ahead",
+        "never: at most 2 pods",
+    ]
+    assert lines[2].why == "has at most 2"
+
+
+def test_a_decision_is_a_sentence():
+    view = make_view(clusters=[make_cluster("a")])
+    made = Decision(dispatcher="x", view=view, nomination=Nomination(clusters=("a",), note="try"))
+    assert describe_decision(made, T0 + 12 * MINUTE) == 'Offered to a by "x", 12m ago (try)'
+    profiled = replace(made, profile="fast", nomination=Nomination())
+    assert describe_decision(profiled) == (
+        'Offered to nowhere for now by "x" of DispatchProfile "fast"'
+    )
+    assert describe_decision(replace(made, nomination=None, problem="it hung")) == (
+        'Not decided by "x": it hung'
+    )
+    refused = replace(made, nomination=Nomination(refusal="too large"))
+    assert describe_decision(refused) == 'Rejected by "x": too large'
+
+
+def test_programs_get_all_of_it():
+    told = to_dict(decide(make_cluster("a"), make_cluster("b", used=8), gpus=2))
+    assert told["nominated"] == ["a"]
+    first = told["clusters"][0]
+    assert (first["cluster"], first["tier"], first["start"]) == ("a", "Fit", "now")
+    assert first["terms"]["packing"].keys() == {"value", "weight"}
+    assert first["victims"] == []
