@@ -1,38 +1,37 @@
-"""What the manager knows of how long jobs run: what finished jobs of the same class took."""
+"""What the manager knows of how long jobs run: what its history says of those that ended."""
 
 from __future__ import annotations
 
-from collections import deque
+from datetime import timedelta
 
-from multiqueue.multikueue.foresight.curve import summarize
+from multiqueue.multikueue.foresight.history import History
+from multiqueue.multikueue.foresight.traits import FinishedRun, Traits
 from multiqueue.plugins.forecast import Runtime
 from multiqueue.simulation.traces.trace import TraceJob
-
-REMEMBERED = 100
-"""Finished jobs of a class that count."""
 
 
 class Knowledge:
     """Learns from finished jobs; a class is a user's jobs of one kind and size."""
 
     def __init__(self) -> None:
-        self._lengths: dict[tuple[str, str, int], deque[float]] = {}
-        self._known: dict[tuple[str, str, int], Runtime] = {}
+        self._history = History()
 
-    def learn(self, job: TraceJob) -> None:
-        """Take note of a job that has ended."""
-        key = _class_of(job)
-        self._lengths.setdefault(key, deque(maxlen=REMEMBERED)).append(job.duration)
-        self._known.pop(key, None)
+    def learn(self, job: TraceJob, flavor: str, took: timedelta) -> None:
+        """Take note of a job that has ended.
 
-    def find(self, job: TraceJob) -> Runtime | None:
+        Args:
+            job: It.
+            flavor: What it ran on.
+            took: From its admission to its end.
+        """
+        traits = _traits_of(job)
+        self._history.learn(FinishedRun(uid=job.name, traits=traits, flavor=flavor, took=took))
+
+    def find(self, job: TraceJob) -> Runtime:
         """Return how long a job runs on the reference hardware, as far as is known."""
-        key = _class_of(job)
-        known = self._known.get(key)
-        if known is None and key in self._lengths:
-            known = self._known[key] = summarize(list(self._lengths[key]))
-        return known
+        return self._history.runtime(_traits_of(job))
 
 
-def _class_of(job: TraceJob) -> tuple[str, str, int]:
-    return job.user, job.kind, job.gpus
+def _traits_of(job: TraceJob) -> Traits:
+    """A job says how fast it is on which hardware, and not how long it runs."""
+    return Traits(job_class=f"{job.team}/{job.user}/{job.kind}/{job.gpus}", speeds=job.speeds)

@@ -8,6 +8,7 @@ from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.multikueue.foresight.curve import scale
+from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins import Forecast, WorkloadView
 from multiqueue.plugins.forecast import Runtime
@@ -61,14 +62,12 @@ class Mirror:
         """Stop counting a Workload that was sent elsewhere."""
         self._replica.forget(key, now)
 
-    def forecast(self, workload: WorkloadView, now: datetime) -> Forecast | None:
+    def forecast(self, workload: WorkloadView, now: datetime, budget: Budget) -> Forecast | None:
         """Return what would become of a Workload there."""
-        return self._replica.forecast(workload, now)
+        return self._replica.forecast(workload, now, budget=budget)
 
-    def _runtime(self, workload: Workload, job: TraceJob) -> Runtime | None:
+    def _runtime(self, workload: Workload, job: TraceJob) -> Runtime:
         known = self._knowledge.find(job)
-        if known is None:
-            return None
         held = workload.reservation
         flavor = held.admission.pod_sets[0].flavors[GPU] if held else self._first_flavor
         return scale(known, round(1000 * job.speed_on(flavor)))

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import DISPATCHER_ALL_AT_ONCE, DISPATCHER_INCREMENTAL, INCREMENTAL
 from multiqueue.multikueue.capacity import quota_view
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.cluster_state import ClusterState
+from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.plugins import (
     ClusterView,
     CopyState,
@@ -28,6 +30,10 @@ from multiqueue.simulation.worker import Worker
 
 KIND = "Job.v1.batch"
 MAX_MISSES = 20
+WITHOUT_FORECAST = frozenset(
+    {"all-at-once", DISPATCHER_ALL_AT_ONCE, INCREMENTAL, DISPATCHER_INCREMENTAL}
+)
+"""Upstream's dispatchers, which look at none; making it takes a third of the time."""
 
 
 class Views:
@@ -61,10 +67,11 @@ class Views:
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
         """Return what there is to know about a Workload and its clusters now."""
         workload = self.show(managed)
+        budget = Budget()
         return DispatchView(
             workload=workload,
             clusters=tuple(
-                self._cluster(worker, workload, managed, states[name])
+                self._cluster(worker, workload, managed, states[name], budget)
                 for name, worker in self._workers.items()
             ),
             nominated=managed.nominated,
@@ -78,7 +85,7 @@ class Views:
         """Return a Workload as dispatchers see it."""
         known = self._workloads.get(managed.key)
         runtime = self._knowledge.find(managed.progress.job)
-        if known is not None and known[0] == managed.epoch and known[1].runtime is runtime:
+        if known is not None and known[0] == managed.epoch and known[1].runtime == runtime:
             return known[1]
         job, workload = managed.progress.job, managed.workload
         flavors = managed.admission.pod_sets[0].flavors if managed.admission is not None else {}
@@ -109,7 +116,12 @@ class Views:
         return shown
 
     def _cluster(
-        self, worker: Worker, workload: WorkloadView, managed: Managed, state: ClusterState
+        self,
+        worker: Worker,
+        workload: WorkloadView,
+        managed: Managed,
+        state: ClusterState,
+        budget: Budget,
     ) -> ClusterView:
         copy = state.copy
         if copy is not None and copy.epoch != managed.epoch:
@@ -128,7 +140,9 @@ class Views:
             running=holding,
             waiting=len(worker.copies) - holding,
             prices=worker.cluster.prices,
-            forecast=worker.mirror.forecast(workload, self._agenda.now),
+            forecast=worker.mirror.forecast(workload, self._agenda.now, budget)
+            if self._dispatcher not in WITHOUT_FORECAST
+            else None,
         )
 
     def accept(self, view: DispatchView, nomination: Nomination) -> None:

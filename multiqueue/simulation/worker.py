@@ -180,7 +180,9 @@ class Worker:
             return
         run.is_over = True
         copy.progress.finish(self._agenda.seconds)
-        self._knowledge.learn(copy.progress.job)
+        assert copy.started_at is not None
+        flavor = copy.progress.stays[-1].flavor
+        self._knowledge.learn(copy.progress.job, flavor, self._agenda.now - copy.started_at)
         end = Finish(success=True, reason=Reason.SUCCEEDED, at=self._agenda.now)
         run.finish = copy.finish = end
         self._upsert(replace(copy.workload, finished=True))

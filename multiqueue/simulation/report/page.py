@@ -26,7 +26,7 @@ def build_page(comparison: Comparison) -> str:
         '<div class="pair">',
         _plot(
             "How long jobs waited",
-            "Part of the jobs that waited longer than a time, the few that waited longest included.",
+            "Part of the jobs that waited longer than a time; both axes grow by factors.",
             charts.draw_waits(comparison),
         ),
         _plot(

@@ -7,7 +7,7 @@ import pytest
 from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
-from multiqueue.plugins import Dispatcher, DispatchView, Nomination
+from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
 from multiqueue.simulation.fleet import Preempting
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
@@ -121,7 +121,7 @@ def test_a_job_of_special_needs_goes_where_its_hardware_is() -> None:
 
 def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> None:
     to = To("a100")
-    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 400.0, user="u") for n in range(2)]
+    jobs = [make_job(f"job-{n}", gpus=8, submit=n * 400.0, user="u") for n in range(4)]
     play_jobs(*jobs, fleet=make_fleet_of(a100=8, h100=4), dispatcher=to)
     view = to.views[-1]
     a100, h100 = view.clusters
@@ -131,7 +131,9 @@ def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> Non
     assert h100.forecast is not None
     assert (str(a100.forecast.prospect), str(h100.forecast.prospect)) == ("Fits", "Never")
     assert view.workload.runtime is not None
-    assert view.workload.runtime.expected.total_seconds() == pytest.approx(100.0)
+    assert view.workload.runtime.basis is Basis.HISTORICAL
+    # From the admission to the end, so the start of the pods counts.
+    assert view.workload.runtime.expected.total_seconds() == pytest.approx(111, abs=2)
 
 
 def test_when_a_job_starts_is_compared_with_what_was_expected() -> None:
