@@ -85,7 +85,7 @@ class LocalWriter:
         written = await self._context.writer.update_status(workload.metadata.key, change)
         left = find_phase(workload).left if step.cluster is not None else ""
         moved = f', moved from "{left}"' if left and left != step.cluster else ""
-        self.tell(written, f"{step.message}{moved}", warning=step.warning)
+        self.tell(written, f"{step.message}{moved}", warning=step.warning, rare=bool(moved))
         return written
 
     async def charge(self, workload: api.Workload, flavors: RanOn) -> None:
@@ -198,14 +198,17 @@ class LocalWriter:
                 {"apiVersion": kind.api_version, "kind": kind.kind, **changed}
             )
 
-    def tell(self, workload: api.Workload, message: str, *, warning: bool) -> None:
-        """Record an event about the job of a Workload, where people look; trouble also about it.
+    def tell(
+        self, workload: api.Workload, message: str, *, warning: bool, rare: bool = False
+    ) -> None:
+        """Record an event about the job of a Workload, where people look.
 
-        What goes well is in the check's message, too. Deviates: upstream's is about the Workload.
+        Trouble, and what is rare, also about the Workload; that all went well is in its check's
+        message. Deviates: upstream's is about the Workload.
         """
         kind, owners = "Warning" if warning else "Normal", owner_references(workload)
-        about = (workload_reference(workload), *owners) if warning or not owners else owners
-        for regarding in about:
+        at_both = warning or rare or not owners
+        for regarding in (workload_reference(workload), *owners) if at_both else owners:
             self._context.recorder.event(regarding, kind, EVENT_REASON, message)
 
 
