@@ -96,6 +96,15 @@ def load(view: DispatchView, options: Sequence[Option]) -> list[int]:
     return [_share(least + 1, demand + 1) for demand in demands]
 
 
+def yielding(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer queues in which no gang waits for room, so that it comes together there."""
+    scarce = scarce_resource(view.workload)
+    queues = [option.cluster.queue for option in options]
+    waiting = [queue.backlog.get(scarce, 0) if queue is not None else 0 for queue in queues]
+    most = max(waiting, default=0)
+    return [BEST - _share(amount, most) for amount in waiting]
+
+
 def price(view: DispatchView, options: Sequence[Option]) -> list[int]:
     """Prefer what costs least for the whole job; slow hardware costs longer."""
     costs = [cost_of(view.workload, option) for option in options]
@@ -150,6 +159,7 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
             speed,
             finish,
             load,
+            yielding,
             price,
             locality,
             victims,
@@ -168,6 +178,7 @@ WEIGHTS: Mapping[str, int] = MappingProxyType(
         "guaranteed": 4,
         "finish": 8,
         "load": 4,
+        "yielding": 0,
         "price": 6,
         "locality": 6,
         "victims": 8,

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from multiqueue_dispatchers.filters import FILTERS
+from multiqueue_dispatchers.scorers import WEIGHTS
+
 README = Path(__file__).parents[3] / "dispatchers" / "README.md"
 
 
@@ -27,3 +30,11 @@ def test_every_built_in_name_is_listed():
     ours = [p.name for p in entry_points(group="multiqueue.dispatchers") if "multiqueue" in p.value]
     assert ours
     assert all(f"`{name}`" in text for name in ours)
+
+
+def test_every_scorer_and_filter_is_listed_with_its_weight():
+    text = README.read_text()
+    rows = dict(re.findall(r"^\| `([a-z]+)` \| (\d+) \|", text, flags=re.MULTILINE))
+    rows.pop("race")
+    assert {name: int(weight) for name, weight in rows.items()} == dict(WEIGHTS)
+    assert all(f"`{name}`" in text for name in FILTERS)
