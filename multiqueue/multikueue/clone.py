@@ -12,6 +12,7 @@ import msgspec
 from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.serde import encode
+from multiqueue.api.slices import is_elastic
 from multiqueue.api.v1beta2 import PodSet, Workload
 from multiqueue.kube.clock import format_micro_time
 from multiqueue.kube.resources import WORKLOADS
@@ -43,6 +44,7 @@ def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool 
             "namespace": metadata.namespace,
             "labels": labels,
             "annotations": {
+                **_slice_mark(local),
                 **metadata.annotations,
                 **_stamp(local, owner),
                 names.DISPATCH_DIGEST: digest_of(local),
@@ -51,6 +53,16 @@ def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool 
         },
         "spec": _spec(local, gated=gated),
     }
+
+
+def _slice_mark(local: Workload) -> dict[str, str]:
+    """Have the first slice of an elastic job say, too, that it replaces one: itself, so nobody.
+
+    A worker that runs upstream Kueue finishes a copy as OutOfSync when its job has another size,
+    unless the copy replaces a slice. When a job shrinks, the two are written one after the other.
+    """
+    key = local.metadata.key
+    return {names.WORKLOAD_SLICE_REPLACEMENT_FOR: key} if is_elastic(local) else {}
 
 
 def stamp_job(job: Json, local: Workload, *, owner: Owner) -> Json:

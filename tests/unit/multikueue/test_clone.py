@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from multiqueue.api import names
 from multiqueue.api.serde import decode
+from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.multikueue.clone import clone_workload, digest_of, epoch_of, stamp_job
 from multiqueue.multikueue.owner import Owner
@@ -103,3 +106,24 @@ def test_the_digest_follows_what_a_copy_is_made_of():
     assert digest_of(make_workload(priority=9)) == first
     assert digest_of(make_workload(count=2)) != first
     assert digest_of(make_workload(queueName="other")) != first
+
+
+def test_a_first_slice_looks_like_a_larger_one_to_its_worker():
+    """M-163: upstream Kueue would find the copy out of sync in the middle of a scale-down."""
+    key = names.WORKLOAD_SLICE_REPLACEMENT_FOR
+
+    def replaces(workload):
+        made = clone_workload(workload, owner=OWNER, now=NOW)
+        return made["metadata"]["annotations"].get(key), replaced_key(decode(Workload, made))
+
+    plain = make_workload()
+    assert replaces(plain) == (None, "")
+    first = annotated(plain, **{names.ELASTIC_JOB: "true"})
+    assert replaces(first) == ("ns/w", ""), "nobody gives up anything for it"
+    assert replaces(annotated(first, **{key: "ns/old"})) == ("ns/old", "ns/old")
+
+
+def annotated(workload, **annotations):
+    metadata = workload.metadata
+    changed = {**metadata.annotations, **annotations}
+    return replace(workload, metadata=replace(metadata, annotations=changed))
