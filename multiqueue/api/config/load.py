@@ -68,9 +68,9 @@ def build_configuration(raw: Mapping[str, Any]) -> Configuration:
     body = _without_nulls(body)
     errors.extend(_take_unknown(Configuration, body, ""))
     config = _convert(body, errors)
-    # What is left of a section that cannot be read would be judged by defaults nobody wrote.
-    unreadable = {_section(error) for error in errors}
-    errors.extend(error for error in find_errors(config) if _section(error) not in unreadable)
+    # What cannot be read would be judged by a default that nobody wrote.
+    unreadable = tuple(map(_path, errors))
+    errors.extend(e for e in find_errors(config) if not _is_within(_path(e), unreadable))
     if errors:
         raise ConfigurationError(tuple(errors))
     if turned_off or config.gates.enabled(Gate.DISABLE_WAIT_FOR_PODS_READY):
@@ -119,8 +119,17 @@ def _name_key(message: str, body: Mapping[str, Any]) -> str:
     return message.replace("[...]", f"[{wrong[0]}]") if wrong else message
 
 
-def _section(error: str) -> str:
-    return re.split(r"[.:\[]", error, maxsplit=1)[0]
+def _path(error: str) -> str:
+    return error.partition(":")[0]
+
+
+def _is_within(path: str, places: tuple[str, ...]) -> bool:
+    """Whether a path is one of these, below or above one."""
+    return any(
+        one == other or (one.startswith(other) and one[len(other)] in ".[")
+        for place in places
+        for one, other in ((path, place), (place, path))
+    )
 
 
 def _decode(type_: type, value: Any) -> Any:

@@ -30,24 +30,30 @@ def command() -> None:
 def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
-    Ends with 1 where the manager would not start with it; each problem names its field and what to
-    do. Warnings, on standard error, are about what is deprecated or does nothing.
+    Ends with 1 where the manager would not start with it, or could dispatch nothing: the dispatcher
+    is not installed here, or does not take its arguments. Each problem names its field and what to
+    do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
+    does nothing.
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
-    from multiqueue.multikueue.dispatching.registry import Dispatchers
+    from multiqueue.cli.dispatcher_check import check_dispatcher
 
+    text, config = read_config_text(source), None
+    errors: list[str] = []
+    warnings: list[str] = []
     try:
-        config, warnings = parse_config(read_config_text(source), feature_gates, source=source)
+        config, warnings = parse_config(text, feature_gates, source=source)
     except ConfigurationError as error:
-        for problem in error.errors:
-            echo(f"{click.style('error: ', fg='red')}{problem}", err=True)
+        errors.extend(error.errors)
+    judged = check_dispatcher(text, config)
+    errors.extend(judged.errors)
+    for words in (*warnings, *judged.warnings):
+        echo(f"{click.style('warning: ', fg='yellow')}{words}", err=True)
+    for words in errors:
+        echo(f"{click.style('error: ', fg='red')}{words}", err=True)
+    if errors or config is None:
         return ExitCode.FAILED
-    selection = Dispatchers().select(config.multi_kueue.dispatcher_name)
-    if words := selection.problem or selection.notice:
-        warnings.append(f"multiKueue.dispatcherName: {words}")
-    for text in warnings:
-        echo(f"{click.style('warning: ', fg='yellow')}{text}", err=True)
     if effective:
         print_data(dump_configuration(config), "yaml")
     else:

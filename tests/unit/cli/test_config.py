@@ -103,3 +103,53 @@ def test_lists_the_gates(capsys: pytest.CaptureFixture[str]) -> None:
     assert gates["TASProfileMixed"]["requires"] == ["TopologyAwareScheduling"]
     assert gates["PartialAdmission"]["support"] == "both settings"
     assert gates["ConcurrentAdmission"]["why"]
+
+
+def test_every_mistake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "multiKueue:\n"
+        "  dispatcherName: score\n"
+        "  dispatcherArguments: {teirs: 1}\n"
+        "  drainAtOnce: 0\n"
+        "  gcInterval: 5\n"
+        "  orign: x\n"
+        "webhook: {port: -1}\n"
+    )
+    assert main(["config", "check", str(config)]) == 1
+    fields = [
+        line.removeprefix("error: ").partition(":")[0]
+        for line in capsys.readouterr().err.splitlines()
+    ]
+    assert fields == [
+        "multiKueue.orign",
+        "multiKueue.gcInterval",
+        "webhook.port",
+        "multiKueue.drainAtOnce",
+        "multiKueue.dispatcherArguments",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "says"),
+    [
+        ("{dispatcherName: scor}", 'dispatcherName: dispatcher "scor" is not installed; installed'),
+        (
+            "{dispatcherName: score, dispatcherArguments: {race: none}}",
+            "dispatcherArguments: argument race: ",
+        ),
+        (
+            "{dispatcherName: score, dispatcherArguments: {teirs: 1}}",
+            "dispatcherArguments: argument teirs: is unknown",
+        ),
+    ],
+)
+def test_a_dispatcher_that_cannot_work_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str, says: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(f"multiKueue: {section}\n")
+    assert main(["config", "check", str(config)]) == 1
+    output = capsys.readouterr()
+    assert output.err.startswith(f"error: multiKueue.{says}")
+    assert "OK" not in output.out

@@ -1,0 +1,70 @@
+"""What a configuration says of its dispatcher, against the dispatchers that are installed here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.validation.access import mapping
+from multiqueue.multikueue.dispatching.arguments import build_arguments
+from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.plugins import ChecksArguments, Dispatcher
+
+NAME, ARGUMENTS = "multiKueue.dispatcherName", "multiKueue.dispatcherArguments"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What was found; each text begins with the field."""
+
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def check_dispatcher(text: str, config: Configuration | None) -> Judgement:
+    """Look for the dispatcher, and have it look at its arguments; runs code of its package.
+
+    Args:
+        text: Of the file, for one that has other mistakes.
+        config: What the file says; None where it cannot be read as a whole.
+    """
+    section = Configuration().multi_kueue
+    name, arguments = section.dispatcher_name, dict(section.dispatcher_arguments)
+    if config is not None:
+        name = config.multi_kueue.dispatcher_name
+        arguments = dict(build_arguments(config, name))
+    else:
+        written = _read_section(text)
+        name = str(written.get("dispatcherName") or name)
+        arguments = dict(mapping(written, "dispatcherArguments"))
+    selection = Dispatchers().select(name)
+    if selection.dispatcher is None:
+        return Judgement(errors=(f"{NAME}: {selection.problem}",))
+    notices = (f"{NAME}: {selection.notice}",) if selection.notice else ()
+    errors = _check(selection.dispatcher, arguments)
+    if errors is None:
+        words = f'dispatcher "{name}" does not check its arguments beforehand'
+        return Judgement(warnings=(*notices, f"{ARGUMENTS}: {words}") if arguments else notices)
+    return Judgement(errors=tuple(f"{ARGUMENTS}: {e}" for e in errors), warnings=notices)
+
+
+def _check(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return what is wrong with arguments; None where the dispatcher does not tell."""
+    if not isinstance(dispatcher, ChecksArguments):
+        return None
+    try:
+        return tuple(dispatcher.check_arguments(arguments))
+    except Exception as error:  # noqa: BLE001 - whatever a stranger's package does
+        return (f"check_arguments raised {type(error).__name__}: {error}",)
+
+
+def _read_section(text: str) -> Mapping[str, Any]:
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    return mapping(raw, "multiKueue") if isinstance(raw, dict) else {}
