@@ -153,13 +153,10 @@ class _Future:
         left = self._freed + max(
             0, _amount(asked, self._scarce) - node.available(node.slot(self._scarce))
         )
-        waiting = (
-            waiter
-            for line, place in zip(scene.lines, self._next, strict=True)
-            for waiter in line[place:]
-            if waiter.rank < asked.rank
-        )
-        return left + sum(_amount(waiter, self._scarce) for waiter in waiting)
+        for line, place in zip(scene.lines, self._next, strict=True):
+            before = bisect_left(line, asked.rank, key=attrgetter("rank")) - place
+            left += max(0, before) * _amount(line[0], self._scarce)
+        return left
 
     def _ends(self) -> Iterator[tuple[float, Run]]:
         found = [runs.ends(self._sample) for runs in self._scene.runs]
