@@ -57,3 +57,10 @@ def test_the_quota_is_held_though_the_status_here_never_told_that_pods_run():
     lost = Act(1.8, "outage", ("a", 40.0, Down.HANGS))
     evicted = Act(5.0, "deactivate", ("job1", 20.0))
     assert not breaches(lost, evicted, workers={"a": 8})
+
+
+@pytest.mark.parametrize("number", range(6, 11))
+def test_a_queue_that_is_held_takes_no_quota_of_what_a_worker_may_run_already(number):
+    """The manager ended between the job there and the check here: not admitted, yet it ran."""
+    killed = Act(0.99, "kill_manager_at_write", (0, number, True, 10.0, "a", 0.0, Down.HANGS))
+    assert not breaches(killed, Act(5.0, "hold_hub", ("Hold", 30.0)), workers={"a": 8})

@@ -130,7 +130,7 @@ def obey_local_queue(view: WorkloadView) -> WorkloadPlan | None:
     name, queue = view.workload.spec.queue_name, view.local_queue
     if queue is None or queue.metadata.deletion_timestamp:
         gone = f"LocalQueue {name} is terminating or missing"
-        return _give_back(view, Reason.MISCONFIGURED, gone)
+        return _give_back(view, Reason.MISCONFIGURED, Reason.LOCAL_QUEUE_STOPPED, gone)
     return _obey(
         view,
         queue.spec.stop_policy,
@@ -148,7 +148,7 @@ def obey_cluster_queue(view: WorkloadView) -> WorkloadPlan | None:
     name = admission.cluster_queue
     if queue is None or queue.metadata.deletion_timestamp:
         gone = f"ClusterQueue {name} is terminating or missing"
-        return _give_back(view, Reason.MISCONFIGURED, gone)
+        return _give_back(view, Reason.MISCONFIGURED, Reason.CLUSTER_QUEUE_STOPPED, gone)
     return _obey(
         view,
         queue.spec.stop_policy,
@@ -223,7 +223,7 @@ def _obey(
     if policy == RUNNING or _is_untouchable(view):
         return None
     if not is_admitted(view.workload.status):
-        return _give_back(view, Reason.SUSPENDED, hold_message)
+        return _give_back(view, Reason.SUSPENDED, eviction, hold_message)
     if policy != HOLD_AND_DRAIN:
         return None
 
@@ -241,8 +241,16 @@ def _obey(
     return ChangeStatus(change=change)
 
 
-def _give_back(view: WorkloadView, reason: Reason, message: str) -> WorkloadPlan | None:
-    """Take a reservation that is not admitted; no eviction: nothing ran."""
+def _give_back(
+    view: WorkloadView, reason: Reason, eviction: Reason, message: str
+) -> WorkloadPlan | None:
+    """Take a reservation that is not admitted; no eviction: nothing ran.
+
+    But for what is offered to workers: one may run it, though nothing tells so here yet. Who
+    dispatched it ends the eviction when none does.
+
+    Deviates: upstream releases that quota at once.
+    """
     if _is_untouchable(view) or is_admitted(view.workload.status):
         return None
 
@@ -250,6 +258,8 @@ def _give_back(view: WorkloadView, reason: Reason, message: str) -> WorkloadPlan
         status = newest.workload.status
         if _is_untouchable(newest) or is_admitted(status):
             return status
+        if status.cluster_name is not None or status.nominated_cluster_names:
+            return evict(status, eviction, message, now=newest.now, generation=newest.generation)
         return release_quota(
             status,
             reason=newest.options.word(reason),
