@@ -60,6 +60,8 @@ class Starts:
         known = runs.by_key.get(run.key)
         if known is None or known.curve != curve or known.is_leaving != run.is_leaving:
             runs.put(run)
+        if run.is_leaving and known is not None and not known.is_leaving:
+            self._estimates.clear()  # room comes sooner than anybody thought
 
     def drop(self, workload: Workload | None) -> None:
         """Forget a Workload as it was known."""

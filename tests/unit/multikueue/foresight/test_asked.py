@@ -1,0 +1,55 @@
+"""What a worker is tried with is what it would be sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.serde import decode, encode
+from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
+from multiqueue.multikueue.foresight.asked import Asking
+from multiqueue.multikueue.steering import steer
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
+from tests.engine_world import T0
+from tests.unit.multikueue.test_worker_state import GPU, make_workload
+
+
+def make_flavor(name: str, **labels: str) -> api.ResourceFlavor:
+    annotations = {"multiqueue.dev/equivalent-flavors": "h200"} if name == "gpu" else {}
+    metadata = {"name": name, "annotations": annotations}
+    return decode(api.ResourceFlavor, {"metadata": metadata, "spec": {"nodeLabels": labels}})
+
+
+def make_queue(**models: int) -> QueueView:
+    """A worker's queue: the most of each model of GPU."""
+    return QueueView(
+        name="cq",
+        groups=(ResourceGroupView(resources=(GPU,), flavors=tuple(models)),),
+        flavors={m: FlavorView(name=m, node_labels={"model": m}) for m in models},
+        quotas={(model, GPU): QuotaView(most=most) for model, most in models.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("queue", "selector"),
+    [
+        pytest.param(make_queue(h100=8, h200=8), {"model": "h100"}, id="what was reserved"),
+        pytest.param(make_queue(h200=8), {"model": "h200"}, id="what it has of what would do"),
+        pytest.param(make_queue(h100=2, h200=8), {"model": "h200"}, id="its equivalent"),
+        pytest.param(QueueView(name="cq"), {}, id="no such resource"),
+    ],
+)
+def test_a_worker_is_asked_for_the_hardware_that_a_copy_asks_for(
+    queue: QueueView, selector: dict[str, str]
+) -> None:
+    flavors = {"gpu": make_flavor("gpu", model="h100"), "h200": make_flavor("h200", model="h200")}
+    workload = make_workload("a", 4, reserved=True)
+    view = build_workload_view(workload, kind="", find_flavor=flavors.get, options=DEFAULT_OPTIONS)
+    body = encode(workload)
+    body["spec"]["podSets"][0]["name"] = "main"
+    body = steer(body, workload, flavors.get, queue)
+    copy = build_workload(decode(api.Workload, body), DEFAULT_OPTIONS)
+    (asked,) = Asking(view, T0).build_for(queue).pod_sets
+    assert asked.placement == copy.pod_sets[0].placement
+    assert dict(asked.placement.node_selector) == selector
