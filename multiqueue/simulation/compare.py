@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.plugins import ChecksArguments
 from multiqueue.simulation.fleet import Fleet
 from multiqueue.simulation.metrics import Summary, measure, summarise
 from multiqueue.simulation.records import RunRecord, record_job
@@ -111,12 +112,11 @@ def compare(
 
     Raises:
         UnknownDispatcherError: a dispatcher cannot be used.
+        DispatcherError: a dispatcher raised.
         TraceError: there is no such trace.
     """
     for contestant in plan.contestants:
-        problem = Dispatchers().select(contestant.dispatcher).problem
-        if problem:
-            raise UnknownDispatcherError(problem)
+        _check(contestant)
     todo = [(each, seed) for seed in plan.seeds for each in plan.contestants]
     count = min(len(todo), processes or os.cpu_count() or 1)
     runs: dict[str, list[RunRecord]] = {each.label: [] for each in plan.contestants}
@@ -127,6 +127,17 @@ def compare(
             runs[run.label].append(run)
     figures = {label: [measure(run) for run in of] for label, of in runs.items()}
     return Comparison(plan=plan, runs=runs, figures=figures)
+
+
+def _check(contestant: Contestant) -> None:
+    """Complain of what cannot be used before minutes are spent."""
+    selection = Dispatchers().select(contestant.dispatcher)
+    if selection.dispatcher is None:
+        raise UnknownDispatcherError(selection.problem)
+    if isinstance(selection.dispatcher, ChecksArguments):
+        problems = selection.dispatcher.check_arguments(contestant.arguments)
+        if problems:
+            raise UnknownDispatcherError(f'dispatcher "{contestant.label}": {"; ".join(problems)}')
 
 
 @contextmanager

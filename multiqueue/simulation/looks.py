@@ -20,12 +20,14 @@ from multiqueue.simulation.progress import Guess
 from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import Worker
 
-MAX_PASSES = 12
+MAX_PASSES = 8
+"""Looks at one Workload without a pause, as on clusters."""
+PAUSE = 1.0
 CONFIG = GroupConfig()
 
 
-class UnsettledError(RuntimeError):
-    """The rules go round and round about a Workload."""
+class DispatcherError(RuntimeError):
+    """A dispatcher raised; the text has its name and what it raised."""
 
 
 class Looker:
@@ -73,7 +75,7 @@ class Looker:
                 plan = decide(view, CONFIG, now)
             if not self._apply(plan, managed):
                 return plan.wait.total_seconds() if plan.wait is not None else None
-        raise UnsettledError(f'Workload "{key}" does not come to rest: {plan}')
+        return PAUSE
 
     def _observe(self, managed: Managed) -> GroupView:
         local, memory = managed.as_local(), managed.memory
@@ -102,7 +104,11 @@ class Looker:
 
     def _ask(self, managed: Managed, states: Sequence[ClusterState]) -> Nomination:
         view = self._views.build(managed, {state.name: state for state in states})
-        nomination = self._dispatcher.nominate(view)
+        try:
+            nomination = self._dispatcher.nominate(view)
+        except Exception as error:
+            words = f"{type(error).__name__}: {error}"
+            raise DispatcherError(f'dispatcher "{view.dispatcher}" failed: {words}') from error
         self._views.accept(view, nomination)
         _note_start(managed, view, nomination)
         memory = managed.memory

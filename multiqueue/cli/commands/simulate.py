@@ -212,6 +212,7 @@ def _read_setting(setting: str, arguments: dict[str, dict[str, Any]]) -> None:
 
 def _play(plan: Plan, processes: int | None) -> Comparison:
     from multiqueue.simulation.compare import UnknownDispatcherError, compare
+    from multiqueue.simulation.looks import DispatcherError
     from multiqueue.simulation.traces.csv_loader import TraceError
 
     total = len(plan.contestants) * len(plan.seeds)
@@ -227,7 +228,7 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
 
     try:
         return compare(plan, processes=processes, on_done=tell)
-    except (UnknownDispatcherError, TraceError) as error:
+    except (UnknownDispatcherError, DispatcherError, TraceError) as error:
         raise UsageProblem(str(error)) from error
     finally:
         if done and sys.stderr.isatty():

@@ -159,6 +159,8 @@ def test_the_command_writes_what_it_was_asked_for(
         (["--compare", "score,score"], "two have the same label; use LABEL=NAME"),
         (["--set", "race=1"], '--set "race=1": write LABEL.ARGUMENT=VALUE'),
         (["--set", "score.race=["], '--set "score.race=["'),
+        (["--set", "score.race=x"], 'dispatcher "score": argument race'),
+        (["--compare", "incremental", "--set", "incremental.stepSize=x"], "stepSize"),
         (["--trace", "no.csv"], 'trace "no.csv" cannot be read'),
         (["--trace", "philly"], 'trace "philly" is neither a generator nor a file'),
         (["--fleet", "no.yaml"], 'fleet "no.yaml" cannot be read'),

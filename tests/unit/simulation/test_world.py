@@ -9,6 +9,7 @@ from multiqueue_dispatchers.score import Score
 
 from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
 from multiqueue.simulation.fleet import Preempting
+from multiqueue.simulation.looks import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
 from multiqueue.simulation.worker import START_SECONDS
@@ -144,3 +145,17 @@ def test_when_a_job_starts_is_compared_with_what_was_expected() -> None:
     assert guess.earliest < guess.latest
     assert run.jobs[0].finished <= guess.actual <= run.jobs[1].stays[0].begun
     assert run.jobs[0].guesses == ()
+
+
+class Broken:
+    """Cannot decide."""
+
+    name = "broken"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        raise KeyError(view.workload.key)
+
+
+def test_a_dispatcher_that_raises_ends_the_run_with_its_words() -> None:
+    with pytest.raises(DispatcherError, match=r'dispatcher "test" failed: KeyError: .a/one'):
+        play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=Broken())
