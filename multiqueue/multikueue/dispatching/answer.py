@@ -7,8 +7,8 @@ plugin's own thread, within its budget, into values of exactly the types that `N
 from __future__ import annotations
 
 import types
-from collections.abc import Collection
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
@@ -69,13 +69,28 @@ class Reading:
 
 
 class MalformedError(Exception):
-    """A part of an answer is not what the types say."""
+    """A part of an answer is not what the types say.
+
+    Args:
+        words: What is wrong with it, to go after the path.
+        path: Where it stands.
+    """
+
+    def __init__(self, words: str, path: str = "") -> None:
+        super().__init__(f"{path} {words}" if path else words)
+        self._words = words
+        self._path = path
+
+    def inside(self, name: str) -> MalformedError:
+        """The same, seen from one level further out."""
+        dot = "." if self._path and not self._path.startswith("[") else ""
+        return MalformedError(self._words, f"{name}{dot}{self._path}")
 
 
 def read_answer(got: object, view: DispatchView, dispatcher: str) -> Reading:
     """Take from an answer what can be used. Whatever it raises is the plugin's doing."""
     try:
-        answer = _read_struct(got, Nomination, "")
+        answer = _reader(Nomination)(got)
     except MalformedError as error:
         return Reading(malformed=str(error))
     known = {cluster.name for cluster in view.clusters}
@@ -99,58 +114,100 @@ def _without_repetition(names: tuple[str, ...], known: Collection[str]) -> tuple
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 
-def _read_struct(value: object, type_: Any, path: str) -> Any:
-    if not isinstance(value, type_):
-        where = f"{path} is" if path else "it is"
-        raise MalformedError(f"{where} {_show(value)}, no {type_.__name__}")
-    read = {}
-    for name, hint, default in _parts(type_):
-        part = getattr(value, name, default)
-        if part is MISSING:
-            raise MalformedError(f"{path or type_.__name__} lacks {name}")
-        read[name] = _read(part, hint, f"{path}.{name}" if path else name)
-    return type_(**read)
-
-
-def _read(value: object, hint: Any, path: str) -> Any:
-    origin = get_origin(hint)
-    if origin in {Union, types.UnionType}:
-        (hint,) = (each for each in get_args(hint) if each is not type(None))
-        return None if value is None else _read(value, hint, path)
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            raise MalformedError(f"{path} is {_show(value)}, no tuple")
-        inner = get_args(hint)[0]
-        return tuple(
-            _read(each, inner, f"{path}[{i}]") for i, each in enumerate(tuple.__iter__(value))
-        )
-    if isinstance(hint, type) and is_dataclass(hint):
-        return _read_struct(value, hint, path)
-    return _read_scalar(value, hint, path)
-
-
-def _read_scalar(value: object, hint: Any, path: str) -> Any:
-    """The value as exactly that type: a subclass may bring methods of its own."""
-    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
-        raise MalformedError(f"{path} is {_show(value)}, no {hint.__name__}")
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise MalformedError(f"{path} has no time zone")
-        return datetime.fromtimestamp(value.timestamp(), UTC)
-    if isinstance(value, str):
-        text = str.__str__(value)
-        return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
-    if isinstance(value, bool):
-        return value
-    return int.__int__(value)
-
-
-def _show(value: object) -> str:
-    return f"{value!r:.200}"
+Read = Callable[[Any], Any]
+"""Returns the value as exactly its type, the same object where it is that already."""
 
 
 @cache
-def _parts(type_: Any) -> tuple[tuple[str, Any, Any], ...]:
-    """(name, type, default) of each field."""
+def _reader(hint: Any) -> Read:
+    """Return what reads values of a type; built once, as a view of a hundred has thousands."""
+    origin = get_origin(hint)
+    if origin in {Union, types.UnionType}:
+        (inner,) = (each for each in get_args(hint) if each is not type(None))
+        read = _reader(inner)
+        return lambda value: None if value is None else read(value)
+    if origin is tuple:
+        return _tuple_reader(_reader(get_args(hint)[0]))
+    if is_dataclass(hint):
+        return _struct_reader(hint)
+    return _SCALARS[hint]
+
+
+def _tuple_reader(read_item: Read) -> Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, tuple):
+            raise _malformed(value, "tuple")
+        items: list[Any] = []
+        is_same = type(value) is tuple
+        for item in tuple.__iter__(value):
+            try:
+                got = read_item(item)
+            except MalformedError as error:
+                raise error.inside(f"[{len(items)}]") from None
+            is_same = is_same and got is item
+            items.append(got)
+        return value if is_same else tuple(items)
+
+    return read
+
+
+def _struct_reader(type_: Any) -> Read:
     hints = get_type_hints(type_)
-    return tuple((field.name, hints[field.name], field.default) for field in fields(type_))
+    parts = [(field.name, _reader(hints[field.name])) for field in fields(type_)]
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, type_):
+            raise _malformed(value, type_.__name__)
+        found = {}
+        is_same = type(value) is type_
+        for name, read_part in parts:
+            part = getattr(value, name)
+            try:
+                got = read_part(part)
+            except MalformedError as error:
+                raise error.inside(name) from None
+            is_same = is_same and got is part
+            found[name] = got
+        return value if is_same else type_(**found)
+
+    return read
+
+
+def _read_str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _malformed(value, "str")
+    text = str.__str__(value)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
+
+
+def _read_bool(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise _malformed(value, "bool")
+
+
+def _read_int(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _malformed(value, "int")
+    return int.__int__(value)
+
+
+def _read_time(value: Any) -> datetime:
+    if not isinstance(value, datetime):
+        raise _malformed(value, "datetime")
+    if value.tzinfo is None:
+        raise MalformedError("has no time zone")
+    return datetime.fromtimestamp(value.timestamp(), UTC)
+
+
+_SCALARS: Mapping[Any, Read] = {
+    str: _read_str,
+    bool: _read_bool,
+    int: _read_int,
+    datetime: _read_time,
+}
+"""A subclass may bring methods of its own, so what is returned is none."""
+
+
+def _malformed(value: object, wanted: str) -> MalformedError:
+    return MalformedError(f"is {value!r:.200}, no {wanted}")

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Never, TypeVar
+from types import UnionType
+from typing import Any, Never, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
 _PLAIN = (str, int, float, bool, bytes, type(None), frozenset)
+_UNCHANGEABLE = (*_PLAIN, datetime, timedelta)
 
 
 class FrozenDict(dict[Any, Any]):
@@ -47,6 +50,8 @@ def freeze(value: T) -> T:
 def _freeze(value: Any) -> Any:
     if isinstance(value, _PLAIN):
         return value
+    if isinstance(value, FrozenDict):
+        return value
     if isinstance(value, Mapping):
         return FrozenDict({key: _freeze(each) for key, each in value.items()})
     if isinstance(value, tuple):
@@ -56,7 +61,7 @@ def _freeze(value: Any) -> Any:
         return [_freeze(each) for each in value]
     if is_dataclass(value) and not isinstance(value, type):
         changed = {}
-        for name in _field_names(type(value)):
+        for name in _list_changeable(type(value)):
             old = getattr(value, name)
             new = _freeze(old)
             if new is not old:
@@ -66,5 +71,18 @@ def _freeze(value: Any) -> Any:
 
 
 @lru_cache(maxsize=256)
-def _field_names(type_: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(type_))
+def _list_changeable(type_: type[Any]) -> tuple[str, ...]:
+    """Names of the fields that may hold something that can be changed."""
+    hints = get_type_hints(type_)
+    return tuple(field.name for field in fields(type_) if _is_changeable(hints[field.name]))
+
+
+def _is_changeable(hint: Any) -> bool:
+    parts = get_args(hint)
+    if get_origin(hint) in {Union, UnionType, tuple}:
+        return any(_is_changeable(part) for part in parts if part is not Ellipsis)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return bool(_list_changeable(hint))
+    return not (isinstance(hint, type) and issubclass(hint, _UNCHANGEABLE)) and (
+        get_origin(hint) is not frozenset
+    )
