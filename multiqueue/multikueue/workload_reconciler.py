@@ -66,8 +66,10 @@ class WorkloadReconciler:
         self._context = context
         self._fleet = fleet
         self._dispatchers = dispatchers
+        settings = context.config.multi_kueue
         self._config = GroupConfig(
-            worker_lost_timeout=context.config.multi_kueue.worker_lost_timeout
+            worker_lost_timeout=settings.worker_lost_timeout,
+            preemption_timeout=settings.preemption_timeout,
         )
         capacity = FleetCapacity(context, fleet, options)
         context.fleet_gate.connect(capacity)
