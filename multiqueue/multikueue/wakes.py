@@ -109,7 +109,8 @@ class Wakes:
         key = workload.metadata.key
         for earlier in list_earlier(workload, self._informers.workloads.store.get):
             # What that one has on a cluster is this one's to take over, or goes with it.
-            self._enqueue(earlier)
+            if any(self._fleet.find_holders(earlier)):
+                self._enqueue(earlier)
         if new is None or is_finished(new.status):
             known = self._tracked.pop(key, None)
             if known is not None or self._is_known(key):
