@@ -9,8 +9,10 @@ from multiqueue.kube import resources
 from tests.integration.queue_steps import admitted, complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, queue_cluster
 from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
+from tests.virtual_time import virtual_time
 
 
+@virtual_time
 async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, gpu="a100")
@@ -29,6 +31,7 @@ async def test_a_job_is_admitted_with_its_flavor_and_started() -> None:
         assert workload.metadata.labels[names.JOB_UID] == job["metadata"]["uid"]
 
 
+@virtual_time
 async def test_a_life_costs_three_writes_of_the_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -43,6 +46,7 @@ async def test_a_life_costs_three_writes_of_the_workload() -> None:
         assert got == ["POST", "PATCH", "PATCH"]
 
 
+@virtual_time
 async def test_what_does_not_fit_waits_with_a_reason_and_follows_a_finished_job() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="1")
@@ -69,6 +73,7 @@ async def test_what_does_not_fit_waits_with_a_reason_and_follows_a_finished_job(
         await cluster.changes.until(lambda: running(cluster, "second"), "the second running")
 
 
+@virtual_time
 async def test_a_job_that_arrives_running_is_suspended_until_it_is_admitted() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
@@ -82,6 +87,7 @@ async def test_a_job_that_arrives_running_is_suspended_until_it_is_admitted() ->
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_a_job_for_an_unknown_queue_is_told_so_and_runs_once_the_queue_exists() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await submit(cluster, make_job("train"))
@@ -97,6 +103,7 @@ async def test_a_job_for_an_unknown_queue_is_told_so_and_runs_once_the_queue_exi
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="1")
@@ -112,6 +119,7 @@ async def test_a_deleted_job_takes_its_workload_along_and_frees_the_quota() -> N
         )
 
 
+@virtual_time
 async def test_queue_statuses_show_usage() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -129,6 +137,7 @@ async def test_queue_statuses_show_usage() -> None:
         assert got == ("cpu", "1500m", "0", "Active", "True")
 
 
+@virtual_time
 async def test_the_quota_of_a_workload_is_never_given_twice() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="3")

@@ -28,6 +28,7 @@ from tests.queue_objects import (
     make_job,
     make_local_queue,
 )
+from tests.virtual_time import virtual_time
 from tests.workloads import T0
 
 
@@ -64,6 +65,7 @@ async def answer(cluster: QueueCluster, workload: Workload, state: CheckState, *
     )
 
 
+@virtual_time
 async def test_a_job_waits_for_its_check() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_checked_queue(cluster)
@@ -80,6 +82,7 @@ async def test_a_job_waits_for_its_check() -> None:
         assert writes == ["POST", "PATCH", "PATCH"]
 
 
+@virtual_time
 async def test_a_check_that_says_later_sends_the_job_back() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_checked_queue(cluster)
@@ -98,6 +101,7 @@ async def test_a_check_that_says_later_sends_the_job_back() -> None:
         assert check.message == "Reset to Pending after eviction. Previously: Retry"
 
 
+@virtual_time
 async def test_a_check_that_says_no_gives_the_job_up_until_it_is_activated_again() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_checked_queue(cluster)
@@ -119,6 +123,7 @@ async def test_a_check_that_says_no_gives_the_job_up_until_it_is_activated_again
         await cluster.changes.until(lambda: holding(cluster, "train"), "quota again")
 
 
+@virtual_time
 async def test_a_user_deactivates_and_reactivates() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -137,6 +142,7 @@ async def test_a_user_deactivates_and_reactivates() -> None:
             )
 
 
+@virtual_time
 async def test_a_workload_that_a_user_deletes_is_made_again() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -156,6 +162,7 @@ async def test_a_workload_that_a_user_deletes_is_made_again() -> None:
         await cluster.changes.until(lambda: running(cluster, "train"), "running again")
 
 
+@virtual_time
 async def test_another_priority_class_and_another_value_reach_the_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -188,6 +195,7 @@ async def test_another_priority_class_and_another_value_reach_the_workload() -> 
         await cluster.changes.until(lambda: priority() == 50, "the new value of the class")
 
 
+@virtual_time
 async def test_a_job_waits_for_its_priority_class() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -207,6 +215,7 @@ async def test_a_job_waits_for_its_priority_class() -> None:
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_a_job_that_the_api_refuses_a_workload_for_is_told_and_left_alone() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -228,6 +237,7 @@ async def test_a_job_that_the_api_refuses_a_workload_for_is_told_and_left_alone(
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_negative_requests_are_explained_and_admitted_nowhere() -> None:
     """Without a webhook such a Workload gets as far as the queue."""
     async with queue_cluster() as cluster, cluster.manager():
@@ -264,6 +274,7 @@ async def test_negative_requests_are_explained_and_admitted_nowhere() -> None:
         await cluster.changes.until(lambda: running(cluster, "train"), "others are not disturbed")
 
 
+@virtual_time
 async def test_a_remote_job_runs_under_the_workload_that_came_before_it() -> None:
     """What a manager elsewhere does on a worker: first the Workload, then the Job that names it."""
     async with queue_cluster() as cluster, cluster.manager():
@@ -298,6 +309,7 @@ async def test_a_remote_job_runs_under_the_workload_that_came_before_it() -> Non
         assert workloads[0].metadata.owner_references[0].name == "train"
 
 
+@virtual_time
 async def test_events_tell_the_story() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)

@@ -20,6 +20,7 @@ from multiqueue.kube.resources import Resource
 from tests.integration.queue_steps import complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, queue_cluster
 from tests.queue_objects import make_job
+from tests.virtual_time import virtual_time
 from tests.workloads import T0
 
 Interference = Callable[[Resource, str, Any], Awaitable[None]]
@@ -40,6 +41,7 @@ def reserves(resource: Resource, patch: Any) -> bool:
     return resource is resources.WORKLOADS and "admission" in patch.get("status", {})
 
 
+@virtual_time
 async def test_an_admission_that_could_not_be_written_is_tried_again() -> None:
     failures: list[str] = []
 
@@ -55,6 +57,7 @@ async def test_an_admission_that_could_not_be_written_is_tried_again() -> None:
         assert failures
 
 
+@virtual_time
 async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() -> None:
     failures: list[str] = []
 
@@ -70,6 +73,7 @@ async def test_an_admission_is_written_in_the_end_though_nothing_else_happens() 
         assert len(failures) == 4
 
 
+@virtual_time
 async def test_quota_that_somebody_claims_without_an_admission_is_taken_back() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="0")
@@ -102,6 +106,7 @@ async def test_quota_that_somebody_claims_without_an_admission_is_taken_back() -
         assert is_set(reserved, "False")
 
 
+@virtual_time
 async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
     async with queue_cluster() as cluster:
         touched: list[str] = []
@@ -119,6 +124,7 @@ async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
             assert 409 in [w.status for w in cluster.writes]
 
 
+@virtual_time
 async def test_a_status_is_decided_again_on_what_somebody_else_wrote() -> None:
     async with queue_cluster() as cluster:
         seen: list[str] = []
@@ -142,6 +148,7 @@ async def test_a_status_is_decided_again_on_what_somebody_else_wrote() -> None:
         assert requeue_at(written.status) == T0
 
 
+@virtual_time
 async def test_a_workload_that_is_deactivated_under_its_admission_is_not_admitted() -> None:
     async with queue_cluster() as cluster:
         touched: list[str] = []
@@ -169,6 +176,7 @@ async def test_a_workload_that_is_deactivated_under_its_admission_is_not_admitte
             assert not has_quota(first.status)
 
 
+@virtual_time
 async def test_a_start_that_the_api_refuses_fails_for_good_and_frees_the_quota() -> None:
     async def interfere(resource: Resource, name: str, patch: Any) -> None:
         starts = resource is resources.JOBS and patch.get("spec", {}).get("suspend") is False
@@ -188,6 +196,7 @@ async def test_a_start_that_the_api_refuses_fails_for_good_and_frees_the_quota()
         await cluster.changes.until(lambda: running(cluster, "other"), "another running")
 
 
+@virtual_time
 async def test_a_name_that_is_taken_is_told_and_the_job_waits() -> None:
     async with queue_cluster() as cluster:
         await make_queue(cluster)
@@ -219,6 +228,7 @@ def keeping(**retention: int) -> Configuration:
     )
 
 
+@virtual_time
 async def test_finished_workloads_go_when_their_time_is_over() -> None:
     async with queue_cluster() as cluster, cluster.manager(keeping(after_finished=0)):
         await make_queue(cluster)
@@ -231,6 +241,7 @@ async def test_finished_workloads_go_when_their_time_is_over() -> None:
         assert cluster.job("train") is not None
 
 
+@virtual_time
 async def test_a_job_that_was_given_up_goes_when_its_time_is_over() -> None:
     config = keeping(after_deactivated_by_kueue=0)
     async with queue_cluster() as cluster, cluster.manager(config):
@@ -241,6 +252,7 @@ async def test_a_job_that_was_given_up_goes_when_its_time_is_over() -> None:
         await cluster.changes.until(lambda: cluster.job("train") is None, "a job that is gone")
 
 
+@virtual_time
 async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -263,6 +275,7 @@ async def test_a_job_of_a_queued_job_runs_with_it_and_has_no_workload() -> None:
         assert cluster.workload_of("child") is None
 
 
+@virtual_time
 async def test_a_child_stops_with_its_parent() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -285,6 +298,7 @@ async def test_a_child_stops_with_its_parent() -> None:
         )
 
 
+@virtual_time
 async def test_a_workload_whose_job_vanished_is_removed_without_a_collector() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)

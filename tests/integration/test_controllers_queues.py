@@ -48,6 +48,7 @@ async def test_what_is_drained_is_told_at_once() -> None:
         assert clock.now() - stopped_at < timedelta(seconds=0.5)
 
 
+@virtual_time
 async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, gpu="a100")
@@ -70,6 +71,7 @@ async def test_a_drained_queue_evicts_and_a_restarted_one_admits_again() -> None
         assert (requeued.status, requeued.reason) == ("True", "ClusterQueueRestarted")
 
 
+@virtual_time
 async def test_a_held_queue_admits_nobody_and_lets_run_what_runs() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -85,6 +87,7 @@ async def test_a_held_queue_admits_nobody_and_lets_run_what_runs() -> None:
         assert running(cluster, "first")
 
 
+@virtual_time
 async def test_a_stopped_local_queue_is_told() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await cluster.create(resources.RESOURCE_FLAVORS, make_flavor())
@@ -99,6 +102,7 @@ async def test_a_stopped_local_queue_is_told() -> None:
         await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_a_queue_without_its_flavor_is_inactive_until_the_flavor_comes() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await cluster.create(resources.CLUSTER_QUEUES, make_cluster_queue())
@@ -114,6 +118,7 @@ async def test_a_queue_without_its_flavor_is_inactive_until_the_flavor_comes() -
         )
 
 
+@virtual_time
 async def test_a_local_queue_that_leads_nowhere_says_so() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await cluster.create(resources.LOCAL_QUEUES, make_local_queue(cluster_queue="gone"))
@@ -130,6 +135,7 @@ async def test_a_local_queue_that_leads_nowhere_says_so() -> None:
         assert why == (Reason.MISCONFIGURED, "ClusterQueue gone doesn't exist")
 
 
+@virtual_time
 async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
@@ -153,6 +159,7 @@ async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
         )
 
 
+@virtual_time
 async def test_a_burst_costs_a_queue_one_status_a_second() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="200")
@@ -173,6 +180,7 @@ async def test_a_burst_costs_a_queue_one_status_a_second() -> None:
         assert len(statuses) <= 3 + seconds
 
 
+@virtual_time
 async def test_a_status_that_somebody_else_changes_is_put_right() -> None:
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)

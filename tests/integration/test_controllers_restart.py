@@ -22,6 +22,7 @@ from multiqueue.kube import resources
 from tests.integration.queue_steps import complete, make_queue, running, submit
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
 from tests.queue_objects import make_job
+from tests.virtual_time import virtual_time
 from tests.workloads import T0
 
 
@@ -37,6 +38,7 @@ def writer_of(cluster: QueueCluster) -> WorkloadWriter:
     return WorkloadWriter(cluster.client, cluster.informers.workloads)
 
 
+@virtual_time
 async def test_a_job_without_workload_gets_one() -> None:
     async with queue_cluster() as cluster:
         await make_queue(cluster)
@@ -45,6 +47,7 @@ async def test_a_job_without_workload_gets_one() -> None:
             await cluster.changes.until(lambda: running(cluster, "train"), "a running job")
 
 
+@virtual_time
 async def test_an_admitted_workload_starts_its_job() -> None:
     """Killed after the admission, before the job was started."""
     async with queue_cluster() as cluster:
@@ -59,6 +62,7 @@ async def test_an_admitted_workload_starts_its_job() -> None:
         assert job["spec"]["template"] == template
 
 
+@virtual_time
 async def test_quota_that_was_given_stays_given() -> None:
     async with queue_cluster() as cluster:
         await admit_one(cluster)
@@ -72,6 +76,7 @@ async def test_quota_that_was_given_stays_given() -> None:
             await cluster.changes.until(lambda: running(cluster, "big"), "the big one running")
 
 
+@virtual_time
 async def test_a_finished_job_ends_its_workload() -> None:
     async with queue_cluster() as cluster:
         await admit_one(cluster)
@@ -87,6 +92,7 @@ async def test_a_finished_job_ends_its_workload() -> None:
 
 
 @pytest.mark.parametrize("writes_done", [0, 1, 2])
+@virtual_time
 async def test_an_eviction_is_carried_through(writes_done: int) -> None:
     """Killed after the eviction was written, or after so many writes of the stop."""
     async with queue_cluster() as cluster:
@@ -131,6 +137,7 @@ async def test_an_eviction_is_carried_through(writes_done: int) -> None:
             await cluster.changes.until(lambda: running(cluster, "train"), "running again")
 
 
+@virtual_time
 async def test_a_preempted_workload_queues_again() -> None:
     """Killed between the two halves of a preemption: evicted, but the quota not yet released."""
     async with queue_cluster() as cluster:
@@ -156,6 +163,7 @@ async def test_a_preempted_workload_queues_again() -> None:
         assert conditions["Preempted"] == ("False", "QuotaReserved")
 
 
+@virtual_time
 async def test_a_backoff_that_ended_while_nobody_looked_is_over() -> None:
     async with queue_cluster() as cluster:
         await admit_one(cluster)
@@ -174,6 +182,7 @@ async def test_a_backoff_that_ended_while_nobody_looked_is_over() -> None:
             await cluster.changes.until(lambda: running(cluster, "train"), "running again")
 
 
+@virtual_time
 async def test_a_deactivation_that_was_only_asked_for_is_done() -> None:
     async with queue_cluster() as cluster:
         await admit_one(cluster)
@@ -195,6 +204,7 @@ async def test_a_deactivation_that_was_only_asked_for_is_done() -> None:
             assert not running(cluster, "train")
 
 
+@virtual_time
 async def test_a_workload_whose_job_went_meanwhile_goes_too() -> None:
     async with queue_cluster() as cluster:
         await admit_one(cluster)
@@ -213,6 +223,7 @@ async def test_a_workload_whose_job_went_meanwhile_goes_too() -> None:
             )
 
 
+@virtual_time
 async def test_what_another_manager_wrote_last_is_kept() -> None:
     """A pending condition from before is replaced by the admission, not the other way round."""
     async with queue_cluster() as cluster:

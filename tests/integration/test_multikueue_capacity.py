@@ -17,6 +17,7 @@ from tests.multikueue_world import (
 )
 from tests.queue_manager import NAMESPACE
 from tests.queue_objects import make_local_queue
+from tests.virtual_time import virtual_time
 
 
 async def submit(world: World, name: str = "train", **wishes: object) -> None:
@@ -44,6 +45,7 @@ async def until_waits(world: World, words: str, job: str = "train") -> None:
 
 
 @pytest.mark.parametrize("dispatcher", ["score", "all-at-once"])
+@virtual_time
 async def test_a_gang_larger_than_every_worker_waits_without_quota_and_says_the_numbers(
     dispatcher: str,
 ):
@@ -67,6 +69,7 @@ async def test_a_gang_larger_than_every_worker_waits_without_quota_and_says_the_
             assert await world.until_ready() == "h100"
 
 
+@virtual_time
 async def test_a_worker_that_joins_may_be_large_enough():
     async with multikueue_world("w1", "w2", real_workers=True) as world:
         await resize(world, "w2", 16)
@@ -80,6 +83,7 @@ async def test_a_worker_that_joins_may_be_large_enough():
             assert await world.until_ready() == "w2"
 
 
+@virtual_time
 async def test_capacities_are_no_sum():
     async with multikueue_world("w1", "w2", real_workers=True) as world, world.manager():
         await world.until_connected()
@@ -87,6 +91,7 @@ async def test_capacities_are_no_sum():
         await until_waits(world, "w1 has at most 8, w2 at most 8")
 
 
+@virtual_time
 async def test_a_worker_out_of_reach_could_hold_anything():
     async with multikueue_world("w1", "w2", real_workers=True) as world, world.manager():
         await world.until_connected()
@@ -98,6 +103,7 @@ async def test_a_worker_out_of_reach_could_hold_anything():
         )
 
 
+@virtual_time
 async def test_quota_is_given_back_when_no_worker_can_hold_the_gang_any_more():
     async with multikueue_world("w1", "w2", real_workers=True) as world, world.manager():
         await world.until_connected()
@@ -114,6 +120,7 @@ async def test_quota_is_given_back_when_no_worker_can_hold_the_gang_any_more():
         await world.until(lambda: world.copy("w1", "late") is None, "copy gone", on="w1")
 
 
+@virtual_time
 async def test_a_queue_that_no_worker_has_is_waited_for_without_quota():
     """G-17 where it is all of them."""
     async with multikueue_world("w1", real_workers=True) as world:
@@ -126,6 +133,7 @@ async def test_a_queue_that_no_worker_has_is_waited_for_without_quota():
             assert await world.until_ready() == "w1"
 
 
+@virtual_time
 async def test_a_queue_that_one_worker_lacks_makes_the_other_run_it():
     """G-17."""
     async with multikueue_world("w1", "w2", real_workers=True) as world:
@@ -137,6 +145,7 @@ async def test_a_queue_that_one_worker_lacks_makes_the_other_run_it():
             assert world.copy("w1") is None
 
 
+@virtual_time
 async def test_a_wish_for_clusters_that_are_too_small_waits_without_quota():
     async with multikueue_world("w1", "w2", real_workers=True) as world:
         await resize(world, "w2", 16)
@@ -155,6 +164,7 @@ async def test_a_wish_for_clusters_that_are_too_small_waits_without_quota():
             assert await world.until_ready() == "w2"
 
 
+@virtual_time
 async def test_closed_clusters_are_waited_for_and_not_taken_for_too_small() -> None:
     async with multikueue_world("a100", "h100", real_workers=True) as world:
         await resize(world, "h100", 4)
@@ -178,6 +188,7 @@ async def test_closed_clusters_are_waited_for_and_not_taken_for_too_small() -> N
             assert await world.until_ready() == "a100"
 
 
+@virtual_time
 async def test_a_wish_for_clusters_that_there_are_not_is_told() -> None:
     async with multikueue_world("a100", "h100", real_workers=True) as world:
         await world.set_clusters("a100")
@@ -189,6 +200,7 @@ async def test_a_wish_for_clusters_that_there_are_not_is_told() -> None:
             await until_waits(world, '; there is no MultiKueueCluster "b200"; "h100" is not among')
 
 
+@virtual_time
 async def test_a_job_of_the_worker_s_own_takes_room_that_is_not_counted_on():
     async with multikueue_world("w1", "w2", real_workers=True) as world:
         await world.workers["w1"].create(JOBS, make_gpu_job("theirs", gpus=8, managed_by=None))
@@ -204,6 +216,7 @@ async def test_a_job_of_the_worker_s_own_takes_room_that_is_not_counted_on():
             assert world.copy("w1") is None
 
 
+@virtual_time
 async def test_a_new_manager_waits_for_its_workers_before_it_gives_such_a_gang_quota():
     """It could preempt others for nothing meanwhile."""
     async with multikueue_world("w1", "w2", real_workers=True) as world:

@@ -21,6 +21,7 @@ from tests.multikueue_world import (
     multikueue_world,
 )
 from tests.queue_manager import QueueCluster
+from tests.virtual_time import virtual_time
 
 
 def make_queue(checks: tuple[str, ...] = (), **gpus: int) -> dict[str, Any]:
@@ -53,6 +54,7 @@ def ran_on(world: World, worker: str, job: str = "train") -> str:
     return copy.status.admission.pod_set_assignments[0].flavors[GPU]
 
 
+@virtual_time
 async def test_a_worker_with_several_flavors_takes_the_reserved_one():
     """G-15."""
     async with multikueue_world("w1", real_workers=True) as world:
@@ -72,6 +74,7 @@ def _running(world: World, worker: str) -> dict[str, Any] | None:
     return job if job is not None and not job["spec"].get("suspend") else None
 
 
+@virtual_time
 async def test_clusters_with_other_hardware_get_no_copy_whoever_dispatches():
     async with multikueue_world("a", "h", real_workers=True) as world:
         await give(world.hub, checks=(CHECK,), h100=8)
@@ -84,6 +87,7 @@ async def test_clusters_with_other_hardware_get_no_copy_whoever_dispatches():
             assert world.copy("a") is None
 
 
+@virtual_time
 async def test_the_manager_takes_the_flavor_that_some_worker_has():
     """Quota of both is there, hardware of one only."""
     async with multikueue_world("a", real_workers=True) as world:
@@ -97,6 +101,7 @@ async def test_the_manager_takes_the_flavor_that_some_worker_has():
             assert workload.status.admission.pod_set_assignments[0].flavors == {GPU: "a100"}
 
 
+@virtual_time
 async def test_declared_equivalents_do_as_well():
     async with multikueue_world("a", real_workers=True) as world:
         await give(world.hub, checks=(CHECK,), h100=8)
@@ -131,6 +136,7 @@ def usage(world: World) -> dict[str, str]:
     return {f.name: str(f.resources[0].total) for f in queue.status.flavors_usage}
 
 
+@virtual_time
 async def test_what_ran_is_what_is_charged():
     """G-15: the worker ran it on hardware that the manager has quota of, too."""
     async with multikueue_world("a", real_workers=True) as world:

@@ -10,6 +10,7 @@ from multiqueue.api.config import Gate
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.virtual_time import virtual_time
 
 GATES = {Gate.PRIORITY_BOOST.value: True}
 CONFIG = msgspec.structs.replace(make_config(), feature_gates=GATES)
@@ -56,6 +57,7 @@ async def until_boosted(world: World, value: str | None) -> None:
 
 
 @pytest.mark.parametrize("runs", [False, True], ids=["waiting", "running"])
+@virtual_time
 async def test_a_boost_reaches_the_copy_and_goes_again(runs: bool):
     """G-20."""
     async with multikueue_world("w1", real_workers=runs) as world, world.manager(CONFIG):
@@ -71,6 +73,7 @@ async def test_a_boost_reaches_the_copy_and_goes_again(runs: bool):
         assert world.copy("w1").metadata.uid == uid
 
 
+@virtual_time
 async def test_a_running_copy_keeps_a_changed_class_when_its_worker_looks_at_the_job():
     """T-108: the job there still has the class that it was made with."""
     async with multikueue_world("w1", real_workers=True) as world, world.manager():
@@ -87,6 +90,7 @@ async def test_a_running_copy_keeps_a_changed_class_when_its_worker_looks_at_the
         assert world.copy("w1").spec.priority == 100
 
 
+@virtual_time
 async def test_a_lowered_job_makes_room_for_one_that_waits():
     """T-107."""
     async with multikueue_world("w1", real_workers=True) as world:

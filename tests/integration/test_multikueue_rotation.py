@@ -11,6 +11,7 @@ from tests.integration.test_multikueue_clusters import make_token
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
+from tests.virtual_time import virtual_time
 
 
 def rotated(world: World, name: str, **changes: Any) -> dict[str, Any]:
@@ -55,6 +56,7 @@ async def until_message(world: World, words: str) -> None:
     await world.changes.until(lambda: words in world.cluster_condition("worker1")[2], words)
 
 
+@virtual_time
 async def test_a_rotated_kubeconfig_disturbs_no_job():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
@@ -69,6 +71,7 @@ async def test_a_rotated_kubeconfig_disturbs_no_job():
         assert world.workload().status.scheduling_stats is None
 
 
+@virtual_time
 async def test_jobs_that_are_sent_while_kubeconfigs_change_all_arrive_once():
     names = [f"train-{number}" for number in range(12)]
     async with multikueue_world("worker1", real_workers=True, gpus=16) as world, world.manager():
@@ -85,6 +88,7 @@ async def test_jobs_that_are_sent_while_kubeconfigs_change_all_arrive_once():
             assert world.workload(name).status.scheduling_stats is None
 
 
+@virtual_time
 async def test_a_worker_that_hangs_under_its_old_address_goes_on_under_the_new_one():
     """What was under way with the old kubeconfig is done again with the new one."""
     async with multikueue_world("worker1") as world, world.manager():
@@ -108,6 +112,7 @@ async def test_a_worker_that_hangs_under_its_old_address_goes_on_under_the_new_o
         assert world.workload("first").status.scheduling_stats is None
 
 
+@virtual_time
 async def test_a_new_kubeconfig_that_does_not_work_is_named_and_the_old_one_goes_on():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
@@ -126,6 +131,7 @@ async def test_a_new_kubeconfig_that_does_not_work_is_named_and_the_old_one_goes
             )
 
 
+@virtual_time
 async def test_once_the_old_kubeconfig_fails_too_the_worker_is_lost():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
@@ -138,6 +144,7 @@ async def test_once_the_old_kubeconfig_fails_too_the_worker_is_lost():
         await world.until_connected()
 
 
+@virtual_time
 async def test_a_kubeconfig_that_is_withdrawn_is_not_used_any_more():
     """Deleting the Secret, or making it unsafe, is how an administrator takes a worker away."""
     async with multikueue_world("worker1") as world, world.manager():
@@ -148,6 +155,7 @@ async def test_a_kubeconfig_that_is_withdrawn_is_not_used_any_more():
         await until_message(world, "expired at 1970-01-01")
 
 
+@virtual_time
 async def test_a_kubeconfig_of_another_cluster_is_not_used_before_the_jobs_on_this_one_ended():
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.set_clusters("worker1")

@@ -31,6 +31,7 @@ from tests.multikueue_world import (
     multikueue_world,
 )
 from tests.queue_manager import NAMESPACE, QueueCluster
+from tests.virtual_time import virtual_time
 
 BLOCK, HOST = "example.com/block", "kubernetes.io/hostname"
 Json = dict[str, Any]
@@ -95,6 +96,7 @@ async def until_reserved(world: World, worker: str) -> None:
     )
 
 
+@virtual_time
 async def test_the_manager_waits_until_the_worker_has_nodes():
     """T-66, T-67."""
     async with provisioning_world("w1", "w2", dispatcher="all-at-once") as world:
@@ -214,6 +216,7 @@ def make_gang(pods: int, **annotations: str) -> Json:
     [{names.PODSET_REQUIRED_TOPOLOGY: BLOCK}, {}],
     ids=["asked for", "implied by the flavor"],
 )
+@virtual_time
 async def test_the_topology_is_the_worker_s_and_the_manager_learns_that_it_is_there(
     annotations: dict[str, str],
 ):
@@ -228,6 +231,7 @@ async def test_the_topology_is_the_worker_s_and_the_manager_learns_that_it_is_th
         assert hosts == ("n2", "n3") if annotations else len(hosts) == 2
 
 
+@virtual_time
 async def test_a_gang_that_fits_no_block_of_the_worker_waits_for_one():
     async with topology_world(n1=("b1", 2), n2=("b2", 2)) as world:
         gang = make_gang(2, **{names.PODSET_REQUIRED_TOPOLOGY: BLOCK})
@@ -242,6 +246,7 @@ async def test_a_gang_that_fits_no_block_of_the_worker_waits_for_one():
         assert assignment(world).delayed_topology_request == "Ready"
 
 
+@virtual_time
 async def test_places_are_found_once_nodes_were_provisioned():
     """G-21: upstream names it and has no test."""
     async with multikueue_world("w1") as world, contextlib.AsyncExitStack() as stack:
