@@ -29,7 +29,6 @@ from multiqueue.plugins import (
     WorkloadView,
 )
 
-
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The whole manifest once more; nobody decides by it."""
 
