@@ -13,7 +13,7 @@ from multiqueue.plugins.view import DispatchView
 class Dispatcher(Protocol):
     """Chooses the clusters that a Workload is offered to.
 
-    The class is made once, without arguments, when the manager starts; ``nominate`` is called in a
+    One is made, without arguments, for each profile that names it; ``nominate`` is called in a
     thread of its own, one call at a time. It gets everything in the view: there is no client, and
     the time is ``view.now``. The same view must give the same answer. A call that takes longer than
     the budget (a second) or raises leaves the Workload pending with that reason and disturbs

@@ -137,10 +137,8 @@ class DispatcherChoice:
 
     async def ask(self, reference: Reference, build_view: BuildView, accept: Accept) -> Answer:
         """Ask where a Workload shall go."""
-        live = self.choose(reference)
+        live, before, shown, answer = await self._ask(reference, build_view, accept)
         profile = live.policy.profile
-        before = live.problem
-        shown, answer = await live.ask(build_view, accept)
         for listener in self._on_decision:
             listener(shown, answer, profile)
         if profile:
@@ -148,6 +146,17 @@ class DispatcherChoice:
             if before != live.problem or live.figures.decisions == 1:
                 self.on_news(profile)
         return answer
+
+    async def _ask(
+        self, reference: Reference, build_view: BuildView, accept: Accept
+    ) -> tuple[LiveProfile, str, DispatchView, Answer]:
+        """Ask whoever decides now; a profile that is changed meanwhile is asked as it is then."""
+        while True:
+            live = self.choose(reference)
+            before = live.problem
+            got = await live.ask(build_view, accept)
+            if got is not None and not (live.is_closed and got[1].nomination is None):
+                return live, before, *got
 
     async def consult(
         self, reference: Reference, build_view: BuildView

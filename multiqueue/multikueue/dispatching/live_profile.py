@@ -60,6 +60,7 @@ class LiveProfile:
         shadow_figures: What its shadow made of it; None without one.
         trials: What became of the Workloads; None without a canary.
         returned: As above.
+        is_closed: Whether another one has taken its place.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class LiveProfile:
     ) -> None:
         self.policy = policy
         self.returned = returned
+        self.is_closed = False
         self.figures = Figures(since=now())
         self.shadow_figures = ShadowFigures() if policy.shadow is not None else None
         self.trials = Trials(policy.canary.limits) if policy.canary is not None else None
@@ -101,17 +103,22 @@ class LiveProfile:
             if runner is not None:
                 await runner.prepare()
 
-    async def ask(self, build_view: BuildView, accept: Accept) -> tuple[DispatchView, Answer]:
+    async def ask(
+        self, build_view: BuildView, accept: Accept
+    ) -> tuple[DispatchView, Answer] | None:
         """Ask where a Workload shall go.
 
         One question at a time: the view of the next is built after `accept` took in the answer, so
         that a burst of Workloads does not see the same room twice.
 
         Returns:
-            What was seen by who answered, and the answer.
+            What was seen by who answered, and the answer; None: the profile was replaced while
+            others were asked.
         """
         await self.prepare()
         async with self._lock:
+            if self.is_closed:
+                return None
             view = build_view()
             decided = await self._decide(view)
             answer = decided.answer
@@ -129,6 +136,7 @@ class LiveProfile:
 
     def close(self) -> None:
         """Nobody is asked any more."""
+        self.is_closed = True
         for runner in self.runners:
             runner.close()
 

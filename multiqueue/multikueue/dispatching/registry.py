@@ -12,9 +12,10 @@ A name with a ``/`` that is not installed means a controller outside of this pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
+from typing import cast
 
 from multiqueue.api.names import DISPATCHER
 from multiqueue.multikueue.dispatching.plugin_thread import describe_error
@@ -63,6 +64,7 @@ class Dispatchers:
         self._sites = Sites()
         found = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
         self._installed = {point.name: point for point in found}
+        self._classes: dict[str, Callable[[], object]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -71,6 +73,9 @@ class Dispatchers:
 
     def select(self, name: str, *, outside: bool = True) -> Selection:
         """Load the dispatcher of that name; runs code of its package. Never raises.
+
+        Each call makes another one: two may be asked at the same time. Those that were given ready
+        made are the same each time.
 
         Args:
             name: As configured.
@@ -103,7 +108,9 @@ class Dispatchers:
     def _load(self, point: EntryPoint) -> Selection:
         name = point.name
         try:
-            dispatcher = point.load()()
+            if name not in self._classes:
+                self._classes[name] = point.load()
+            dispatcher = self._classes[name]()
             is_one = isinstance(dispatcher, Dispatcher) and callable(dispatcher.nominate)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's package does
             words = describe_error(error)
@@ -112,8 +119,7 @@ class Dispatchers:
             return _problem(
                 name, f'dispatcher "{name}" ({point.value}) has no name or no nominate(view)'
             )
-        self._plugins[name] = dispatcher
-        return Selection(name=name, dispatcher=dispatcher)
+        return Selection(name=name, dispatcher=cast("Dispatcher", dispatcher))
 
 
 def _describe_external(name: str) -> str:

@@ -132,6 +132,7 @@ class DispatchRunner:
             patience=patience,
         )
         self._thread: Runner | None = None
+        self._is_closed = False
         self._hangs = 0
         self._answers = 0
         self._paused_until: datetime | None = None
@@ -157,6 +158,8 @@ class DispatchRunner:
     async def ask(self, view: DispatchView) -> Answer:
         """Ask where a Workload shall go; `prepare` comes first."""
         dispatcher = self._loader.dispatcher
+        if self._is_closed:
+            return Answer(problem="the profile was changed", retry_at=self._now())
         if dispatcher is None:
             return self._fail(Failure.NOT_LOADED, self._loader.problem or "is not loaded")
         if (paused := self._find_pause()) is not None:
@@ -181,7 +184,7 @@ class DispatchRunner:
         self.trouble = ""
         for finding in list_strangers(reading):
             self._tell(finding)
-        if self._answers % EVERY == 0:
+        if self._answers % EVERY == 0 and not self._is_closed:
             await self._examine(dispatcher, shown, reading, thread)
         self._answers += 1
         return Answer(nomination=reading.nomination, dispatcher=self._name)
@@ -191,7 +194,8 @@ class DispatchRunner:
         return replace(view, arguments=self.way.arguments, dispatcher=self._name)
 
     def close(self) -> None:
-        """It is not asked any more."""
+        """It is not asked any more; an answer that is on its way still comes."""
+        self._is_closed = True
         self._loader.close()
         if self._thread is not None:
             self._thread.abandon()

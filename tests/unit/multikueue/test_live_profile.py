@@ -70,14 +70,19 @@ def open_profile(profile: DispatchProfile, *, returned: str = "") -> LiveProfile
     return LiveProfile(policy, open_runner, lock=asyncio.Lock(), now=lambda: T0, returned=returned)
 
 
+async def ask_whole(live: LiveProfile) -> tuple[DispatchView, Answer]:
+    got = await live.ask(lambda: VIEW, lambda _view, _nomination: None)
+    assert got is not None
+    return got
+
+
 async def ask(live: LiveProfile) -> Answer:
-    _, answer = await live.ask(lambda: VIEW, lambda _view, _nomination: None)
-    return answer
+    return (await ask_whole(live))[1]
 
 
 async def test_whoever_answers_is_said_and_what_it_was_shown() -> None:
     live = open_profile(make_profile("to-a", arguments={"x": 1}))
-    shown, answer = await live.ask(lambda: VIEW, lambda _view, _nomination: None)
+    shown, answer = await ask_whole(live)
     assert (answer.dispatcher, shown.dispatcher, shown.arguments) == ("to-a", "to-a", {"x": 1})
 
 
@@ -115,6 +120,15 @@ async def test_where_a_canary_fails_the_base_decides() -> None:
     live = open_profile(make_profile("to-a", canary={"dispatcher": "broken", "percent": 100}))
     assert (await ask(live)).dispatcher == "to-a"
     assert live.figures.failures == 1
+
+
+async def test_one_that_was_replaced_decides_no_more() -> None:
+    live = open_profile(make_profile("to-a"))
+    await ask(live)
+    live.close()
+    assert await live.ask(lambda: VIEW, lambda _view, _nomination: None) is None
+    assert live.base is not None
+    assert (await live.base.ask(VIEW)).problem == "the profile was changed"
 
 
 # ------------------------------------------------------------ shadows

@@ -29,6 +29,12 @@ def test_the_built_in_ones_are_installed():
         assert isinstance(dispatchers.select(name).dispatcher, Incremental)
 
 
+def test_each_use_of_one_has_its_own():
+    """Two profiles may ask at the same time; a dispatcher is called once at a time."""
+    dispatchers = Dispatchers()
+    assert dispatchers.select("score").dispatcher is not dispatchers.select("score").dispatcher
+
+
 def test_an_unknown_name_is_told_with_the_known_ones():
     got = Dispatchers({"mine": Score()}, installed=()).select("theirs")
     assert got.dispatcher is None
