@@ -18,7 +18,7 @@ from multiqueue.plugins.forecast import StartEstimate
 KEPT = timedelta(seconds=1)
 SHARE = 0.02
 """For how much of the wait, or how long at least, an estimate is good."""
-STALE = 10
+STALE = 25
 """How many times as long it does where there is no time for another one."""
 MOST = 1000
 """Questions that are remembered."""

@@ -273,7 +273,7 @@ class Replica:
         before = self._workloads.get(workload.key)
         self._workloads[workload.key] = workload
         self._engine.upsert_workload(workload, now)
-        self._starts.put(before, workload, runtime)
+        self._starts.put(before, workload, runtime, now)
 
     def _know_namespace(self, name: str) -> None:
         if name not in self._namespaces:

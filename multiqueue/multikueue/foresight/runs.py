@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from multiqueue.multikueue.foresight.curve import Curve
 
 SAMPLES = 31
 """Futures that are played through: enough for tenths to mean something."""
-FEW = 8
+FEW = 64
 """Newcomers are put where they belong one by one up to so many; else all is sorted again."""
 
 STOP_SECONDS = 30.0
@@ -82,7 +82,7 @@ def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run
 class Runs:
     """What holds quota of one ClusterQueue.
 
-    Cost: of a change, nothing until somebody asks; then some microseconds a sample.
+    Cost: of a change, its guesses; when somebody asks, some microseconds a sample for each change.
     """
 
     def __init__(self) -> None:
@@ -90,49 +90,54 @@ class Runs:
         self._sorted: list[list[End]] = [[] for _ in range(SAMPLES)]
         self._new: set[str] = set()
 
-    def put(self, run: Run) -> None:
+    def put(self, run: Run, now: float) -> None:
         """Add or change one."""
+        run.draw(now)
         self.by_key[run.key] = run
         self._new.add(run.key)
 
     def drop(self, key: str) -> None:
-        """Remove one; its guesses go when there are too many of that kind."""
+        """Remove one; its guesses go when their time comes, or there are too many of that kind."""
         self.by_key.pop(key, None)
         self._new.discard(key)
 
     def settle(self, now: float) -> None:
         """Bring the guesses up to date."""
-        self._new |= self._outlived(now)
-        if not self._new and len(self._sorted[0]) <= 2 * len(self.by_key) + FEW:
-            return
+        self._new |= self._take_outlived(now)
         changed = [self.by_key[key] for key in sorted(self._new)]
         self._new.clear()
         for run in changed:
-            run.draw(now)
-        if len(changed) > FEW or len(self._sorted[0]) > 2 * len(self.by_key) + FEW:
+            if min(run.ends) < now:
+                run.draw(now)
+        if len(self._sorted[0]) + len(changed) > 2 * len(self.by_key) + FEW:
             for sample in range(SAMPLES):
                 self._sorted[sample] = sorted(
                     (run.ends[sample], key) for key, run in self.by_key.items()
                 )
-            return
-        for run in changed:
-            for sample, end in enumerate(run.ends):
-                insort(self._sorted[sample], (end, run.key))
+        elif len(changed) > FEW:
+            for sample, ends in enumerate(self._sorted):
+                ends.extend((run.ends[sample], run.key) for run in changed)
+                ends.sort()
+        else:
+            for run in changed:
+                for sample, end in enumerate(run.ends):
+                    insort(self._sorted[sample], (end, run.key))
 
     def ends(self, sample: int) -> Iterator[tuple[float, Run]]:
         """Yield who ends, and when, in the order of one sample."""
         for end, key in self._sorted[sample]:
             run = self.by_key.get(key)
-            if run is not None and run.ends and run.ends[sample] == end:
+            if run is not None and run.ends[sample] == end:
                 yield end, run
 
-    def _outlived(self, now: float) -> set[str]:
+    def _take_outlived(self, now: float) -> set[str]:
+        """Drop the guesses whose time has passed; return who is still there."""
         found: set[str] = set()
         for sample, ends in enumerate(self._sorted):
-            for end, key in ends:
-                if end >= now:
-                    break
+            passed = bisect_left(ends, (now, ""))
+            for end, key in ends[:passed]:
                 run = self.by_key.get(key)
-                if run is not None and run.ends and run.ends[sample] == end:
+                if run is not None and run.ends[sample] == end:
                     found.add(key)
+            del ends[:passed]
         return found

@@ -43,7 +43,13 @@ class Starts:
         """Take note that there is more quota, or less."""
         self._estimates.clear()
 
-    def put(self, before: Workload | None, workload: Workload, runtime: Runtime | None) -> None:
+    def put(
+        self,
+        before: Workload | None,
+        workload: Workload,
+        runtime: Runtime | None,
+        now: datetime,
+    ) -> None:
         """Add or change a Workload; without a runtime what was known of it stays."""
         curve = Curve.of(runtime) if runtime is not None else self._curves.get(workload.key)
         if before is not None and before.reservation != workload.reservation:
@@ -59,7 +65,7 @@ class Starts:
         runs = self._runs.setdefault(run.queue, Runs())
         known = runs.by_key.get(run.key)
         if known is None or known.curve != curve or known.is_leaving != run.is_leaving:
-            runs.put(run)
+            runs.put(run, now.timestamp())
         if run.is_leaving and known is not None and not known.is_leaving:
             self._estimates.clear()  # room comes sooner than anybody thought
 
