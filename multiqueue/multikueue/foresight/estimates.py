@@ -33,7 +33,7 @@ class Budget:
     Units: tries of `timeline.TRIES`; a microsecond or two each.
     """
 
-    left: int = 1000
+    left: int = 800
 
 
 class Question(NamedTuple):
