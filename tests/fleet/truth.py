@@ -15,19 +15,43 @@ JOB = GroupVersionKind.of_resource(JOBS)
 FAR_PAST = float("-inf")
 
 
+class Spells:
+    """Since when something has not been well, by name; `FAR_PAST` while it is."""
+
+    def __init__(self, clock: Callable[[], float], names: list[str]) -> None:
+        self.since: dict[str, float] = dict.fromkeys(names, 0.0)
+        self._before = dict(self.since)
+        self._clock = clock
+
+    def note(self, name: str, *, well: bool, forgotten: bool) -> None:
+        """Take in how it is now; what is forgotten, is as if it had not been well meanwhile."""
+        since = self.since[name]
+        if well and since != FAR_PAST:
+            self._before[name], self.since[name] = since, FAR_PAST
+        elif not well and since == FAR_PAST:
+            self.since[name] = self._before[name] if forgotten else self._clock()
+
+
 class Truth:
     """Who was connected, disturbed and lost since when; seconds since the run began.
 
     Args:
         clock: Seconds since the run began.
         workers: Names of all workers.
+        is_recorded: Whether the managers' API says of a worker that it is connected.
     """
 
-    def __init__(self, clock: Callable[[], float], workers: list[str]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        workers: list[str],
+        is_recorded: Callable[[str], bool],
+    ) -> None:
         self._clock = clock
+        self._is_recorded = is_recorded
         self._fleets: dict[str, Fleet] = {}
-        self._lost_since: dict[str, float] = dict.fromkeys(workers, 0.0)
-        self._blind_since: dict[str, float] = dict.fromkeys(workers, 0.0)
+        self._lost = Spells(clock, workers)
+        self._blind = Spells(clock, workers)
         self._calm_since: dict[str, float | None] = dict.fromkeys(workers, 0.0)
         self._last_calm: dict[str, tuple[float, float]] = {}
         self.blows: dict[tuple[str, str], float] = {}
@@ -50,7 +74,7 @@ class Truth:
         """A process ended, and its connections with it."""
         fleet = self._fleets.pop(group, None)
         if fleet is not None:
-            for name in self._lost_since:
+            for name in self._lost.since:
                 self._note(name, fleet)
 
     def is_connected(self, cluster: str) -> bool:
@@ -61,33 +85,27 @@ class Truth:
         """For how many seconds no manager has been connected to a worker; 0 where one is."""
         if self.is_connected(cluster):
             return 0.0
-        return self._clock() - self._lost_since[cluster]
+        return self._clock() - self._lost.since[cluster]
 
     def blind_for(self, cluster: str) -> float:
         """For how many seconds no manager has been shown the jobs of a worker; 0 where one is."""
         if self._sees_jobs(cluster):
             return 0.0
-        return self._clock() - self._blind_since[cluster]
+        return self._clock() - self._blind.since[cluster]
 
     def _sees_jobs(self, cluster: str) -> bool:
         sessions = (fleet.find_session(cluster) for fleet in self._fleets.values())
         return any(session is not None and session.knows_jobs(JOB) for session in sessions)
 
     def _on_connection(self, name: str) -> None:
-        if name in self._lost_since:
+        if name in self._lost.since:
             self._note(name, None)
 
     def _note(self, name: str, ended: Fleet | None) -> None:
-        if self._sees_jobs(name):
-            self._blind_since[name] = FAR_PAST
-        elif self._blind_since[name] == FAR_PAST:
-            self._blind_since[name] = self._clock()
-        connected = self.is_connected(name)
-        was = self._lost_since[name] == FAR_PAST
-        if connected:
-            self._lost_since[name] = FAR_PAST
-        elif was or (ended is not None and ended.find_session(name) is not None):
-            self._lost_since[name] = self._clock()
+        # Who ended before it could say that the worker is back leaves what was known before.
+        forgotten = ended is not None and not self._is_recorded(name)
+        self._blind.note(name, well=self._sees_jobs(name), forgotten=forgotten)
+        self._lost.note(name, well=self.is_connected(name), forgotten=forgotten)
 
     # ------------------------------------------------------------ disturbances
 
@@ -110,7 +128,7 @@ class Truth:
 
         As far as known: of those that ended, the last counts.
         """
-        begin = self._lost_since[cluster]
+        begin = self._lost.since[cluster]
         end = min(begin + grace, self._clock())
         since = self._calm_since[cluster]
         stretches = [] if since is None else [(since, end)]

@@ -59,7 +59,7 @@ class World:
         """Workers by the number of things that are wrong with them on purpose."""
         self._begun = begun
         self._hub_bad_at = 0.0
-        self.truth = Truth(self.clock, list(plan.workers))
+        self.truth = Truth(self.clock, list(plan.workers), self.is_recorded)
         self.hub = self._server(HUB)
         self.workers = {name: self._server(name) for name in plan.workers}
         self.job_controllers = {name: self._job_controller(name) for name in plan.workers}
@@ -229,6 +229,12 @@ class World:
                 if owner["name"] == job:
                     return workload
         return None
+
+    def is_recorded(self, worker: str) -> bool:
+        """Whether the manager's API says that a worker is connected."""
+        cluster = self.hub.find("multikueueclusters", worker) or {}
+        conditions = (cluster.get("status") or {}).get("conditions") or ()
+        return any(c["type"] == "Active" and c["status"] == "True" for c in conditions)
 
     @property
     def leader(self) -> Program | None:
