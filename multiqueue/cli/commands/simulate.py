@@ -250,7 +250,7 @@ def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -
 
 def _print(comparison: Comparison, output: str) -> None:
     from multiqueue.simulation.report.document import build_document
-    from multiqueue.simulation.report.table import describe, list_rows
+    from multiqueue.simulation.report.table import describe, list_rows, list_seeds
 
     if output != "human":
         print_data(build_document(comparison), output)
@@ -262,3 +262,5 @@ def _print(comparison: Comparison, output: str) -> None:
         click.echo(f"  {note}")
     click.echo()
     print_table(*list_rows(comparison))
+    for line in list_seeds(comparison):
+        click.echo(line)

@@ -70,3 +70,20 @@ def describe(comparison: Comparison) -> str:
         f"{jobs} jobs of {plan.wish.source} ({seeds}) at a load of {plan.wish.load:g} on "
         f"{plan.fleet.total} GPUs: {clusters}"
     )
+
+
+def list_seeds(comparison: Comparison, name: str = "mean_wait") -> list[str]:
+    """Say of each seed by how much a figure differs from the first dispatcher's; a line each.
+
+    Empty with one seed, which the table has.
+    """
+    if len(comparison.plan.seeds) < 2:
+        return []
+    (first, base), *others = comparison.figures.items()
+    title = next(metric.title for metric in METRICS if metric.name == name)
+    lines = []
+    for label, figures in others:
+        pairs = zip(base, figures, strict=True)
+        changes = [format_change(was[name], now[name]).strip("()") or "-" for was, now in pairs]
+        lines.append(f"{title} of {label} beside {first}, by seed: {', '.join(changes)}")
+    return lines

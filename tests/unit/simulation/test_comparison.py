@@ -16,7 +16,7 @@ from multiqueue.simulation.metrics import METRICS
 from multiqueue.simulation.report.csv_table import format_csv
 from multiqueue.simulation.report.page import build_page
 from multiqueue.simulation.report.svg import round_ticks, time_ticks
-from multiqueue.simulation.report.table import format_change, format_seconds, list_rows
+from multiqueue.simulation.report.table import format_change, format_seconds, list_rows, list_seeds
 from multiqueue.simulation.traces.make import TraceWish
 
 PROGRAM = "import sys; from multiqueue.cli.main import main; sys.exit(main())"
@@ -82,6 +82,12 @@ def test_the_table_has_a_line_a_figure_and_differences_to_the_first(
     copies = next(row for row in rows if row[0] == "remote copies per job")
     assert copies[1] == "2.00"
     assert copies[2].endswith("%)")
+
+
+def test_each_seed_is_told_beside_the_first_dispatcher(comparison: Comparison) -> None:
+    (line,) = list_seeds(comparison)
+    assert line.startswith("mean wait of <score> beside all-at-once, by seed: ")
+    assert line.count("%") == 2
 
 
 def test_csv_has_a_line_a_run(comparison: Comparison) -> None:
