@@ -40,6 +40,9 @@ class Shadows:
 
     Args:
         on_answer: Gets the name of the profile, and whether the answer differs.
+
+    Attributes:
+        queue: What is to be asked.
     """
 
     name = "multikueue-shadows"
@@ -47,20 +50,20 @@ class Shadows:
     def __init__(
         self, on_answer: Callable[[str, bool], None] = lambda _name, _differs: None
     ) -> None:
-        self._queue: asyncio.Queue[Question] = asyncio.Queue(MOST_WAITING)
+        self.queue: asyncio.Queue[Question] = asyncio.Queue(MOST_WAITING)
         self._on_answer = on_answer
 
     def put(self, question: Question) -> None:
         """Have a shadow asked; it is left out where it cannot keep up."""
         try:
-            self._queue.put_nowait(question)
+            self.queue.put_nowait(question)
         except asyncio.QueueFull:
             question.figures.skipped += 1
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            await self.ask(await self._queue.get())
+            await self.ask(await self.queue.get())
 
     async def ask(self, question: Question) -> None:
         """Ask about one view, and compare."""
