@@ -64,6 +64,12 @@ def test_an_explanation_names_the_workers() -> None:
     assert workers["w3"].reason == "no such MultiKueueCluster"
 
 
+def test_who_has_ended_ran_there() -> None:
+    ended = make_workload("d-ended", condition("Finished", reason="Succeeded"), clusterName="w1")
+    rows = explain(make_mirror(ended, checks=True), ended).workers
+    assert {row.name: row.role for row in rows}["w1"] == "ran here"
+
+
 def test_a_queue_that_leads_nowhere_is_explained() -> None:
     mirror = make_mirror(FIRST)
     mirror.local_queues.clear()
