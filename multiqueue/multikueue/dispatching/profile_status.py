@@ -20,6 +20,8 @@ from multiqueue.multikueue.dispatching.profile_conditions import build_status, f
 
 FIGURES_SECONDS = 10.0
 """How old figures in a status may be."""
+LOADING_SECONDS = 1.0
+"""How often a package that is being imported is looked after; until then nothing is said."""
 NEWS_SECONDS = 0.5
 """Within this time several news of a profile are one write."""
 
@@ -58,6 +60,8 @@ class ProfileReconciler:
         await live.prepare()
         if live.shadow is not None:
             await live.shadow.prepare()
+        if any(runner.is_loading for runner in live.runners):
+            return Result(requeue_after=LOADING_SECONDS)
         self._choice.judge(live)
         self._show(live)
         status = build_status(profile, live, self._context.clock.now())

@@ -39,6 +39,8 @@ FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=10)
 RETRY = timedelta(seconds=10)
 """When a Workload is asked about again after the dispatcher failed for it."""
+LOADING_RETRY = timedelta(seconds=1)
+"""The same while it is being imported."""
 MAX_HUNG = 3
 """Hung threads at a time; they cost memory and, spinning, a core each."""
 MAX_KNOWN_CAUSES = 256
@@ -148,6 +150,11 @@ class DispatchRunner:
         """Why there is nobody to ask; empty where there is, or it is not known yet."""
         return self._loader.problem
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is not known yet whether there is somebody to ask."""
+        return self._loader.is_loading
+
     async def prepare(self) -> None:
         """Load it, waiting a moment at most."""
         await self._loader.load()
@@ -160,6 +167,9 @@ class DispatchRunner:
         dispatcher = self._loader.dispatcher
         if self._is_closed:
             return Answer(problem="the profile was changed", retry_at=self._now())
+        if dispatcher is None and self.is_loading:
+            at = self._now() + LOADING_RETRY
+            return self._failure(Failure.NOT_LOADED, self._loader.problem, at)
         if dispatcher is None:
             return self._fail(Failure.NOT_LOADED, self._loader.problem or "is not loaded")
         if (paused := self._find_pause()) is not None:

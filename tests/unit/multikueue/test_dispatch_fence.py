@@ -17,7 +17,7 @@ from multiqueue.multikueue.dispatching.conduct import EVERY, MOST_KEPT, Miscondu
 from multiqueue.multikueue.dispatching.frozen import FrozenDict, freeze
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.multikueue.dispatching.runner import DispatchRunner, Listeners
+from multiqueue.multikueue.dispatching.runner import LOADING_RETRY, DispatchRunner, Listeners
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
@@ -273,7 +273,10 @@ async def test_a_package_that_hangs_when_it_is_imported_holds_nobody_up() -> Non
         now=lambda: T0,
         patience=timedelta(milliseconds=1),
     )
-    assert (await ask(runner)).problem == 'dispatcher "slow" is still being loaded'
+    got = await ask(runner)
+    assert got.problem == 'dispatcher "slow" is still being loaded'
+    assert got.retry_at == T0 + LOADING_RETRY
+    assert (runner.is_loading, runner.trouble) == (True, "")
     release.set()
 
 
