@@ -69,14 +69,10 @@ class Fleet:
         """All GPUs."""
         return sum(cluster.total for cluster in self.clusters)
 
-    def largest_for(self, hardware: str) -> int:
-        """Return the largest gang that one cluster could ever hold; empty stands for any."""
-        return max(
-            count
-            for cluster in self.clusters
-            for flavor, count in (*cluster.gpus.items(), ("", 0))
-            if hardware in {"", flavor}
-        )
+    @property
+    def largest(self) -> int:
+        """The largest gang that one cluster could ever hold."""
+        return max(count for cluster in self.clusters for count in cluster.gpus.values())
 
     def count(self, flavor: str) -> int:
         """Return how many GPUs of one kind there are."""
@@ -102,8 +98,6 @@ def find_span(jobs: Iterable[TraceJob], fleet: Fleet, load: float) -> float:
     flavors = sorted({flavor for cluster in fleet.clusters for flavor in cluster.gpus})
     needed = 0.0
     for job in jobs:
-        allowed = [job.hardware] if job.hardware else flavors
-        count = sum(fleet.count(flavor) for flavor in allowed)
-        speed = sum(fleet.count(flavor) * job.speed_on(flavor) for flavor in allowed) / count
-        needed += job.work / speed
+        able = sum(fleet.count(flavor) * job.speed_on(flavor) for flavor in flavors)
+        needed += job.work * fleet.total / able
     return needed / (fleet.total * load)

@@ -19,7 +19,6 @@ from multiqueue.model.cluster_queue import (
     Quota,
     ResourceGroup,
 )
-from multiqueue.model.placement import ANYWHERE, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
 from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Preempting
@@ -109,7 +108,6 @@ def make_engine(
 def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Workload:
     """Return a job as its Workload: pods of up to a node's GPUs each."""
     pods = job.gpus // NODE_GPUS if job.gpus % NODE_GPUS == 0 else 1
-    wish = ((HARDWARE_LABEL, job.hardware),) if job.hardware else ()
     return Workload(
         key=f"{job.team}/{job.name}",
         uid=uid or f"uid-{job.name}",
@@ -121,7 +119,6 @@ def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Work
             PodSet(
                 count=pods,
                 requests={GPU: job.gpus // pods},
-                placement=Placement(node_selector=wish) if wish else ANYWHERE,
             ),
         ),
     )

@@ -39,7 +39,7 @@ def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
     Raises:
         TraceError: there is no such generator or file, or the file is no trace.
     """
-    largest = fleet.largest_for("")
+    largest = fleet.largest
     if wish.source in GENERATORS:
         # The datacenters that were measured are tens of times larger than their larger gangs.
         largest = max(1, largest // 2)

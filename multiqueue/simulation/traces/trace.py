@@ -53,7 +53,6 @@ class TraceJob:
         gpus: How many it takes.
         submit: When it is submitted.
         duration: How long it runs on the reference hardware.
-        hardware: The only hardware that it may run on; empty: any.
         speeds: How fast it is by hardware, in thousandths of the reference.
     """
 
@@ -64,7 +63,6 @@ class TraceJob:
     gpus: int
     submit: float
     duration: float
-    hardware: str = ""
     speeds: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -84,7 +84,7 @@ class TestEveryGenerator:
     def test_as_many_jobs_as_asked_for_all_of_which_can_run(self, name: str) -> None:
         jobs = make_trace(replace(WISH, source=name), FLEET, 1).jobs
         assert len({job.name for job in jobs}) == len(jobs) == WISH.count
-        assert max(job.gpus for job in jobs) <= FLEET.largest_for("")
+        assert max(job.gpus for job in jobs) <= FLEET.largest
         assert list(jobs) == sorted(jobs, key=lambda job: (job.submit, job.name))
 
 

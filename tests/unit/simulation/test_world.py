@@ -8,7 +8,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
-from multiqueue.simulation.fleet import Preempting
+from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
 from multiqueue.simulation.looks import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
@@ -114,10 +114,11 @@ def test_copies_and_writes_are_counted() -> None:
     assert everywhere.remote_writes == one.remote_writes + 2
 
 
-def test_a_job_of_special_needs_goes_where_its_hardware_is() -> None:
-    fleet = make_fleet_of(a100=8, h100=8)
-    run = play_jobs(make_job("one", hardware="h100"), fleet=fleet)
-    assert run.jobs[0].stays[0].cluster == "h100"
+def test_a_cluster_may_have_hardware_of_both_kinds() -> None:
+    both = Fleet(clusters=(Cluster(name="both", gpus={"a100": 8, "h100": 8}),))
+    run = play_jobs(*(make_job(f"job-{n}", gpus=8) for n in range(2)), fleet=both)
+    assert [record.stays[0].flavor for record in run.jobs] == ["a100", "h100"]
+    assert_sound(run)
 
 
 def test_dispatchers_see_queues_forecasts_and_what_jobs_of_a_class_took() -> None:
