@@ -8,7 +8,6 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.conditions import WorkloadCondition
-from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
@@ -18,7 +17,7 @@ from multiqueue.kube.errors import TransportError
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from tests.integration.queue_steps import make_queue, running, submit
 from tests.integration.waiting import simulation
-from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster
+from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
 from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
 from tests.virtual_time import LoopClock, virtual_time
 
@@ -27,14 +26,12 @@ REPLACED = ("True", "WorkloadSliceReplaced")
 
 
 @asynccontextmanager
-async def elastic_world(
-    cpu: str = "6", config: Configuration = CONFIG
-) -> AsyncIterator[QueueCluster]:
+async def elastic_world(cpu: str = "6") -> AsyncIterator[QueueCluster]:
     """A queue with so many CPUs, its manager, and machines that run what is let go."""
     clock = LoopClock()
     async with (
         queue_cluster(clock=clock) as cluster,
-        cluster.manager(config, clock=clock),
+        cluster.manager(clock=clock),
         simulation(cluster.client, "2xcpu", clock=clock),
     ):
         await make_queue(cluster, cpu=cpu)
@@ -322,23 +319,6 @@ async def test_pods_that_fail_are_replaced_within_the_slice() -> None:
 async def test_without_the_gate_on_its_pods_a_job_is_queued_again() -> None:
     """No webhook saw it: pods of a new size would run at once, whatever the quota."""
     async with elastic_world("4") as cluster:
-        job = elastic_job(pods=2)
-        del job["spec"]["template"]["spec"]["schedulingGates"]
-        await submit(cluster, job)
-        await until_ready(cluster, 2)
-        await scale(cluster, 5)
-        await until(cluster, lambda: not running(cluster, "grow"), "a job that was stopped")
-
-
-@virtual_time
-async def test_without_the_feature_gate_a_job_is_queued_again() -> None:
-    config = build_configuration(
-        {
-            "namespace": "kueue-system",
-            "featureGates": {"ElasticJobsViaWorkloadSlices": False},
-        }
-    )
-    async with elastic_world("4", config) as cluster:
         job = elastic_job(pods=2)
         del job["spec"]["template"]["spec"]["schedulingGates"]
         await submit(cluster, job)

@@ -103,7 +103,7 @@ def copies(world: World) -> list[Workload]:
     return world.workers["worker1"].informers.workloads.store.list()
 
 
-async def test_a_job_shrinks_on_its_worker_in_place() -> None:
+async def test_a_job_shrinks_on_its_worker_in_place_and_is_deleted() -> None:
     """M-163: no new Workload, here or there, and the quota of the worker is free."""
     async with multikueue_world("worker1", real_workers=True) as world, world.manager():
         await start(world, 5)
@@ -114,6 +114,13 @@ async def test_a_job_shrinks_on_its_worker_in_place() -> None:
         assert after.metadata.uid == slice_.metadata.uid
         assert len(copies(world)) == 1
         await world.until(lambda: used_gpus(world) == "3", "three in use", on="worker1")
+
+        await world.hub.client.delete(
+            resources.JOBS, "train", namespace=NAMESPACE, propagation="Background"
+        )
+        await world.until(lambda: all_slices(world) == [], "slices gone")
+        await world.until(lambda: copies(world) == [], "copies gone", on="worker1")
+        await world.until(lambda: uid(world) == "", "job gone", on="worker1")
 
 
 def used_gpus(world: World) -> str:
@@ -237,16 +244,3 @@ def watch_quota(world: World, key: str) -> list[bool]:
 
     world.hub.informers.workloads.add_handler(look)
     return seen
-
-
-async def test_a_job_that_is_deleted_takes_all_its_slices_along() -> None:
-    async with multikueue_world("worker1", real_workers=True) as world, world.manager():
-        await start(world, 2)
-        await scale(world, 3)
-        await until_runs(world, 3)
-        await world.hub.client.delete(
-            resources.JOBS, "train", namespace=NAMESPACE, propagation="Background"
-        )
-        await world.until(lambda: all_slices(world) == [], "slices gone")
-        await world.until(lambda: copies(world) == [], "copies gone", on="worker1")
-        await world.until(lambda: uid(world) == "", "job gone", on="worker1")

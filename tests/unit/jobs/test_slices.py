@@ -9,6 +9,7 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason
+from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload
 from multiqueue.api.workload_state import finish
 from multiqueue.jobs.framework.decide import decide
@@ -248,6 +249,12 @@ def test_another_template_is_another_job() -> None:
     job = elastic_job(5)
     job["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
     assert suspends(decide(view_of(job, admitted(slice_("old", 2)))))
+
+
+def test_without_the_feature_gate_it_is_a_job_like_any_other() -> None:
+    config = build_configuration({"featureGates": {"ElasticJobsViaWorkloadSlices": False}})
+    view = make_view(elastic_job(5), admitted(slice_("old", 2)), config=config)
+    assert suspends(decide(view))
 
 
 # ---------------------------------------------------------------- copies on workers
