@@ -293,8 +293,10 @@ def _ask(world: World, worker: str, orders: dict[str, str | None]) -> None:
     world.hub.edit("multikueueclusters", worker, {"metadata": {"annotations": orders}})
 
 
-async def drain(world: World, worker: str, order: str, seconds: float) -> None:
-    """Have what runs on a worker leave it, for a while."""
+async def drain(world: World, worker: str, order: str, seconds: float, job: str = "") -> None:
+    """Have what runs on a worker leave it, for a while: the one that runs this job, if any does."""
+    status = (world.workload_of(job) or {}).get("status") or {}
+    worker = status.get("clusterName") or worker
     _ask(world, worker, {names.DRAIN: order})
     await asyncio.sleep(seconds)
     _ask(world, worker, {names.DRAIN: None})

@@ -42,14 +42,24 @@ def _choose_dispatcher(plan: Plan, chance: Random) -> Plan:
     if draw < INCREMENTAL + EXTERNAL:
         return replace(plan, dispatcher="external")
     if draw < INCREMENTAL + EXTERNAL + GATED and len(plan.workers) <= MOST_GATED:
-        return replace(plan, dispatcher="all", gated=True, played=frozenset(), hub_gpus=1000)
+        return _make_rivals(replace(plan, dispatcher="all", gated=True))
     return plan
+
+
+def _make_rivals(plan: Plan) -> Plan:
+    """Have workers that one job fills, and jobs that matter more than those before them."""
+    half = len(plan.jobs) // 2
+    low = (replace(j, gpus=8, priority="low", seconds=max(j.seconds, 150.0)) for j in plan.jobs)
+    high = (replace(job, gpus=8, priority="high") for job in plan.jobs)
+    jobs = (*list(low)[:half], *list(high)[half:])
+    workers = dict.fromkeys(plan.workers, 8)
+    return replace(plan, jobs=jobs, workers=workers, played=frozenset(), hub_gpus=1000)
 
 
 def _draw_acts(plan: Plan, chance: Random) -> list[Act]:
     acts = []
     for job in plan.jobs:
-        if chance.random() < 0.35 / len(plan.jobs):
+        if chance.random() < 0.4 / len(plan.jobs):
             acts += _draw_drain(plan, chance, job)
     if chance.random() < 0.15:
         at, policy = _moment(chance, plan), chance.choice(("Hold", "HoldAndDrain"))
@@ -60,9 +70,9 @@ def _draw_acts(plan: Plan, chance: Random) -> list[Act]:
 def _draw_drain(plan: Plan, chance: Random, job: JobPlan) -> list[Act]:
     """A worker is drained while jobs run; often something else goes wrong in the middle of it."""
     worker = chance.choice(list(plan.workers))
-    at = round(min(job.at + chance.uniform(0.0, 30.0), BUSY), 1)
+    at = round(min(job.at + chance.uniform(0.0, min(30.0, job.seconds)), BUSY), 1)
     order, seconds = chance.choice(DRAINS), round(chance.uniform(10.0, 120.0), 1)
-    acts = [Act(at, "drain", (worker, order, seconds))]
+    acts = [Act(at, "drain", (worker, order, seconds, job.name))]
     then = round(at + chance.choice((0.01, 0.1, 2.0, 10.0)) * chance.random(), 3)
     draw = chance.random()
     if draw < 0.25:
