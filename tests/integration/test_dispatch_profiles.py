@@ -222,7 +222,7 @@ async def test_a_shadow_is_asked_and_nothing_of_it_is_done():
 
         await profiles.change("gpu", timeBudget="3s")  # its figures begin anew
         await profiles.until(lambda: shadow() is not None and shadow().differences, "a difference")
-        assert shadow().decisions == shadow().differences == 1
+        assert shadow().decisions == shadow().differences  # however often it was asked about
         assert shadow().last_difference.endswith(": a, the shadow: b")
         assert profiles.world.workload().status.nominated_cluster_names == ("a",)
 
