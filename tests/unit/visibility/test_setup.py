@@ -46,6 +46,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
     )
     engine: Any = None
     workers: Any = None
+    desk: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
@@ -54,8 +55,10 @@ def service(files: Files, text: str = "") -> VisibilityService:
         files,
         host="127.0.0.1",
         port=0,
-        leading=None,
+        leading=asyncio.Event(),
+        registers_leader=False,
         workers=workers,
+        desk=desk,
     )
 
 
