@@ -46,6 +46,12 @@ def test_one_that_was_seen_without_a_job_is_no_suspect_any_more():
     assert memory.may_run_unseen("a", local, seen={"a"})
 
 
+def test_one_where_its_job_is_being_created_stays_suspect():
+    memory, local = GroupMemory(), make_local()
+    memory.see(make_cluster("a", creating=True))
+    assert memory.may_run_unseen("a", local, seen={"a"})
+
+
 def test_after_a_change_of_room_only_those_whose_turn_it_is_are_asked_about():
     fleet = (1, ("a",))
     memory = GroupMemory(asked_at=T0, fleet=fleet)
