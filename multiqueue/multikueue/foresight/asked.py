@@ -28,13 +28,25 @@ def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
             pod_sets=tuple(map(_pod_set, asked.pod_sets)),
         )
     return replace(
-        asked,
-        created_at=now,
-        queue_order_at=now,
-        reservation=None,
-        checks={},
-        pod_sets=tuple(replace(pod_set, topology_request=None) for pod_set in asked.pod_sets),
+        without_topology(asked), created_at=now, queue_order_at=now, reservation=None, checks={}
     )
+
+
+def without_topology(workload: Workload) -> Workload:
+    """Return a Workload that asks for quota alone."""
+    if all(pod_set.topology_request is None for pod_set in workload.pod_sets):
+        return workload
+    pod_sets = tuple(replace(pod_set, topology_request=None) for pod_set in workload.pod_sets)
+    return replace(workload, pod_sets=pod_sets)
+
+
+def resize(workload: Workload, which: PodSet, count: int) -> Workload:
+    """Return a Workload with another number of pods in one of its pod sets."""
+    pod_sets = tuple(
+        replace(pod_set, count=count, min_count=None) if pod_set is which else pod_set
+        for pod_set in workload.pod_sets
+    )
+    return replace(workload, pod_sets=pod_sets)
 
 
 class Asking:

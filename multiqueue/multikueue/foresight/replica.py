@@ -30,10 +30,10 @@ from multiqueue.model.cluster_queue import (
     StopPolicy,
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
-from multiqueue.model.workload import PodSet, Reservation, Workload
+from multiqueue.model.workload import Reservation, Workload
 from multiqueue.multikueue.foresight import answers
 from multiqueue.multikueue.foresight.answers import Said
-from multiqueue.multikueue.foresight.asked import build_asked
+from multiqueue.multikueue.foresight.asked import build_asked, resize, without_topology
 from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.foresight.starts import Starts
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
@@ -135,7 +135,7 @@ class Replica:
         if workload.finished:
             self.delete_workload(workload.key, now)
             return
-        workload = _without_topology(workload)
+        workload = without_topology(workload)
         assumed = self._assumed.get(workload.key)
         if workload.reservation is not None:
             self._assumed.pop(workload.key, None)
@@ -263,7 +263,7 @@ class Replica:
         largest = max(workload.pod_sets, key=lambda pod_set: pod_set.count)
 
         def may_fit(count: int) -> bool:
-            trial = self._try(_resized(workload, largest, count))
+            trial = self._try(resize(workload, largest, count))
             return trial is not None and not answers.is_hopeless(trial)
 
         return answers.find_largest(largest.count, may_fit)
@@ -288,18 +288,3 @@ def _fits(trial: Trial) -> bool:
 
 def _with_reservation(workload: Workload, reservation: Reservation | None) -> Workload:
     return replace(workload, reservation=reservation)
-
-
-def _without_topology(workload: Workload) -> Workload:
-    if all(pod_set.topology_request is None for pod_set in workload.pod_sets):
-        return workload
-    pod_sets = tuple(replace(pod_set, topology_request=None) for pod_set in workload.pod_sets)
-    return replace(workload, pod_sets=pod_sets)
-
-
-def _resized(workload: Workload, which: PodSet, count: int) -> Workload:
-    pod_sets = tuple(
-        replace(pod_set, count=count, min_count=None) if pod_set is which else pod_set
-        for pod_set in workload.pod_sets
-    )
-    return replace(workload, pod_sets=pod_sets)
