@@ -90,12 +90,18 @@ async def test_what_a_manager_made_before_it_moved_is_its_own_without_the_stamp(
                 "kubectl annotate workloads,jobs -A -l "
                 "kueue.x-k8s.io/multikueue-origin=multikueue multiqueue.dev/manager-"
             ) in origin_shared(world)[1]
+            before = worker.job("train")["metadata"]["uid"]
             bare = {"metadata": {"annotations": {names.MANAGER: None}}}
             for resource, name in ((WORKLOADS, "train-workload"), (JOBS, "train")):
                 await worker.client.patch(resource, name, bare, namespace=NAMESPACE)
-            await world.admit("worker1")
-            assert await world.until_ready() == "worker1"
-            assert left(world, "train") == (False, True)
+            await world.until(
+                lambda: (
+                    not left(world, "train")[0]
+                    and ((job := worker.job("train")) is None or job["metadata"]["uid"] != before)
+                ),
+                "what nobody here asked for is removed, and the name is free",
+                on="worker1",
+            )
 
 
 async def test_a_job_of_another_manager_with_our_origin_is_not_taken_over():

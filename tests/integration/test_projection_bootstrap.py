@@ -259,7 +259,7 @@ async def test_what_verify_finds(tmp_path: Path, capsys: pytest.CaptureFixture[s
             ("Missing", "LocalQueue", "q", ""),
             *(
                 ("RightMissing", "", f"{verb} jobs.batch", "")
-                for verb in ("create", "delete", "get", "list", "watch")
+                for verb in ("create", "delete", "get", "list", "patch", "watch")
             ),
         }
         await bootstrap(fleet, "--timeout", "0", "--force")
