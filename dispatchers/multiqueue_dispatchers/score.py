@@ -7,10 +7,11 @@
 3. Within a tier the highest score: what each scorer thinks of the clusters, from 0 to 1000, times
    its weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns one off.
 
-There is one remote copy at a time, but where checks of the worker's own come after its quota
-(machines are provisioned, say): there the best ``race`` clusters try at once.
+There is one remote copy at a time. Where checks of the worker's own come after its quota (machines
+are provisioned, say) the best ``race`` clusters may try at once: what the others got is given back
+when the first one starts, but machines cost from the moment that they are there.
 
-Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (2).
+Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from multiqueue.plugins import (
 from multiqueue_dispatchers.filters import FILTERS
 from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
-RACE = 2
+RACE = 1
 
 
 class Score:
