@@ -113,7 +113,7 @@ def test_every_mistake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFix
         "  dispatcherArguments: {teirs: 1}\n"
         "  drainAtOnce: 0\n"
         "  gcInterval: 5\n"
-        "  orign: x\n"
+        "  origine: x\n"
         "webhook: {port: -1}\n"
     )
     assert main(["config", "check", str(config)]) == 1
@@ -122,7 +122,7 @@ def test_every_mistake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFix
         for line in capsys.readouterr().err.splitlines()
     ]
     assert fields == [
-        "multiKueue.orign",
+        "multiKueue.origine",
         "multiKueue.gcInterval",
         "webhook.port",
         "multiKueue.drainAtOnce",
