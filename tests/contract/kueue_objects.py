@@ -114,6 +114,13 @@ def valid(kind: str, version: str = NEW) -> dict[str, Any]:
             "metadata": {"name": "a", "labels": {f"{GROUP}/queue-name": "q"}},
             "spec": {"parallelism": 3, "completions": 3, "template": copy.deepcopy(_TEMPLATE)},
         }
+    if kind == "DispatchProfile":
+        return {
+            "apiVersion": "multiqueue.dev/v1alpha1",
+            "kind": "DispatchProfile",
+            "metadata": {"name": "a"},
+            "spec": {"dispatcher": "score", "scorers": [{"name": "price", "weight": 20}]},
+        }
     obj: dict[str, Any] = {
         "apiVersion": f"{GROUP}/{version}",
         "kind": kind,
