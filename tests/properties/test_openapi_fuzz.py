@@ -312,7 +312,7 @@ def test_the_server_is_still_what_it_was(target: Range) -> None:
     for kind in OWN:
         body = json.dumps(changed(valid(kind.kind), {"metadata.name": "still-here"})).encode()
         space = f"/namespaces/{target.namespace}" if kind.namespaced else ""
-        path = f"/apis/{kind.group}/{kind.versions[0].name}{space}/{kind.plural}"
+        path = f"/apis/{kind.group}/{kind.versions[-1].name}{space}/{kind.plural}"
         headers = {"Content-Type": "application/json"}
         status, said = target.fire(Shot("POST", path, {"dryRun": "All"}, body, headers))
         assert status == 201, said
