@@ -1,7 +1,8 @@
 """How long to wait between attempts to connect to a worker. Pure.
 
-Parity: M-44. Deviates: as the moment comes near when what runs there is given up, attempts come as
-often as at first; a worker that answers again before that moment loses nothing.
+Parity: M-44. Deviates: until the moment when what runs there is given up, attempts keep coming
+often, and near it as often as at first; a worker that answers again before that moment, if only for
+a while, loses nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from multiqueue.kube.backoff import exponential
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 320.0
 """Backoff between attempts to connect (M-44)."""
+GRACE_CAP_SECONDS = 10.0
+"""The same while it may still come back in time: its next outage must not count with this one."""
 LAST_CHANCE_SECONDS = 30.0
 """How long before a worker is given up it is tried often: time for an attempt that hangs, a pause,
 and one that does not."""
@@ -33,4 +36,4 @@ def retry_pause(attempts: int, *, left: timedelta, steady: bool = False) -> floa
     seconds = left.total_seconds()
     if seconds < 0:
         return pause
-    return min(pause, max(seconds - LAST_CHANCE_SECONDS, RETRY_BASE_SECONDS))
+    return min(pause, GRACE_CAP_SECONDS, max(seconds - LAST_CHANCE_SECONDS, RETRY_BASE_SECONDS))

@@ -6,7 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.connections.retry_pause import LAST_CHANCE_SECONDS, retry_pause
+from multiqueue.multikueue.connections.retry_pause import (
+    GRACE_CAP_SECONDS,
+    LAST_CHANCE_SECONDS,
+    retry_pause,
+)
 
 GRACE = timedelta(minutes=15)
 GIVEN_UP = timedelta(seconds=-1)
@@ -15,6 +19,11 @@ GIVEN_UP = timedelta(seconds=-1)
 def test_it_doubles_up_to_a_cap():
     pauses = [retry_pause(attempts, left=GIVEN_UP) for attempts in range(10)]
     assert pauses == [0, 5, 10, 20, 40, 80, 160, 320, 320, 320]
+
+
+def test_while_a_worker_may_come_back_in_time_a_short_return_is_noticed():
+    pauses = [retry_pause(attempts, left=GRACE) for attempts in range(1, 10)]
+    assert pauses == [5, *[GRACE_CAP_SECONDS] * 8]
 
 
 def test_it_stays_the_same_where_that_is_asked_for():
