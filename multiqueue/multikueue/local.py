@@ -228,6 +228,9 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
         raise Outdated("its check changed")
     if epoch_of(newest) != epoch_of(workload):
         raise Outdated("it holds another reservation")
+    if is_evicted(status) and not is_evicted(workload.status):
+        # Its checks began anew with the eviction; nobody would reset what is written now.
+        raise Outdated("it was evicted meanwhile")
     return status
 
 

@@ -7,11 +7,14 @@ owns under our name is reported as `Foreign`, never taken over.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
+
+import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
@@ -22,7 +25,17 @@ from multiqueue.api.workload_state import is_admitted, target_deactivation
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.workload_wire import build_status_patch
-from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from multiqueue.kube.backoff import exponential
+from multiqueue.kube.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    TransportError,
+)
 from multiqueue.kube.resources import WORKLOADS
 from multiqueue.multikueue.clone import encode_pod_set
 from multiqueue.multikueue.connections.session import WorkerSession
@@ -31,6 +44,10 @@ Json = dict[str, Any]
 FOREGROUND = "Foreground"
 """The job stays visible until its pods are gone: only then may another cluster run it."""
 CONFLICT_ATTEMPTS = 3
+READ_SECONDS, MAX_READ_SECONDS = 0.2, 5.0
+"""Between attempts to find out whether a write without an answer happened."""
+
+log = structlog.get_logger("multiqueue.multikueue.remote")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +221,11 @@ class RemoteWriter:
     async def create_job(
         self, adapter: MultiKueueAdapter, body: Json, workload_name: str
     ) -> Json | Foreign | Busy:
-        """Create the remote job, or find that it is there."""
+        """Create the remote job, or find that it is there.
+
+        Where the answer is lost this does not end before it is known whether the job is there:
+        until then it counts as being created, and no other cluster gets one (I-1).
+        """
         metadata = body["metadata"]
         try:
             created = await self._client.create(adapter.resource, body)
@@ -212,11 +233,16 @@ class RemoteWriter:
             found = await self._read_job(adapter, metadata["namespace"], metadata["name"])
             if found is None:
                 return Busy("the job was just deleted")
-            in_the_way = self._judge_job(adapter, found, {workload_name})
-            return in_the_way or self._known_job(adapter, found)
+        except (TransportError, ServerError):
+            found = await self._find_out(adapter, metadata["namespace"], metadata["name"])
+            if found is None:
+                raise
         except (NotFound, Forbidden, Invalid) as error:
             return Foreign(f"does not take the job: {error}")
-        return self._known_job(adapter, created)
+        else:
+            return self._known_job(adapter, created)
+        in_the_way = self._judge_job(adapter, found, {workload_name})
+        return in_the_way or self._known_job(adapter, found)
 
     async def find_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
         """Read our job past the informer, which then knows it too; None when it is gone."""
@@ -393,6 +419,17 @@ class RemoteWriter:
 
     async def _read_workload(self, namespace: str, name: str) -> api.Workload:
         return await self._client.get(WORKLOADS, name, namespace=namespace, decode=_decode_workload)
+
+    async def _find_out(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
+        """Read a job, again and again until the worker says whether it is there."""
+        tries = 0
+        while True:
+            try:
+                return await self._read_job(adapter, namespace, name)
+            except (TransportError, ServerError, TooManyRequests) as error:
+                log.debug("job not read", job=f"{namespace}/{name}", error=str(error))
+            tries += 1
+            await asyncio.sleep(exponential(tries, base=READ_SECONDS, cap=MAX_READ_SECONDS))
 
     async def _read_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
         try:

@@ -16,10 +16,16 @@ FAR_PAST = float("-inf")
 
 
 class Spells:
-    """Since when something has not been well, by name; `FAR_PAST` while it is."""
+    """Since when something has not been well, by name; `FAR_PAST` while it is.
+
+    Attributes:
+        since: As far as anybody can know who was not there.
+        begun: When it really began.
+    """
 
     def __init__(self, clock: Callable[[], float], names: list[str]) -> None:
         self.since: dict[str, float] = dict.fromkeys(names, 0.0)
+        self.begun: dict[str, float] = dict.fromkeys(names, 0.0)
         self._before = dict(self.since)
         self._clock = clock
 
@@ -29,6 +35,7 @@ class Spells:
         if well and since != FAR_PAST:
             self._before[name], self.since[name] = since, FAR_PAST
         elif not well and since == FAR_PAST:
+            self.begun[name] = self._clock()
             self.since[name] = self._before[name] if forgotten else self._clock()
 
 
@@ -128,7 +135,7 @@ class Truth:
 
         As far as known: of those that ended, the last counts.
         """
-        begin = self._lost.since[cluster]
+        begin = self._lost.begun[cluster]
         end = min(begin + grace, self._clock())
         since = self._calm_since[cluster]
         stretches = [] if since is None else [(since, end)]

@@ -33,6 +33,7 @@ GRACE = timedelta(minutes=15)
 """Upstream's ``workerLostTimeout``."""
 GOOD_SECONDS = 5.0
 """A connection that ends sooner counts as a failed attempt."""
+NEVER_WAS_THERE = timedelta(seconds=-1)
 WIND_DOWN_SECONDS = 10.0
 """How long what was begun with the kubeconfig before may take to end: as long as a request may."""
 
@@ -107,6 +108,7 @@ class WorkerConnection:
         self.state = ConnectionState.CONNECTING
         self.session: WorkerSession | None = None
         self.lost_at: datetime | None = lost_at or clock.now()
+        self._was_there = lost_at is not None
         self.seen = False
         self.retired = False
         self.moving = False
@@ -364,13 +366,15 @@ class WorkerConnection:
     def _plan_retry(self, attempts: int) -> None:
         self._attempts = attempts
         now = self._clock.now()
-        left = (self.lost_at or now) + self._grace - now
+        # Nothing of ours runs where nobody ever was.
+        left = (self.lost_at or now) + self._grace - now if self._was_there else NEVER_WAS_THERE
         seconds = retry_pause(attempts, left=left, steady=self.moving)
         self._next_at = now + timedelta(seconds=seconds) if seconds else None
 
     def _enter(self, session: WorkerSession) -> None:
         self.session = session
         self.state, self.lost_at, self.seen = ConnectionState.CONNECTED, None, True
+        self._was_there = True
         log.info("worker connected", worker=self.name)
         self._listener.state_changed(self)
 

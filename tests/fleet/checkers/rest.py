@@ -44,8 +44,10 @@ class RestIsQuiet(Checker):
             "cohorts",
             "multikueueclusters",
             "admissionchecks",
+            "configmaps",
         }
     )
+    """Status, and what workers can do: a look at one that failed is repeated minutes later."""
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)

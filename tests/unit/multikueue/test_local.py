@@ -12,6 +12,7 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.serde import decode
+from multiqueue.api.workload_state import evict
 from multiqueue.multikueue.local import LocalWriter, Outdated
 from multiqueue.multikueue.plan import Nominate, SetCheck
 from tests.unit.multikueue.builders import T0
@@ -83,3 +84,17 @@ async def test_a_cluster_whose_nomination_was_taken_back_meanwhile_does_not_get_
     step = SetCheck(state=CheckState.READY, message="admitted", cluster="a")
     with pytest.raises(Outdated, match='"a" is not nominated any more'):
         await LocalWriter(context).set_check(decided_on, "c", step, None)
+
+
+@pytest.mark.parametrize("state", [CheckState.RETRY, CheckState.PENDING])
+async def test_what_was_decided_before_an_eviction_is_not_written_after_it(state):
+    """The checks began anew with it, and nobody would reset them once more."""
+    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    evicted = evict(workload.status, "ClusterQueueStopped", "it is held", now=T0)
+    newest = msgspec.structs.replace(workload, status=evicted)
+    context = SimpleNamespace(
+        writer=Writer(newest), clock=SimpleNamespace(now=lambda: T0), recorder=None
+    )
+    step = SetCheck(state=state, message="no worker can hold it")
+    with pytest.raises(Outdated, match="evicted meanwhile"):
+        await LocalWriter(context).set_check(workload, "c", step, None)
