@@ -29,8 +29,10 @@ class Kind(NamedTuple):
     Attributes:
         edited_by, viewed_by: Of "admin" and "user", whose roles contain ours.
         seen_by_all: Whoever may see or edit a namespace may see its objects, too.
+        seen_by_owners: Whoever administers a namespace may.
         status: It has a status to read.
         editor: False for what can only be read.
+        asked: It is a question: whoever may see things may create one, and nothing is kept.
     """
 
     name: str
@@ -39,8 +41,10 @@ class Kind(NamedTuple):
     edited_by: tuple[str, ...] = ("admin",)
     viewed_by: tuple[str, ...] = ("admin",)
     seen_by_all: bool = True
+    seen_by_owners: bool = True
     status: bool = True
     editor: bool = True
+    asked: bool = False
 
 
 BOTH = ("admin", "user")
@@ -82,14 +86,12 @@ KINDS = (
         )
         for what in ("pods", "log", "events", "dispatch")
     ),
-    Kind(
-        "dispatch-review", REMOTE, "dispatchreviews", edited_by=BOTH, viewed_by=BOTH, status=False
-    ),
+    Kind("dispatch-review", REMOTE, "dispatchreviews", viewed_by=BOTH, status=False, asked=True),
     Kind(
         "dispatch-decisions",
         REMOTE,
         "dispatchdecisions",
-        seen_by_all=False,
+        seen_by_owners=False,
         status=False,
         editor=False,
     ),
@@ -118,14 +120,18 @@ KINDS = (
 def build_roles() -> Iterator[dict[str, Any]]:
     """Return the roles of all kinds, in the order of the table."""
     for kind in KINDS:
-        if kind.editor:
+        if kind.editor and not kind.asked:
             labels = [f"{OURS}/batch-{who}" for who in kind.edited_by]
             yield _role(kind, "editor", EDIT, labels)
         labels = [f"{OURS}/batch-{who}" for who in kind.viewed_by]
-        labels.append(f"{KUBERNETES}/aggregate-to-admin")
-        if kind.seen_by_all:
+        if kind.seen_by_owners:
+            labels.append(f"{KUBERNETES}/aggregate-to-admin")
+        if kind.seen_by_owners and kind.seen_by_all:
             labels += [f"{KUBERNETES}/aggregate-to-{role}" for role in ("edit", "view")]
-        yield _role(kind, "viewer", READ, labels)
+        if kind.asked:
+            yield _role(kind, "creator", ["create"], labels)
+        else:
+            yield _role(kind, "viewer", READ, labels)
 
 
 def _role(kind: Kind, suffix: str, verbs: list[str], labels: list[str]) -> dict[str, Any]:

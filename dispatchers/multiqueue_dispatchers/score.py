@@ -50,7 +50,7 @@ class Score:
         filters = [FILTERS[name] for name in _read_filters(view.arguments)]
         found = survey(
             view,
-            keep=lambda option: next((why for f in filters if (why := f(view, option))), ""),
+            why_not=lambda option: next((why for f in filters if (why := f(view, option))), ""),
         )
         sheets = _score(view, found.options, weights)
         totals = {name: _total(terms) for name, terms in sheets.items()}

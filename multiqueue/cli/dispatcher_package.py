@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 
 from multiqueue.cli.errors import UsageProblem
+from multiqueue.multikueue.dispatching.registry import Dispatchers
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MOST_CHARACTERS = 50
@@ -37,6 +38,8 @@ def write_package(name: str, folder: Path) -> list[Path]:
         UsageProblem: the name cannot be used, or something is there already.
     """
     module = _module_of(name)
+    if name in Dispatchers().names:
+        raise UsageProblem(f'there is a dispatcher "{name}" already; choose another name')
     target = folder / name
     if target.exists():
         raise UsageProblem(f"{target} exists already; choose another name, or remove it")

@@ -170,3 +170,35 @@ def make_sample_views() -> Iterator[DispatchView]:
         history=[Round(at=T0 - timedelta(minutes=7), clusters=("lost", "w2"))],
     )
     yield make_view(clusters=[make_cluster(f"w{n:03}", used=n % 9) for n in range(100)], gpus=3)
+    yield from _make_unlike_views(a100, h100)
+
+
+def _make_unlike_views(a100: ClusterView, h100: ClusterView) -> Iterator[DispatchView]:
+    """Yield views that differ in what some dispatchers look at, and others never do."""
+    priced = replace(a100, prices={"gpu": 1800}, data=frozenset({"dataset/x"}), running=3)
+    dear = replace(h100, prices={"gpu": 4100}, neighbours=2, health=0.3)
+    lent = QuotaView(nominal=2, used=2, available=6, most=8)
+    queue = make_queue()
+    borrower = replace(
+        make_cluster("borrower"), queue=replace(queue, quotas={("gpu", GPU): lent}, checks=("c",))
+    )
+    for hour in (0, 7, 13, 23):
+        for namespace in ("team-b", "research"):
+            workload = replace(
+                make_workload(gpus=2, priority=hour, labels={"app": "x"}),
+                key=f"{namespace}/train-{hour}",
+                data=frozenset({"dataset/x"}),
+                speeds={"h100": 2000},
+                annotations={"multiqueue.dev/deadline": "2026-01-02T00:00:00Z"},
+            )
+            yield make_view(
+                workload=workload,
+                clusters=[priced, dear, borrower],
+                now=T0.replace(hour=hour) + timedelta(days=hour % 7),
+            )
+    yield make_view(
+        workload=make_workload(gpus=4),
+        clusters=[replace(a100, copy=CopyState.RESERVED), h100],
+        nominated=["a100"],
+        history=[Round(at=T0 - timedelta(seconds=5), clusters=("a100",))],
+    )

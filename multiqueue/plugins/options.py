@@ -105,12 +105,13 @@ class Survey:
     refusals: dict[str, str]
 
 
-def survey(view: DispatchView, *, keep: Callable[[Option], str] = lambda _: "") -> Survey:
+def survey(view: DispatchView, *, why_not: Callable[[Option], str] = lambda _: "") -> Survey:
     """Look at all clusters.
 
     Args:
         view: What there is.
-        keep: Says why an option shall not be taken all the same; empty where it may be.
+        why_not: Says why an option shall not be taken all the same; empty where it may be. Where
+            the Workload holds quota already it is not asked: it is about to run there.
     """
     had = _how_long_lately(view)
     options: list[Option] = []
@@ -133,7 +134,7 @@ def survey(view: DispatchView, *, keep: Callable[[Option], str] = lambda _: "") 
             tier=Tier.WAIT if disappointed else tier,
             disappointed=disappointed,
         )
-        if why := keep(option):
+        if not _holds(option) and (why := why_not(option)):
             refusals[cluster.name] = why
         else:
             options.append(option)
@@ -148,35 +149,50 @@ def rank(options: Sequence[Option], preference: Preference) -> list[Option]:
     )
 
 
-def bind(found: Survey, preference: Preference, *, race: int = 1) -> Nomination:
+def bind(
+    found: Survey,
+    preference: Preference,
+    *,
+    because: Callable[[Option], str] = lambda _: "",
+    race: int = 1,
+) -> Nomination:
     """Nominate the best option, or the present one where none is in a better tier.
 
     Args:
         found: The options.
         preference: Tells the better of a tier.
+        because: What that is about, for people: it ends the reason of each option.
         race: How many are nominated at once where checks of the worker's own come after its quota,
             so that room there is not yet a start (machines to be provisioned, say).
     """
     view = found.view
     ranked = rank(found.options, preference)
     if not ranked:
-        return Nomination(verdicts=_verdicts(found, ()), ask_again_at=view.now + LOOK_AGAIN)
+        return Nomination(
+            verdicts=_verdicts(found, (), because), ask_again_at=view.now + LOOK_AGAIN
+        )
     best = _find_present(view, ranked) or ranked[0]
-    chosen = (best.name, *_rivals(best, ranked, race))
+    chosen = (best.name, *_rivals(view, best, ranked, race))
     return Nomination(
         clusters=chosen,
-        verdicts=_verdicts(found, chosen),
+        verdicts=_verdicts(found, chosen, because),
         ask_again_at=_ask_again_at(view, best),
     )
 
 
-def _rivals(best: Option, ranked: Sequence[Option], race: int) -> tuple[str, ...]:
-    if not _is_provisioned(best):
+def _rivals(
+    view: DispatchView, best: Option, ranked: Sequence[Option], race: int
+) -> tuple[str, ...]:
+    """Return who tries beside the best one; whoever got quota meanwhile goes on."""
+    if race < 2 or not _is_provisioned(best):
         return ()
-    others = (
-        o.name for o in ranked if o is not best and o.tier is best.tier and _is_provisioned(o)
-    )
-    return tuple(others)[: race - 1]
+    others = [o for o in ranked if o is not best and o.tier is best.tier and _is_provisioned(o)]
+    ahead = [o.name for o in others if o.name in view.nominated and _holds(o)]
+    return tuple(dict.fromkeys([*ahead, *(o.name for o in others)]))[: max(race - 1, len(ahead))]
+
+
+def _holds(option: Option) -> bool:
+    return option.cluster.copy is CopyState.RESERVED
 
 
 def _is_provisioned(option: Option) -> bool:
@@ -186,12 +202,15 @@ def _is_provisioned(option: Option) -> bool:
 
 def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None:
     """Return the cluster that has it, the first of several; None where it should move."""
-    present = next((option for option in ranked if option.name in view.nominated[:1]), None)
-    if present is None:
-        return None
-    if present.cluster.copy is CopyState.RESERVED or present.tier is ranked[0].tier:
+    offered = sorted(
+        (option for option in ranked if option.name in view.nominated),
+        key=lambda option: (not _holds(option), option.name != view.nominated[0]),
+    )
+    present = offered[0] if offered else None
+    if present is None or _holds(present):
         return present
-    return None
+    is_first = present.name == view.nominated[0]
+    return present if is_first and present.tier is ranked[0].tier else None
 
 
 def _how_long_lately(view: DispatchView) -> dict[str, timedelta]:
@@ -214,12 +233,16 @@ def _ask_again_at(view: DispatchView, best: Option) -> datetime:
     return view.now + LOOK_AGAIN
 
 
-def _verdicts(found: Survey, chosen: Sequence[str]) -> tuple[ClusterVerdict, ...]:
+def _verdicts(
+    found: Survey, chosen: Sequence[str], because: Callable[[Option], str]
+) -> tuple[ClusterVerdict, ...]:
     options = (
         ClusterVerdict(
             cluster=option.name,
             nominated=option.name in chosen,
-            reason=", ".join(filter(None, (_describe(option), option.cluster.avoid))),
+            reason=", ".join(
+                filter(None, (_describe(option), option.cluster.avoid, because(option)))
+            ),
             tier=option.tier.name.capitalize(),
         )
         for option in found.options

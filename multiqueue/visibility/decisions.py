@@ -94,7 +94,7 @@ class DecisionAnswers:
         about = action.resource == WORKLOADS and action.subresource == DISPATCH
         return action.group == GROUP and (about or action.resource in {REVIEWS, DECISIONS})
 
-    async def answer(self, http: web.Request, action: Action) -> web.Response:
+    async def answer(self, http: web.Request, action: Action) -> web.StreamResponse:
         """Answer one request of a user who may.
 
         Raises:
@@ -107,8 +107,9 @@ class DecisionAnswers:
         if http.method not in {"GET", "HEAD"}:
             raise refusals.method_not_allowed()
         if action.resource == DECISIONS:
-            lines = b"".join(write_recording(self._desk.list_decisions()))
-            return web.Response(body=lines, content_type=LINES)
+            if action.namespace or action.name:  # it is about all namespaces, and so are its rights
+                raise refusals.no_such_path()
+            return await self._record(http)
         key = key_of(action.namespace, action.name)
         decision = self._desk.find(key)
         if decision is None:
@@ -117,6 +118,16 @@ class DecisionAnswers:
             raise refusals.not_decided(key)
         told = dump(for_namespace(decision, action.namespace))
         return _respond("DispatchDecision", action.name, action.namespace, told)
+
+    async def _record(self, http: web.Request) -> web.StreamResponse:
+        """Answer one decision after the other; between two of them others may work."""
+        response = web.StreamResponse(headers={"Content-Type": LINES})
+        await response.prepare(http)
+        for line in write_recording(self._desk.list_decisions()):
+            await response.write(line)
+            await asyncio.sleep(0)
+        await response.write_eof()
+        return response
 
     async def _review(self, http: web.Request, action: Action) -> web.Response:
         if http.method != "POST" or not action.namespace:

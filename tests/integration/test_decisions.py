@@ -77,6 +77,9 @@ async def test_a_manifest_is_tried_before_it_is_submitted(
     job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "nowhere"
     path.write_text(yaml.safe_dump(job))
     assert await shell.run(*command) == 1
+    path.write_text(yaml.safe_dump({**make_gpu_job("odd"), "spec": {"template": "odd"}}))
+    assert await shell.run(*command) == 1
+    assert "is not what its kind looks like" in shell.err.getvalue()
     assert f'LocalQueue "{NAMESPACE}/nowhere" not found' in shell.err.getvalue()
 
 
@@ -100,6 +103,8 @@ async def test_who_may_not_ask_is_refused(remote: RemoteWorld) -> None:
     workload = await remote.place()
     path = f"{REMOTE}/namespaces/{NAMESPACE}/workloads/{workload}/dispatch"
     assert (await remote.get(path))[0] == 200
+    everybodys = f"{REMOTE}/namespaces/{NAMESPACE}/dispatchdecisions"
+    assert (await remote.get(everybodys))[0] == 404, "rights in a namespace do not do"
     for forbidden in (path, f"{REMOTE}/dispatchdecisions"):
         assert (await remote.get(forbidden, user="stranger"))[0] == 403
 

@@ -24,4 +24,8 @@ class CheapestFirst:
             known = cost_of(view.workload, option)
             return sys.maxsize if known is None else known
 
-        return bind(survey(view), cost)
+        def describe(option: Option) -> str:
+            known = cost_of(view.workload, option)
+            return "has no price" if known is None else f"costs {known / 1000:.2f}"
+
+        return bind(survey(view), cost, because=describe)

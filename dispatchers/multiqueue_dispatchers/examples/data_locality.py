@@ -17,7 +17,11 @@ class DataLocality:
     def nominate(self, view: DispatchView) -> Nomination:
         """Return where the data is."""
 
-        def missing(option: Option) -> int:
-            return len(view.workload.data - option.cluster.data)
+        def missing(option: Option) -> list[str]:
+            return sorted(view.workload.data - option.cluster.data)
 
-        return bind(survey(view), missing)
+        return bind(
+            survey(view),
+            lambda option: len(missing(option)),
+            because=lambda option: f"lacks {', '.join(missing(option)) or 'no data'}",
+        )

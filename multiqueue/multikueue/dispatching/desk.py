@@ -138,21 +138,25 @@ class DispatchDesk:
         integration = self._context.integrations.find_by_gvk(gvk)
         if integration is None:
             raise ReviewError(f"{gvk} is no kind of job that this manager queues")
-        metadata = manifest.get("metadata") or {}
-        name = metadata.get("name") or f"{metadata.get('generateName', 'job-')}xxxxx"
-        job: Json = {
-            **manifest,
-            "metadata": {**metadata, "name": name, "namespace": namespace, "uid": IMAGINED},
-        }
-        classes = build_priority_classes(self._context)
+        what = f"{gvk.kind} {namespace}"
         try:
+            metadata = dict(manifest.get("metadata") or {})
+            name = str(metadata.get("name") or f"{metadata.get('generateName', 'job-')}xxxxx")
+            what = f"{what}/{name}"
+            imagined = {**metadata, "name": name, "namespace": namespace, "uid": IMAGINED}
+            job: Json = {**manifest, "metadata": imagined}
             priority = resolve_priority(
-                workload_class(job), integration.priority_class(job), classes
+                workload_class(job),
+                integration.priority_class(job),
+                build_priority_classes(self._context),
             )
             body = compose_workload(job, gvk, integration.pod_sets(job), priority)
             workload = decode(api.Workload, body)
-        except (InvalidJobError, PriorityClassNotFoundError, ValueError, KeyError) as error:
-            raise ReviewError(f"{gvk.kind} {namespace}/{name}: {error}") from error
+        except (InvalidJobError, PriorityClassNotFoundError) as error:
+            raise ReviewError(f"{what}: {error}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            words = f"{type(error).__name__}: {error}"
+            raise ReviewError(f"{what}: is not what its kind looks like ({words})") from error
         created = msgspec.structs.replace(
             workload.metadata,
             uid=IMAGINED,

@@ -8,7 +8,8 @@ from __future__ import annotations
 from multiqueue.plugins.recording import Decision
 
 MOST_CLUSTERS = 20_000
-"""How many clusters all views together show: a few kilobytes each at most, much of it shared."""
+"""How many clusters all views together show: a few kilobytes each at most, much of it shared. The
+decision itself counts as one more."""
 
 
 class DecisionRecords:
@@ -37,7 +38,7 @@ class DecisionRecords:
         self._decisions[self._next] = decision
         self._latest[key] = self._next
         self._next += 1
-        self._clusters += len(decision.view.clusters)
+        self._clusters += _size(decision)
         while self._clusters > self._most and len(self._decisions) > 1:
             self._forget(next(iter(self._decisions)))
 
@@ -52,10 +53,14 @@ class DecisionRecords:
 
     def _forget(self, number: int) -> None:
         decision = self._decisions.pop(number)
-        self._clusters -= len(decision.view.clusters)
+        self._clusters -= _size(decision)
         key = decision.view.workload.key
         if self._latest.get(key) == number:
             del self._latest[key]
+
+
+def _size(decision: Decision) -> int:
+    return 1 + len(decision.view.clusters)
 
 
 def _is_repeated(before: Decision, after: Decision) -> bool:

@@ -17,14 +17,20 @@ from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
+import structlog
+
 from multiqueue.api.names import DISPATCHER
 from multiqueue.multikueue.dispatching.plugin_thread import describe_error
 from multiqueue.multikueue.dispatching.sites import Sites
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
+OURS = "multiqueue_dispatchers."
+"""What no other package may take the place of."""
 EXTERNAL = "external"
 """The dispatcher that follows a controller outside of this program."""
+
+log = structlog.get_logger("multiqueue.multikueue.dispatching.registry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +69,7 @@ class Dispatchers:
         self._is_fixed = installed is not None
         self._sites = Sites()
         found = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
-        self._installed = {point.name: point for point in found}
+        self._installed = _by_name(found)
         self._classes: dict[str, Callable[[], object]] = {}
 
     @property
@@ -102,7 +108,7 @@ class Dispatchers:
         """Read entry points again: a package may have been installed meanwhile."""
         if not self._is_fixed:
             self._sites.take_in_news()
-            self._installed = {p.name: p for p in entry_points(group=ENTRY_POINT_GROUP)}
+            self._installed = _by_name(entry_points(group=ENTRY_POINT_GROUP))
         return self._installed.get(name)
 
     def _load(self, point: EntryPoint) -> Selection:
@@ -120,6 +126,18 @@ class Dispatchers:
                 name, f'dispatcher "{name}" ({point.value}) has no name or no nominate(view)'
             )
         return Selection(name=name, dispatcher=cast("Dispatcher", dispatcher))
+
+
+def _by_name(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
+    """Return entry points by name: of several our own counts, else the first by its package."""
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(points, key=lambda p: (not p.value.startswith(OURS), p.value)):
+        first = found.setdefault(point.name, point)
+        if first.value != point.value:
+            log.warning(
+                "two dispatchers of one name", name=point.name, used=first.value, left=point.value
+            )
+    return found
 
 
 def _describe_external(name: str) -> str:

@@ -67,6 +67,7 @@ class TestNew:
             ("Cheapest", "lower-case letters"),
             ("random", "Python has already"),
             ("class", "Python has already"),
+            ("score", 'there is a dispatcher "score" already'),
             ("a" * 51, "at most 50 characters"),
             ("../x", "is no name for a dispatcher"),
         ],
@@ -109,7 +110,7 @@ class TestTest:
 
     def test_a_recording_is_asked_about_too(self, recording, capsys):
         assert main(["dispatcher", "test", "score", "--recording", str(recording)]) == 0
-        assert "asked about 15 views" in capsys.readouterr().out
+        assert "asked about 24 views" in capsys.readouterr().out
 
 
 class TestReplay:

@@ -35,15 +35,22 @@ def test_one_that_repeats_itself_takes_the_place_of_the_one_before():
 
 
 def test_the_oldest_are_forgotten_when_there_are_too_many_clusters():
-    records = DecisionRecords(most_clusters=6)
+    records = DecisionRecords(most_clusters=9)
     for name in "abcd":
         records.note(decide(name, "c0"))
     assert [d.view.workload.key[-1] for d in records.all()] == ["b", "c", "d"]
     assert records.find("team-a/a") is None
 
 
+def test_decisions_about_no_clusters_are_forgotten_too():
+    records = DecisionRecords(most_clusters=3)
+    for number in range(10):
+        records.note(decide(f"w{number}", clusters=0))
+    assert len(records.all()) == 3
+
+
 def test_one_that_is_larger_than_all_room_is_kept_alone():
-    records = DecisionRecords(most_clusters=2)
+    records = DecisionRecords(most_clusters=4)
     records.note(decide("a", "c0"))
     records.note(decide("b", "c0", clusters=5))
     assert [d.view.workload.key for d in records.all()] == ["team-a/b"]

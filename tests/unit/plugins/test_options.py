@@ -44,6 +44,24 @@ def test_within_a_tier_the_preference_decides_then_the_name():
     assert choose(first, foreseen("a", Prospect.FITS)).clusters == ("a",)
 
 
+def test_what_the_dispatcher_does_not_want_is_told_but_what_holds_quota_stays():
+    def why_not(option) -> str:
+        return f"{option.name} is not wanted"
+
+    holding = foreseen("b", Prospect.FITS, copy=CopyState.RESERVED)
+    found = survey(make_view(clusters=[foreseen("a", Prospect.FITS), holding]), why_not=why_not)
+    assert [option.name for option in found.options] == ["b"]
+    assert found.refusals == {"a": "a is not wanted"}
+
+
+def test_what_decided_is_told():
+    found = survey(make_view(clusters=[foreseen("a", Prospect.FITS, running=3)]))
+    got = bind(
+        found, lambda o: o.cluster.running, because=lambda o: f"has {o.cluster.running} jobs"
+    )
+    assert got.verdicts[0].reason.endswith("has 3 jobs")
+
+
 def test_what_can_never_take_it_is_no_option_and_says_why():
     never = replace(
         make_cluster("a"), forecast=Forecast(prospect=Prospect.NEVER, reason="has at most 1")
@@ -88,6 +106,13 @@ class TestRacing:
     def test_one_without_checks_does_not_race(self):
         assert choose(make_cluster("a"), self.provisioned("b"), race=2).clusters == ("a",)
         assert choose(self.provisioned("a"), make_cluster("b"), race=2).clusters == ("a",)
+
+    def test_whoever_got_quota_in_a_race_goes_on_when_the_other_is_lost(self):
+        ahead = self.provisioned("b", copy=CopyState.RESERVED, running=9)
+        clusters = [make_lost_cluster("a"), ahead, self.provisioned("c"), self.provisioned("d")]
+        assert choose(*clusters, race=2, nominated=["a", "b"]).clusters == ("b", "c")
+        both = [self.provisioned("a"), ahead, self.provisioned("c")]
+        assert choose(*both, race=2, nominated=["a", "b"]).clusters == ("b", "a")
 
     def test_the_first_of_a_race_stays_the_first(self):
         clusters = [self.provisioned("a", running=5), self.provisioned("b")]
