@@ -38,7 +38,7 @@ class _Trial:
     """A Workload that was decided about and has not started yet."""
 
     side: Side
-    first_nominated_at: datetime | None = None
+    nominated: bool = False
     failed: bool = False
 
 
@@ -95,6 +95,8 @@ class Trials:
         self.tallies = {side: Tally() for side in Side}
         self._limits = limits
         self._open: OrderedDict[str, _Trial] = OrderedDict()
+        # Those that a start is still counted of, and since when, the first nominated first.
+        self._awaited: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
 
     def note_decision(
         self, uid: str, side: Side, now: datetime, *, nominated: bool, failed: bool
@@ -103,23 +105,26 @@ class Trials:
         tally = self.tallies[side]
         trial = self._open.get(uid)
         if trial is None or trial.side is not side:
+            self.forget(uid)
             trial = self._open[uid] = _Trial(side)
             tally.workloads += 1
             if len(self._open) > MAX_TRIALS:
-                self._open.popitem(last=False)
+                self.forget(next(iter(self._open)))
         if failed and not trial.failed:
             trial.failed = True
             tally.failures += 1
-        if nominated and trial.first_nominated_at is None:
-            trial.first_nominated_at = now
+        if nominated and not trial.nominated:
+            trial.nominated = True
+            self._awaited[uid] = side, now
 
     def note_start(self, uid: str, now: datetime) -> None:
         """A cluster admitted it."""
-        trial = self._open.pop(uid, None)
-        if trial is None or trial.first_nominated_at is None:
+        awaited = self._awaited.get(uid)
+        self.forget(uid)
+        if awaited is None:
             return
-        took = now - trial.first_nominated_at
-        tally = self.tallies[trial.side]
+        side, since = awaited
+        tally, took = self.tallies[side], now - since
         if took > self._limits.start_within:
             tally.not_started += 1
         else:
@@ -129,14 +134,17 @@ class Trials:
     def forget(self, uid: str) -> None:
         """It is gone, or waits for quota again: nothing can be said about it."""
         self._open.pop(uid, None)
+        self._awaited.pop(uid, None)
 
     def expire(self, now: datetime) -> None:
-        """Give up on those that wait too long."""
+        """Give up on those that wait too long; asked about again, they are not counted again."""
         since = now - self._limits.start_within
-        for uid, trial in list(self._open.items()):
-            if trial.first_nominated_at is not None and trial.first_nominated_at < since:
-                del self._open[uid]
-                self.tallies[trial.side].not_started += 1
+        while self._awaited:
+            uid, (side, nominated_at) = next(iter(self._awaited.items()))
+            if nominated_at >= since:
+                return
+            del self._awaited[uid]
+            self.tallies[side].not_started += 1
 
     def why_return(self) -> str:
         """Say what the canary does worse than it may; empty: nothing that is known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,6 +12,20 @@ from multiqueue.plugins.testing import T0
 
 LIMITS = Limits(min_workloads=10, failures=0.1, slower=0.5, start_within=timedelta(minutes=5))
 SECOND = timedelta(seconds=1)
+
+
+class Looked(datetime):
+    """A time that counts how often times were compared with it."""
+
+    count = 0
+
+    def __lt__(self, other: datetime) -> bool:
+        Looked.count += 1
+        return super().__lt__(other)
+
+    def __ge__(self, other: datetime) -> bool:
+        Looked.count += 1
+        return super().__ge__(other)
 
 
 def make_trials(
@@ -106,3 +120,25 @@ def test_what_is_remembered_is_bounded() -> None:
         trials.note_decision(str(number), Side.BASE, T0, nominated=True, failed=False)
     trials.expire(T0 + timedelta(days=1))
     assert trials.tallies[Side.BASE].not_started == MAX_TRIALS
+
+
+def test_one_that_did_not_start_in_time_counts_once_however_long_it_waits() -> None:
+    trials = Trials(LIMITS)
+    for hours in range(4):
+        now = T0 + timedelta(hours=hours)
+        trials.note_decision("a", Side.CANARY, now, nominated=True, failed=False)
+        trials.expire(now + timedelta(minutes=30))
+    trials.note_start("a", T0 + timedelta(hours=4))
+    tally = trials.tallies[Side.CANARY]
+    assert (tally.workloads, tally.not_started, tally.started) == (1, 1, 0)
+
+
+def test_giving_up_costs_what_is_given_up_not_what_waits() -> None:
+    trials = Trials(LIMITS)
+    for number in range(50):
+        now = Looked.fromtimestamp(T0.timestamp() + number, T0.tzinfo)
+        trials.note_decision(str(number), Side.BASE, now, nominated=True, failed=False)
+    Looked.count = 0
+    trials.expire(T0 + LIMITS.start_within + 2 * SECOND)
+    assert trials.tallies[Side.BASE].not_started == 2
+    assert Looked.count == 3
