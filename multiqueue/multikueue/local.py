@@ -127,6 +127,9 @@ class LocalWriter:
 
         def change(newest: api.Workload) -> WorkloadStatus:
             status = _expect(newest, workload, check)
+            if status.nominated_cluster_names != workload.status.nominated_cluster_names:
+                # What follows in the plan is about the clusters that were nominated then.
+                raise Outdated("it is nominated elsewhere")
             state = find_check(status, check)
             if state is None or state.state != CheckState.PENDING:
                 return status

@@ -98,3 +98,17 @@ async def test_what_was_decided_before_an_eviction_is_not_written_after_it(state
     step = SetCheck(state=state, message="no worker can hold it")
     with pytest.raises(Outdated, match="evicted meanwhile"):
         await LocalWriter(context).set_check(workload, "c", step, None)
+
+
+async def test_a_message_about_a_nomination_that_was_changed_meanwhile_stops_what_follows():
+    """I-10: copies would be made where the Workload is not nominated any more."""
+    workload = make_workload(reserved_at="2026-01-01T00:00:00Z")
+    before = msgspec.structs.replace(workload.status, nominated_cluster_names=("a", "b"))
+    after = msgspec.structs.replace(workload.status, nominated_cluster_names=("a",))
+    context = SimpleNamespace(
+        writer=Writer(msgspec.structs.replace(workload, status=after)),
+        clock=SimpleNamespace(now=lambda: T0),
+    )
+    decided_on = msgspec.structs.replace(workload, status=before)
+    with pytest.raises(Outdated, match="nominated elsewhere"):
+        await LocalWriter(context).explain(decided_on, "c", "waits on a, b")
