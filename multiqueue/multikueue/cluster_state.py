@@ -148,6 +148,11 @@ class ClusterState:
         return Presence.ABSENT
 
     @property
+    def has_earlier_job(self) -> bool:
+        """Whether the job is still that of an earlier slice, and to be taken over."""
+        return self.job_known and self.job is not None and self.job.of_earlier_slice
+
+    @property
     def can_be_cleared(self) -> bool:
         """Whether what we see there may be removed while the Workload holds quota.
 

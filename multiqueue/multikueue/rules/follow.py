@@ -18,6 +18,7 @@ from multiqueue.multikueue.plan import (
     SetCheck,
     Step,
     SyncJob,
+    TakeJobOver,
 )
 from multiqueue.multikueue.rules.priority import update_priorities
 
@@ -65,6 +66,8 @@ def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
 
 def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
     steps: list[Step] = [*update_priorities(view)]
+    if cluster.has_earlier_job:
+        steps.append(TakeJobOver(cluster=cluster.name))
     if cluster.job_known:
         steps.append(SyncJob(cluster=cluster.name))
     copy = cluster.copy

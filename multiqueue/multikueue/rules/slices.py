@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
+from multiqueue.multikueue.cluster_state import GroupConfig
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import (
     CreateWorkload,
@@ -74,12 +74,10 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
         message = f'The workload runs on cluster "{name}", and waits there for room to grow'
         steps: tuple[Step, ...] = (Explain(message=message), *update_priorities(view))
         return GroupPlan(steps=steps, why=message)
-    if not _has_earlier_job(cluster):
+    if not cluster.job_known:
+        return GroupPlan(why=f'cluster "{name}" does not show which job to take over')
+    if not cluster.has_earlier_job:
         return None
     return GroupPlan(
         steps=(TakeJobOver(cluster=name), SyncJob(cluster=name), set_ready(name)),
     )
-
-
-def _has_earlier_job(cluster: ClusterState) -> bool:
-    return cluster.job_known and cluster.job is not None and cluster.job.of_earlier_slice

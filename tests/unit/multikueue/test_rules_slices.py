@@ -29,6 +29,7 @@ from multiqueue.multikueue.remote import Busy, RemoteWriter
 from tests.unit.multikueue.builders import (
     T0,
     make_admitted,
+    make_blind,
     make_cluster,
     make_copy,
     make_finish,
@@ -128,6 +129,12 @@ class TestTakeOver:
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=make_job()))
         assert plan.steps[0] == SyncJob(cluster="a")
 
+    def test_no_job_is_made_while_those_of_the_worker_cannot_be_seen(self) -> None:
+        """The one that it takes over is there; beside it, its own could not be made for ever."""
+        plan = make_plan(make_slice(), make_blind(workload=make_admitted()))
+        assert (plan.rule, plan.steps) == ("take_over", ())
+        assert plan.why
+
     def test_a_larger_slice_without_quota_touches_nothing(self) -> None:
         """T-171: a scale-up in progress."""
         local = make_local(has_quota=False, check=None, elastic=True, earlier=("ns/old",))
@@ -156,6 +163,11 @@ class TestFollow:
         plan = make_plan(local, make_running())
         assert plan.steps == (SyncJob(cluster="a"), ResizeCopy(cluster="a"))
         assert removed(plan) == []
+
+    def test_a_job_that_was_not_taken_over_in_time_is_so_later(self) -> None:
+        local = make_ready(elastic=True, earlier=("ns/old",))
+        plan = make_plan(local, make_cluster(workload=make_admitted(), job=EARLIER))
+        assert plan.steps == (TakeJobOver(cluster="a"), SyncJob(cluster="a"))
 
     def test_another_job_is_not_resized(self) -> None:
         plan = make_plan(make_ready(digest="other"), make_running())
