@@ -246,7 +246,10 @@ class RemoteSteps:
                     regarding, message = workload_reference(seen.workload), f"{cluster} {why}"
                     self._context.recorder.event(regarding, "Warning", EVENT_REASON, message)
                 log.warning("worker cannot take workload", reason=why, **about)
-                return AGAIN
+                local = seen.view.local
+                is_bound = local is not None and local.cluster_name == cluster
+                # There is no other cluster to decide for.
+                return stuck(REFUSAL_FOR.total_seconds()) if is_bound else AGAIN
             case Busy(why=why):
                 log.debug("worker is busy with workload", reason=why, **about)
                 return stuck(BUSY_SECONDS)

@@ -1,0 +1,72 @@
+"""What follows from the answers of workers."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.kube.clock import SystemClock
+from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation
+from multiqueue.multikueue.outcome import AGAIN, Outcome
+from multiqueue.multikueue.owner import Owner
+from multiqueue.multikueue.remote import Foreign
+from multiqueue.multikueue.remote_steps import REFUSAL_FOR, RemoteSteps
+from multiqueue.observability.metrics import Metrics
+from tests.unit.multikueue.builders import make_local
+from tests.workloads import make_workload
+
+REFUSED = Foreign("does not take the job: too large")
+
+
+def refusing() -> RemoteSteps:
+    """A worker that takes nothing."""
+
+    def submit(*_: object) -> asyncio.Future[object]:
+        answer = asyncio.get_running_loop().create_future()
+        answer.set_result(REFUSED)
+        return answer
+
+    session = SimpleNamespace(client=None, owner=None, submit=submit)
+    fleet: Any = SimpleNamespace(
+        adapters=(),
+        owner=Owner(origin="here"),
+        find_session=lambda _: session,
+        find_health=lambda _: None,
+    )
+    recorder = SimpleNamespace(event=lambda *_: None)
+    context: Any = SimpleNamespace(clock=SystemClock(), metrics=Metrics(), recorder=recorder)
+    return RemoteSteps(context, fleet, wake=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("latch", "outcome"),
+    [
+        (None, AGAIN),
+        ("b", AGAIN),
+        ("a", Outcome(goes_on=False, after=REFUSAL_FOR.total_seconds())),
+    ],
+    ids=["it may go elsewhere", "another one runs it", "it runs there and can go nowhere else"],
+)
+async def test_a_refusal_is_thought_about_at_once_only_where_there_is_a_choice(
+    latch: str | None, outcome: Outcome
+) -> None:
+    """A slice that grew goes where its job runs: asked again at once, it would be for ever."""
+    workload = make_workload("train")
+    view = GroupView(key=workload.metadata.key, local=make_local(cluster_name=latch))
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": workload.metadata.namespace},
+        "spec": {"template": {"spec": {"containers": []}}},
+    }
+    seen = Observation(view=view, workload=workload, job=job, adapter=BatchJobAdapter())
+    memory = GroupMemory()
+    got = await refusing().create_job("a", seen, memory)
+    assert got == outcome
+    assert memory.refusals["a"][0] == REFUSED.why
