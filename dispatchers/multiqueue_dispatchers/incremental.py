@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from multiqueue.plugins import (
     ClusterVerdict,
@@ -25,6 +26,7 @@ from multiqueue.plugins import (
     Fit,
     Nomination,
     Outlook,
+    find_problems,
     judge,
     read_choice,
     read_count,
@@ -44,9 +46,9 @@ class Incremental:
 
     def nominate(self, view: DispatchView) -> Nomination:
         """Return the clusters of all rounds up to the present one."""
-        step = read_count(view.arguments, "stepSize", STEP_SIZE)
-        round_time = read_duration(view.arguments, "roundTime", ROUND_TIME)
-        order = read_choice(view.arguments, "order", ("Config", "Name"), "Config")
+        step = _read_step(view.arguments)
+        round_time = _read_round_time(view.arguments)
+        order = _read_order(view.arguments)
         fits = {cluster.name: judge(view.workload, cluster) for cluster in view.clusters}
         present = _list_present(view)
         names = [cluster.name for cluster in present]
@@ -65,6 +67,23 @@ class Incremental:
             ask_again_at=ends_at if left else None,
             note=_describe_rest(names, left[:step], ends_at),
         )
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Return what is wrong with arguments."""
+        readers = {"stepSize": _read_step, "roundTime": _read_round_time, "order": _read_order}
+        return find_problems(arguments, readers)
+
+
+def _read_step(arguments: Mapping[str, Any]) -> int:
+    return read_count(arguments, "stepSize", STEP_SIZE)
+
+
+def _read_round_time(arguments: Mapping[str, Any]) -> timedelta:
+    return read_duration(arguments, "roundTime", ROUND_TIME)
+
+
+def _read_order(arguments: Mapping[str, Any]) -> str:
+    return read_choice(arguments, "order", ("Config", "Name"), "Config")
 
 
 def _list_present(view: DispatchView) -> list[ClusterView]:

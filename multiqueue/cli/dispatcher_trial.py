@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
+from typing import Any
 
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP, Dispatchers
-from multiqueue.plugins import Dispatcher, Nomination
+from multiqueue.plugins import ChecksArguments, Dispatcher, Nomination
 from multiqueue.plugins.recording import Decision
 
 
@@ -67,11 +68,27 @@ def find_dispatchers(name: str) -> list[Dispatcher]:
     return found
 
 
-def replay(dispatcher: Dispatcher, decisions: Iterable[Decision]) -> Iterator[Trial]:
-    """Yield what a dispatcher says to each recorded view."""
+def replay(
+    dispatcher: Dispatcher, decisions: Iterable[Decision], arguments: Mapping[str, Any]
+) -> Iterator[Trial]:
+    """Yield what a dispatcher says to each recorded view.
+
+    Args:
+        dispatcher: Who is asked.
+        decisions: What was recorded.
+        arguments: What it is told. Empty: what it was told itself; what another dispatcher was told
+            is not for it.
+
+    Raises:
+        UsageProblem: it refuses the arguments.
+    """
+    if isinstance(dispatcher, ChecksArguments) and (wrong := dispatcher.check_arguments(arguments)):
+        raise UsageProblem("; ".join(wrong))
     for decision in decisions:
+        told = decision.view.arguments if decision.dispatcher == dispatcher.name else {}
+        view = replace(decision.view, arguments=arguments or told, dispatcher=dispatcher.name)
         try:
-            answer = dispatcher.nominate(decision.view)
+            answer = dispatcher.nominate(view)
         except Exception as error:  # noqa: BLE001 - a stranger's code; told beside the others
             problem = f"{type(error).__name__}: {error}"
             yield Trial(decision=decision, problem=problem)

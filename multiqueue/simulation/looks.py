@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from traceback import extract_tb
 
 from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
@@ -27,7 +28,7 @@ CONFIG = GroupConfig()
 
 
 class DispatcherError(RuntimeError):
-    """A dispatcher raised; the text has its name and what it raised."""
+    """A dispatcher raised; the text has its name, about which job, where, and what it raised."""
 
 
 class Looker:
@@ -107,8 +108,12 @@ class Looker:
         try:
             nomination = self._dispatcher.nominate(view)
         except Exception as error:
-            words = f"{type(error).__name__}: {error}"
-            raise DispatcherError(f'dispatcher "{view.dispatcher}" failed: {words}') from error
+            last = extract_tb(error.__traceback__)[-1]
+            raise DispatcherError(
+                f'dispatcher "{view.dispatcher}" failed about {view.workload.key} at '
+                f"{view.now:%H:%M:%S}, in {last.filename}, line {last.lineno}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
         self._views.accept(view, nomination)
         _note_start(managed, view, nomination)
         memory = managed.memory

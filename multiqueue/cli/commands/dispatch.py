@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("dispatch")
 @click.option("-f", "--filename", "source", required=True, metavar="FILE|-", help="A manifest.")
-@click.option("--dry-run", is_flag=True, help="Only say where it would go; always given.")
+@click.option("--dry-run", is_flag=True, help="Only say where it would go; there is no other way.")
 @namespace_option
 @cluster_options
 @output_option
@@ -73,7 +73,7 @@ async def _review(
 def _show(manifest: dict[str, Any], review: Reviewed) -> None:
     from multiqueue.cli.decisions import print_decision
 
-    echo(f"{_name(manifest)}: quota of ClusterQueue {review.cluster_queue} {review.quota}")
+    echo(f"{_name(manifest)}: quota of ClusterQueue {review.cluster_queue}: {review.quota}")
     print_decision(review.decision)
 
 

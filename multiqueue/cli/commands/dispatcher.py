@@ -118,9 +118,19 @@ async def _record(target: Target) -> bytes:
     metavar="DISPATCHER|MODULE:CLASS",
     help="Who is asked about what was recorded.",
 )
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="ARGUMENT=VALUE",
+    help="An argument of the dispatcher, its value as YAML; may be repeated. Without any, it is "
+    "told what it was told itself.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show what does not differ, too.")
 @output_option
-def replay(*, recording: Path, name: str, everything: bool, output: str) -> int:
+def replay(
+    *, recording: Path, name: str, settings: tuple[str, ...], everything: bool, output: str
+) -> int:
     """Ask a dispatcher about recorded decisions, and show where it decides otherwise.
 
     Ends with 1 where it failed on any of them.
@@ -132,7 +142,7 @@ def replay(*, recording: Path, name: str, everything: bool, output: str) -> int:
     if len(found) != 1:
         names = ", ".join(dispatcher.name for dispatcher in found)
         raise UsageProblem(f'"{name}" has several dispatchers: {names}; name one of them')
-    trials = list(run(found[0], _read(recording)))
+    trials = list(run(found[0], _read(recording), _read_settings(settings)))
     shown = [trial for trial in trials if everything or trial.differs]
     if output != "human":
         print_data([_dump(trial) for trial in shown], output)
@@ -156,13 +166,28 @@ def _read(path: Path) -> Iterator[Decision]:
             raise UsageProblem(f"{path}: {error}") from error
 
 
+def _read_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    import yaml
+
+    arguments: dict[str, Any] = {}
+    for setting in settings:
+        argument, equals, text = setting.partition("=")
+        if not equals or not argument:
+            raise UsageProblem(f'--set "{setting}": write ARGUMENT=VALUE')
+        try:
+            arguments[argument] = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise UsageProblem(f'--set "{setting}": {error}') from error
+    return arguments
+
+
 def _row(trial: Trial) -> list[Any]:
     view = trial.decision.view
     return [
         view.now.isoformat(timespec="seconds"),
         view.workload.key,
         trial.decision.dispatcher,
-        ", ".join(trial.before) or trial.decision.problem or "nowhere",
+        ", ".join(trial.before) or ("failed" if trial.decision.problem else "nowhere"),
         f"failed: {trial.problem}" if trial.problem else ", ".join(trial.after) or "nowhere",
     ]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.errors import UsageProblem
+from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.output import output_option, print_data, print_table
 
 if TYPE_CHECKING:
@@ -228,8 +228,10 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
 
     try:
         return compare(plan, processes=processes, on_done=tell)
-    except (UnknownDispatcherError, DispatcherError, TraceError) as error:
+    except (UnknownDispatcherError, TraceError) as error:
         raise UsageProblem(str(error)) from error
+    except DispatcherError as error:
+        raise CliError(str(error)) from error
     finally:
         if done and sys.stderr.isatty():
             click.echo("\r\x1b[K", err=True, nl=False)

@@ -78,9 +78,10 @@ def describe_clusters(decision: Decision) -> list[ClusterLine]:
 
 def describe_decision(decision: Decision, now: datetime | None = None) -> str:
     """Return the decision in a sentence."""
-    by = f'by "{decision.dispatcher}"'
-    if decision.profile:
-        by += f' of DispatchProfile "{decision.profile}"'
+    profile = f'DispatchProfile "{decision.profile}"' if decision.profile else ""
+    by = f"by {profile}" if profile and not decision.dispatcher else f'by "{decision.dispatcher}"'
+    if profile and decision.dispatcher:
+        by += f" of {profile}"
     when = f", {format_age(decision.view.now, now)} ago" if now is not None else ""
     nomination = decision.nomination
     if nomination is None:
@@ -150,7 +151,7 @@ def _start_words(forecast: Forecast, now: datetime) -> Iterator[str]:
         yield f"in {at} ({least} to {most})"
         if start.ahead:
             yield f"{start.ahead} ahead"
-    if forecast.largest is not None:
+    if forecast.largest:
         yield f"never: at most {forecast.largest} pods"
 
 

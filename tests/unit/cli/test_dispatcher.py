@@ -129,6 +129,17 @@ class TestReplay:
         assert (first["then"], first["now"]) == (["b"], [])
         assert first["problem"] == "RuntimeError: no idea"
 
+    def test_arguments_are_given_and_checked_and_not_those_of_another(self, recording, capsys):
+        command = ["dispatcher", "replay", str(recording), "--dispatcher", "score"]
+        assert main([*command, "--set", "scorers={packing: 0, spreading: 50}"]) == 0
+        assert "2 decisions, 1 differ, 0 failed" in capsys.readouterr().out
+        assert main([*command, "--set", "race=0"]) == 2
+        assert "argument race: 0 must be" in capsys.readouterr().err
+        assert main([*command, "--set", "race"]) == 2
+        text = recording.read_text().replace('"now"', '"arguments":{"stepSize":"x"},"now"')
+        recording.write_text(text)
+        assert main([*command[:-1], "incremental"]) == 0
+
     def test_a_broken_recording_says_where(self, tmp_path, capsys):
         path = tmp_path / "broken.jsonl"
         path.write_text('{"dispatcher": "x"}\n')

@@ -158,5 +158,6 @@ class Broken:
 
 
 def test_a_dispatcher_that_raises_ends_the_run_with_its_words() -> None:
-    with pytest.raises(DispatcherError, match=r'dispatcher "test" failed: KeyError: .a/one'):
+    words = r'dispatcher "test" failed about a/one at 00:00:00, in .*, line \d+: KeyError: .a/one'
+    with pytest.raises(DispatcherError, match=words):
         play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=Broken())
