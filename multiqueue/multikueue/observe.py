@@ -52,6 +52,7 @@ class Observation:
         adapter: Of the job's kind.
         clusters: Names in the order of the MultiKueueConfig.
         reference: Who chooses among them, as queues and MultiKueueConfig say.
+        imagined: Whether the Workload is not there: nothing is told of it, or kept for it.
     """
 
     view: GroupView
@@ -60,6 +61,7 @@ class Observation:
     adapter: MultiKueueAdapter | None = None
     clusters: tuple[str, ...] = ()
     reference: Reference = NO_REFERENCE
+    imagined: bool = False
 
 
 class Observer:
@@ -85,7 +87,7 @@ class Observer:
         now = self._context.clock.now()
         workload = informers.workloads.store.get(key)
         if workload is None:
-            states = [self._state(name, key, None, memory, now) for name in self._holders(key)]
+            states = [self._state(name, key, memory, now) for name in self._holders(key)]
             return Observation(
                 view=GroupView(key=key, clusters=tuple(states), heir=self._find_heir(key, None))
             )
@@ -94,10 +96,16 @@ class Observer:
 
     def imagine(self, workload: api.Workload, job: Json) -> Observation:
         """Return the view of a Workload and its job as if they were there."""
-        return self._observe(workload, job, GroupMemory(), 0)
+        return self._observe(workload, job, GroupMemory(), 0, imagined=True)
 
     def _observe(
-        self, workload: api.Workload, job: Json | None, memory: GroupMemory, fleet_version: int
+        self,
+        workload: api.Workload,
+        job: Json | None,
+        memory: GroupMemory,
+        fleet_version: int,
+        *,
+        imagined: bool = False,
     ) -> Observation:
         informers, key = self._context.informers, workload.metadata.key
         now = self._context.clock.now()
@@ -126,7 +134,6 @@ class Observer:
             self._state(
                 name,
                 key,
-                kind,
                 memory,
                 now,
                 local=local,
@@ -134,6 +141,7 @@ class Observer:
                 workload=workload,
                 job=job,
                 never=prospects.never if prospects is not None else {},
+                imagined=imagined,
             )
             for name in sorted(names_)
         ]
@@ -157,6 +165,7 @@ class Observer:
             adapter=adapter,
             clusters=configured,
             reference=find_reference(workload, listed.reference, informers),
+            imagined=imagined,
         )
 
     def _look_ahead(
@@ -223,7 +232,6 @@ class Observer:
         self,
         name: str,
         key: str,
-        kind: GroupVersionKind | None,
         memory: GroupMemory,
         now: datetime,
         *,
@@ -232,9 +240,11 @@ class Observer:
         workload: api.Workload | None = None,
         job: Json | None = None,
         never: Mapping[str, str] | None = None,
+        imagined: bool = False,
     ) -> ClusterState:
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         session = self._fleet.find_session(name)
+        kind = find_kind(workload) if workload is not None else None
         usable = cluster is not None and name in configured
         if session is None:
             return ClusterState(
@@ -248,7 +258,8 @@ class Observer:
                 and memory.may_run_unseen(name, local, self._fleet.seen),
             )
         copy = build_copy(session.find_copy(key))
-        refusal = memory.refusal(name, now) or self._find_refusal(name, key, local, copy)
+        refusal = memory.refusal(name, now)
+        refusal = refusal or self._find_refusal(name, key, local, copy, only_asks=imagined)
         if kind is not None and not session.serves(kind):
             refusal = f"does not serve {kind}"
         elif cluster is not None and workload is not None and not refusal:
@@ -280,14 +291,21 @@ class Observer:
         )
 
     def _find_refusal(
-        self, name: str, key: str, local: LocalWorkload | None, copy: RemoteWorkload | None
+        self,
+        name: str,
+        key: str,
+        local: LocalWorkload | None,
+        copy: RemoteWorkload | None,
+        *,
+        only_asks: bool,
     ) -> str:
         """Why a worker is not sent the Workload now; what is on its way there stays."""
         if local is None or not local.is_pending or local.cluster_name is not None:
             return ""
         if copy is not None and copy.quota_reserved:
             return ""
-        return self._fleet.find_refusal(name, key, has_copy=copy is not None)
+        has_copy = copy is not None
+        return self._fleet.find_refusal(name, key, has_copy=has_copy, only_asks=only_asks)
 
     def _remote_job(
         self, session: WorkerSession, key: str, local: LocalWorkload | None

@@ -7,14 +7,18 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 import yaml
 
+from multiqueue.api.names import RUNTIME
 from multiqueue.cli import decisions
 from multiqueue.cli.main import main
 from multiqueue.kube import resources
+from multiqueue.kube.events import EventRecorder
+from multiqueue.multikueue.connections.worker_health import WorkerHealth
 from multiqueue.plugins import Forecast, Prospect, Victim
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
@@ -81,6 +85,33 @@ async def test_a_manifest_is_tried_before_it_is_submitted(
     assert await shell.run(*command) == 1
     assert "is not what its kind looks like" in shell.err.getvalue()
     assert f'LocalQueue "{NAMESPACE}/nowhere" not found' in shell.err.getvalue()
+
+
+async def test_a_manifest_that_is_tried_takes_no_place_and_is_told_to_nobody(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[bool] = []
+    told: list[str] = []
+    refuse, event = WorkerHealth.refuse, EventRecorder.event
+
+    def ask(self: WorkerHealth, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
+        kept.append(not only_asks)
+        return refuse(self, key, has_copy=has_copy, only_asks=only_asks)
+
+    def tell(self: EventRecorder, *args: Any) -> None:
+        told.append(args[2])
+        event(self, *args)
+
+    monkeypatch.setattr(WorkerHealth, "refuse", ask)
+    monkeypatch.setattr(EventRecorder, "event", tell)
+    shell = Shell(remote, tmp_path, monkeypatch)
+    path = tmp_path / "job.yaml"
+    job = make_gpu_job("wanted")
+    job["metadata"]["annotations"] = {RUNTIME: "long"}
+    path.write_text(yaml.safe_dump(job))
+    await shell.read("dispatch", "--dry-run", "-f", str(path))
+    assert kept == [False, False]
+    assert told == []
 
 
 async def test_who_does_not_lead_says_so_and_what_was_never_decided_is_told(

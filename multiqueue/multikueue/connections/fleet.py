@@ -165,15 +165,18 @@ class Fleet:
         connection = self._connections[name]
         return served, connection.refusal, connection.health.now.allowance
 
-    def find_refusal(self, name: str, key: str, *, has_copy: bool) -> str:
+    def find_refusal(self, name: str, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
         """Return why a Workload may not be sent to a worker now, or not wait there any longer.
 
-        In words that go after the worker's name; empty where nothing speaks against it.
+        In words that go after the worker's name; empty where nothing speaks against it. One that
+        `only_asks` takes no place of others.
         """
         connection = self._connections.get(name)
         if connection is None:
             return ""
-        return connection.move_refusal or connection.health.refuse(key, has_copy=has_copy)
+        return connection.move_refusal or connection.health.refuse(
+            key, has_copy=has_copy, only_asks=only_asks
+        )
 
     def find_health(self, name: str) -> WorkerHealth | None:
         """Return how a worker does."""

@@ -88,10 +88,11 @@ class WorkerHealth:
             return f"is on probation and gets few workloads at a time: {known.trouble}"
         return ""
 
-    def refuse(self, key: str, *, has_copy: bool) -> str:
+    def refuse(self, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
         """Return why a Workload is not sent there now, or why its copy must not wait there.
 
-        On probation the first to ask are let through; each keeps its place for a while.
+        On probation the first to ask are let through; each keeps its place for a while, unless it
+        `only_asks`.
         """
         known = self._health
         if known.circuit is not Circuit.HALF_OPEN:
@@ -101,7 +102,8 @@ class WorkerHealth:
         now = _now()
         self._grants = {k: until for k, until in self._grants.items() if until > now}
         if key in self._grants or len(self._grants) < known.allowance - known.arrived:
-            self._grants.setdefault(key, now + GRANT_SECONDS)
+            if not only_asks:
+                self._grants.setdefault(key, now + GRANT_SECONDS)
             return ""
         return self.refusal
 

@@ -66,7 +66,7 @@ class DispatchViews:
             options=self._options,
         )
         shown = replace(shown, annotations={**_annotations(seen.job), **shown.annotations})
-        shown = self._foresight.complete_workload(shown, workload)
+        shown = self._foresight.complete_workload(shown, workload, tells=not seen.imagined)
         asking = self._foresight.ask(shown)
         clusters = self._context.informers.multikueue_clusters.store
         return DispatchView(

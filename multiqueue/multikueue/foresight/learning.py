@@ -45,12 +45,12 @@ class Learning:
         workload = self._context.informers.workloads.store.get(key)
         return self.read_traits(workload) if workload is not None else None
 
-    def read_traits(self, workload: api.Workload) -> Traits:
+    def read_traits(self, workload: api.Workload, *, tells: bool = True) -> Traits:
         """Return by what a Workload's runtime is known; what it says goes before its job."""
         job = find_job(workload, self._context)
         declared = (job["metadata"].get("annotations") or {}) if job is not None else {}
         annotations: Mapping[str, str] = {**declared, **workload.metadata.annotations}
-        for words in find_malformed(annotations):
+        for words in find_malformed(annotations) if tells else ():
             self._tell(workload.metadata.uid, workload_reference(workload), words)
         pod_sets = build_workload(workload, self._options).pod_sets
         return read_traits(workload, annotations, pod_sets)

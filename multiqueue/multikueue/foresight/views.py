@@ -32,9 +32,17 @@ class Foresight:
         self._learning = Learning(context, fleet.history, options)
         fleet.find_traits = self._learning.find_traits
 
-    def complete_workload(self, view: WorkloadView, workload: api.Workload) -> WorkloadView:
-        """Return the view with what is known of how long it runs, how fast, and on what data."""
-        traits = self._learning.read_traits(workload)
+    def complete_workload(
+        self, view: WorkloadView, workload: api.Workload, *, tells: bool = True
+    ) -> WorkloadView:
+        """Return the view with what is known of how long it runs, how fast, and on what data.
+
+        Args:
+            view: Of the Workload.
+            workload: It.
+            tells: Whether nonsense that it declares is told.
+        """
+        traits = self._learning.read_traits(workload, tells=tells)
         history = self._fleet.history
         return replace(
             view,

@@ -50,6 +50,16 @@ async def test_on_probation_the_first_to_ask_keeps_its_place_for_a_while():
 
 
 @virtual_time
+async def test_who_only_asks_keeps_no_place_on_probation():
+    health = broken([])
+    await asyncio.sleep(OPEN_SECONDS + 0.1)
+    assert health.refuse("imagined", has_copy=False, only_asks=True) == ""
+    assert health.refuse("a", has_copy=False) == ""
+    assert health.refuse("imagined", has_copy=False, only_asks=True) == health.refusal
+    health.close()
+
+
+@virtual_time
 async def test_what_arrives_makes_room_for_more():
     told: list[str] = []
     health = broken(told)

@@ -89,3 +89,13 @@ def test_a_workload_has_the_runtime_that_it_declares() -> None:
     shown = manager.foresight.complete_workload(ASKING.view, workload).runtime
     assert shown is not None
     assert (shown.expected, shown.basis) == (timedelta(hours=2), Basis.DECLARED)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_nonsense_of_a_workload_that_is_not_there_is_not_told(tells: bool) -> None:
+    manager = Manager()
+    workload = make_workload("asking", 4)
+    metadata = msgspec.structs.replace(workload.metadata, annotations={RUNTIME: "long"})
+    workload = msgspec.structs.replace(workload, metadata=metadata)
+    manager.foresight.complete_workload(ASKING.view, workload, tells=tells)
+    assert [kind for kind, _ in manager.told] == ["Workload"] * tells
