@@ -128,7 +128,10 @@ class LiveProfile:
         return decided.shown, self._introduce(answer)
 
     async def consult(self, build_view: BuildView) -> tuple[DispatchView, Answer]:
-        """Ask as `ask` does, but nothing follows and nothing is counted."""
+        """Ask as `ask` does, but nothing follows, and figures and canary do not count it.
+
+        How the dispatchers do is counted all the same: one that hangs or fails here does so there.
+        """
         await self.prepare()
         async with self._lock:
             decided = await self._decide(build_view())
