@@ -85,9 +85,11 @@ class RemoteJob:
 
     Attributes:
         of_earlier_slice: It is named after a slice that this one replaces, and not taken over yet.
+        earlier_copy: The copy of that slice there; None: absent.
     """
 
     of_earlier_slice: bool = False
+    earlier_copy: RemoteWorkload | None = None
     uid: str = ""
     epoch: str = ""
     deleting: bool = False
@@ -151,6 +153,12 @@ class ClusterState:
     def has_earlier_job(self) -> bool:
         """Whether the job is still that of an earlier slice, and to be taken over."""
         return self.job_known and self.job is not None and self.job.of_earlier_slice
+
+    @property
+    def evicted_earlier(self) -> RemoteWorkload | None:
+        """The copy of the earlier slice, where the worker evicted the job that is still its."""
+        copy = self.job.earlier_copy if self.job is not None else None
+        return copy if copy is not None and copy.evicted_at is not None else None
 
     @property
     def can_be_cleared(self) -> bool:

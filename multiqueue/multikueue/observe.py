@@ -328,6 +328,7 @@ class Observer:
             metadata = job["metadata"]
             return RemoteJob(
                 of_earlier_slice=of_earlier_slice,
+                earlier_copy=build_copy(session.find_copy(key)) if of_earlier_slice else None,
                 uid=metadata.get("uid", ""),
                 epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
                 deleting=bool(metadata.get("deletionTimestamp")),

@@ -15,7 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
-from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.jobs.informers import BY_CHECK, BY_OWNER, BY_REPLACED
 from multiqueue.model.build import effective_priority
 from multiqueue.multikueue.chain import list_earlier
 from multiqueue.multikueue.checks import is_multikueue
@@ -73,7 +73,9 @@ class Wakes:
         for informer in informers.jobs.values():
             informer.add_handler(self._on_job)
         fleet.add_listener(
-            FleetListener(on_remote=enqueue, on_connection=self._on_connection, on_room=on_room)
+            FleetListener(
+                on_remote=self.on_remote, on_connection=self._on_connection, on_room=on_room
+            )
         )
 
     @property
@@ -89,6 +91,19 @@ class Wakes:
         """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
         self.fleet_version += 1
         self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+
+    def on_remote(self, key: str) -> None:
+        """Something of a Workload changed on a worker; a slice that took over from it waits there.
+
+        Args:
+            key: Of the Workload.
+        """
+        chain = [key]
+        for each in chain:
+            if each == key or each in self._tracked:
+                self._enqueue(each)
+            heirs = self._informers.workloads.store.by_index(BY_REPLACED, each)
+            chain += [w.metadata.key for w in heirs if w.metadata.key not in chain]
 
     def _on_queue(
         self,

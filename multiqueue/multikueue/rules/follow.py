@@ -5,7 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import CheckState, Reason
-from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig, Presence, grace_left
+from multiqueue.multikueue.cluster_state import (
+    ClusterState,
+    GroupConfig,
+    Presence,
+    RemoteWorkload,
+    grace_left,
+)
 from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.plan import (
     NOTHING,
@@ -113,20 +119,31 @@ def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
 
 
 def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
-    """The copy is there, but may not run; it queues again there.
-
-    It is kept from being admitted there again first: here nothing of it runs, as far as the last
-    status tells, so the quota would go while the job ran on.
-    """
+    """The copy is there, but may not run; it queues again there."""
     copy, name = cluster.copy, cluster.name
     if not local.is_ready or copy is None:
         return GroupPlan(why=f'cluster "{name}" has not admitted it yet')
     if copy.evicted_at is not None:
-        words = f": {copy.evicted_why}" if copy.evicted_why else ""
-        retry = _retry(f'The workload was evicted on cluster "{name}"{words}')
-    else:
-        retry = _retry_lost(f'The workload is no longer admitted on cluster "{name}"', local)
-    stop = () if copy.deactivating else (DeactivateCopy(cluster=name),)
+        return give_up_evicted(cluster, copy)
+    retry = _retry_lost(f'The workload is no longer admitted on cluster "{name}"', local)
+    return _stop_and(retry, cluster)
+
+
+def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan:
+    """Send round again what its worker evicted: by its own copy, or that of an earlier slice."""
+    words = f": {evicted.evicted_why}" if evicted.evicted_why else ""
+    retry = _retry(f'The workload was evicted on cluster "{cluster.name}"{words}')
+    return _stop_and(retry, cluster)
+
+
+def _stop_and(retry: SetCheck, cluster: ClusterState) -> GroupPlan:
+    """Keep it from being admitted there again first.
+
+    Here nothing of it runs, as far as the last status tells, so the quota would go while the job
+    ran on.
+    """
+    copy = cluster.copy
+    stop = () if copy is None or copy.deactivating else (DeactivateCopy(cluster=cluster.name),)
     return GroupPlan(steps=(*stop, retry))
 
 

@@ -16,7 +16,7 @@ from multiqueue.multikueue.plan import (
     SyncJob,
     TakeJobOver,
 )
-from multiqueue.multikueue.rules.follow import set_ready
+from multiqueue.multikueue.rules.follow import give_up_evicted, set_ready
 from multiqueue.multikueue.rules.priority import update_priorities
 
 TAKEN_OVER = "a larger slice took over"
@@ -55,7 +55,8 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     """Have the job of an earlier slice, where that runs, once the cluster admitted the larger one.
 
     Only there (M-160), and only then: until it is, the job runs on at its size, its status comes
-    back by the earlier slice, and nothing is stopped.
+    back by the earlier slice, and nothing is stopped. Where the worker stops it meanwhile, it goes
+    round again.
     """
     del config, now
     local = view.local
@@ -65,6 +66,8 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     if cluster is None or not cluster.reachable:
         return None  # it is waited for like any that runs something
     name = cluster.name
+    if cluster.admitted_at is None and cluster.evicted_earlier is not None:
+        return give_up_evicted(cluster, cluster.evicted_earlier)
     if cluster.workload is None:
         return GroupPlan(steps=(CreateWorkload(cluster=name),))
     copy = cluster.copy

@@ -14,14 +14,17 @@ from multiqueue.api.workload_state import finish
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
 from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
+from multiqueue.multikueue.cluster_state import RemoteWorkload
 from multiqueue.multikueue.plan import (
     CreateWorkload,
+    DeactivateCopy,
     EndEviction,
     Explain,
     MirrorStatus,
     Removal,
     ResizeCopy,
     SetCheck,
+    Step,
     SyncJob,
     TakeJobOver,
 )
@@ -124,6 +127,35 @@ class TestTakeOver:
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=EARLIER))
         assert plan.steps[:2] == (TakeJobOver(cluster="a"), SyncJob(cluster="a"))
         assert isinstance(plan.steps[2], SetCheck)
+
+    @pytest.mark.parametrize(
+        ("copy", "stop"),
+        [
+            (make_copy(), (DeactivateCopy(cluster="a"),)),
+            (make_copy(deactivating=True), ()),
+            (None, ()),
+        ],
+        ids=["it waits", "told to stop before", "no copy yet"],
+    )
+    def test_a_job_that_its_worker_evicted_meanwhile_goes_round_again(
+        self, copy: RemoteWorkload | None, stop: tuple[Step, ...]
+    ) -> None:
+        """Nothing runs there that could grow, and nobody else would tell."""
+        evicted = make_admitted(evicted_at=T0, evicted_why="preempted")
+        job = make_job(of_earlier_slice=True, earlier_copy=evicted)
+        plan = make_plan(make_slice(), make_cluster(workload=copy, job=job))
+        *before, retry = plan.steps
+        assert tuple(before) == stop
+        assert isinstance(retry, SetCheck)
+        assert retry.state is CheckState.RETRY
+        assert retry.message == 'The workload was evicted on cluster "a": preempted'
+
+    def test_a_job_that_was_evicted_before_its_larger_slice_was_admitted_is_taken_over(
+        self,
+    ) -> None:
+        job = make_job(of_earlier_slice=True, earlier_copy=make_copy(evicted_at=T0))
+        plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=job))
+        assert plan.steps[0] == TakeJobOver(cluster="a")
 
     def test_a_job_that_was_taken_over_before_a_crash_is_not_again(self) -> None:
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=make_job()))

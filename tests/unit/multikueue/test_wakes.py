@@ -11,7 +11,12 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
+from multiqueue.api.names import (
+    GROUP,
+    MULTIKUEUE_CONTROLLER,
+    WORKLOAD_SLICE_REPLACEMENT_FOR,
+)
+from multiqueue.api.workload_state import finish
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import build_informers
@@ -22,16 +27,24 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.wakes import Wakes
 from multiqueue.observability.metrics import Metrics
-from tests.workloads import make_workload, reserved, with_checks
+from tests.unit.multikueue.builders import T0
+from tests.workloads import make_workload, reserved, with_checks, with_status
 
 
 class Woken:
     """The manager's informers, and whom it was told to look at."""
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: Informers, fleet: Fleet) -> None:
         self.informers = informers
         self.keys: list[str] = []
         self._version = 0
+        self.wakes = Wakes(
+            informers,
+            fleet,
+            enqueue=self.keys.append,
+            is_known=lambda _: False,
+            on_room=lambda: None,
+        )
 
     def change(self, informer: Any, obj: Any, *, uid: str = "one") -> set[str]:
         """Bring a new version of an object; returns who is looked at because of it."""
@@ -56,15 +69,7 @@ async def woken() -> AsyncIterator[Woken]:
             options=build_options(config),
             metrics=Metrics(),
         )
-        found = Woken(informers)
-        Wakes(
-            informers,
-            fleet,
-            enqueue=found.keys.append,
-            is_known=lambda _: False,
-            on_room=lambda: None,
-        )
-        yield found
+        yield Woken(informers, fleet)
 
 
 NOWHERE = {
@@ -101,6 +106,28 @@ def config(name: str, *clusters: str) -> api.MultiKueueConfig:
     return api.MultiKueueConfig(
         metadata=api.ObjectMeta(name=name), spec=api.MultiKueueConfigSpec(clusters=clusters)
     )
+
+
+async def test_news_of_a_slice_on_a_worker_wake_the_one_that_waits_to_take_over(
+    woken: Woken,
+) -> None:
+    """Also where the one between never had the job; one that has no part in it is left alone."""
+    two = slice_("two", replaces="one", state=CheckState.RETRY)
+    for workload in (
+        with_status(two, finish(two.status, "WorkloadSliceReplaced", "over", now=T0)),
+        slice_("three", replaces="two", state=CheckState.PENDING),
+        slice_("four", replaces="three"),
+    ):
+        woken.change(woken.informers.workloads, workload, uid=workload.metadata.name)
+    woken.keys.clear()
+    woken.wakes.on_remote("team-a/one")
+    assert woken.keys == ["team-a/one", "team-a/three"]
+
+
+def slice_(name: str, *, replaces: str, state: CheckState | None = None) -> api.Workload:
+    annotations = {WORKLOAD_SLICE_REPLACEMENT_FOR: f"team-a/{replaces}"}
+    workload = make_workload(name, annotations=annotations)
+    return workload if state is None else with_checks(reserved(workload), mk=state)
 
 
 async def test_a_new_check_wakes_those_that_list_it(woken: Woken) -> None:
