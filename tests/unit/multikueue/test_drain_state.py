@@ -28,7 +28,9 @@ from tests.unit.multikueue.builders import (
     T0,
     make_admitted,
     make_cluster,
+    make_copy,
     make_finish,
+    make_job,
     make_local,
     make_lost,
     make_plan,
@@ -38,6 +40,7 @@ from tests.unit.multikueue.builders import (
 )
 
 LEAVE = 'Cluster "a" is being drained'
+EARLIER = make_job(of_earlier_slice=True)
 ACTIVE_NOW = Condition(
     type=ACTIVE, status="True", reason="Active", last_transition_time=format_time(T0)
 )
@@ -54,6 +57,26 @@ class TestRule:
 
     def test_it_goes_on_until_then(self) -> None:
         assert make_plan(make_ready(), make_running()).rule == "follow"
+
+    @pytest.mark.parametrize(
+        ("cluster", "rule"),
+        [
+            (make_cluster(workload=make_copy(), job=EARLIER, leave=LEAVE), "drain"),
+            (make_cluster(job=EARLIER, leave=LEAVE), "drain"),
+            (make_cluster(workload=make_admitted(), job=EARLIER, leave=LEAVE), "take_over"),
+            (make_lost(leave=LEAVE), "follow"),
+        ],
+        ids=["it waits there", "no copy yet", "about to have its job", "out of reach"],
+    )
+    def test_an_elastic_job_that_waits_to_grow_leaves_with_what_runs(
+        self, cluster: ClusterState, rule: str
+    ) -> None:
+        """There may never be room for it: nothing new is admitted there."""
+        local = make_local(elastic=True, earlier=("ns/old",), cluster_name="a")
+        plan = make_plan(local, cluster)
+        assert plan.rule == rule
+        retry = SetCheck(state=CheckState.RETRY, message=LEAVE, requeue_after=timedelta())
+        assert (retry in plan.steps) is (rule == "drain")
 
     @pytest.mark.parametrize(
         ("cluster", "rule"),
