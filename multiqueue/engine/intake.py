@@ -167,7 +167,7 @@ class Intake:
             queue.generation += 1  # as if it were taken out and put back (E-38)
         admission = reservation.admission
         same_quota = admission.cluster_queue == entry.charged and admission.usage() == entry.usage
-        same_slice = old.replaces == workload.replaces
+        same_slice = entry.took_from == workload.replaces
         if not same_quota or not same_slice or reservation.admitted != entry.admitted:
             held = entry.usage
             self._ledger.release(entry)

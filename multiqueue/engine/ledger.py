@@ -145,6 +145,7 @@ class Ledger:
             record.admitted += 1
             add_to(record.admitted_usage, entry.usage, 1)
         self.touch(entry)
+        entry.took_from = entry.workload.replaces
         self._count_successor(entry, 1)
 
     def release(self, entry: Entry) -> None:
@@ -172,7 +173,7 @@ class Ledger:
             record.admitted -= 1
             add_to(record.admitted_usage, entry.usage, -1)
         entry.place = Place.NOWHERE
-        entry.charged = ""
+        entry.charged = entry.took_from = ""
         entry.usage = {}
         entry.admitted = entry.assumed = entry.preempted = False
         entry.reserved_at = 0
@@ -196,15 +197,15 @@ class Ledger:
 
     def _count_successor(self, entry: Entry, change: int) -> None:
         """Note that a slice takes over the quota of another one, or gives it back to it."""
-        if not entry.workload.replaces:
+        if not entry.took_from:
             return
-        pair = (entry.charged, entry.workload.replaces)
+        pair = (entry.charged, entry.took_from)
         count = self._successors.get(pair, 0) + change
         if count:
             self._successors[pair] = count
         else:
             del self._successors[pair]
-        replaced = self.holders.get(entry.charged, {}).get(entry.workload.replaces)
+        replaced = self.holders.get(entry.charged, {}).get(entry.took_from)
         if replaced is None:
             return
         if not count:

@@ -61,7 +61,7 @@ def assert_sums_hold(engine: Engine) -> None:
 def assert_slices_hold(engine: Engine) -> None:
     """What a slice took over is counted once, and all else in full (E-167)."""
     for holders in engine._ledger.holders.values():
-        taken = {entry.workload.replaces for entry in holders.values()}
+        taken = {entry.took_from for entry in holders.values()}
         for entry in holders.values():
             reservation = entry.workload.reservation
             if entry.key in taken:

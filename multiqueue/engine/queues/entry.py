@@ -51,9 +51,11 @@ class Entry:
     """Mutable; owned by the engine.
 
     Shape: ``queue`` is the ClusterQueue whose pending queue it is in, ``charged`` the one whose
-    quota it holds, with ``usage`` by flavor-resource. ``assumed`` means that this is known here
-    only, until the write is confirmed. ``equals`` is its class while QUEUED. ``reserved_at`` is
-    when it got its quota, in whole seconds since the epoch as the API keeps it; 0 without one.
+    quota it holds, with ``usage`` by flavor-resource; ``took_from`` is the key of the slice that it
+    took quota over from, whatever its object says by now, "" for none. ``assumed`` means that this
+    is known here only, until the write is confirmed. ``equals`` is its class while QUEUED.
+    ``reserved_at`` is when it got its quota, in whole seconds since the epoch as the API keeps it;
+    0 without one.
     ``preempted`` means that its preemption was decided and is not visible yet (E-80);
     ``displaced`` are those that leave, or left, for this one while it waits; ``victims`` all that
     it displaced since something from outside changed its tree.
@@ -74,6 +76,7 @@ class Entry:
         "rank",
         "reserved_at",
         "resume",
+        "took_from",
         "usage",
         "victims",
         "workload",
@@ -88,6 +91,7 @@ class Entry:
         self.equals: EquivalenceClass | None = None
         self.charged = ""
         self.usage: Mapping[FlavorResource, Amount] = {}
+        self.took_from = ""
         self.admitted = False
         self.assumed = False
         self.reserved_at = 0

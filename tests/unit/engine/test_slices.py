@@ -102,6 +102,27 @@ def test_the_old_slice_has_its_quota_again_where_the_admission_is_not_written() 
     assert used(world) == 8
 
 
+@pytest.mark.parametrize("replaces", ["", "team/other"])
+@pytest.mark.parametrize("is_written", [True, False])
+def test_what_it_replaces_may_change_while_its_admission_is_written(
+    replaces: str, is_written: bool
+) -> None:
+    """The old slice counts for nothing no longer than it was taken for replaced."""
+    world = running(make_queue(), job("old", pods=2), job("other", pods=1))
+    world.submit(job("new", pods=5, replaces="old", at=1))
+    plan = world.cycle()
+    assert used(world) == 6
+    world.submit(with_changes(world.workloads["team/new"], replaces=replaces))
+    assert used(world) == 6
+    if is_written:
+        world.write_back(plan)
+        assert used(world) == (7 if replaces else 8)
+        world.finish("new")
+    else:
+        world.engine.forget("team/new", world.now)
+    assert used(world) == 3
+
+
 def test_a_slice_that_does_not_fit_waits_and_says_how_much_is_missing() -> None:
     world = running(make_queue(), job("old", pods=5), job("other", pods=4))
     world.submit(job("new", pods=8, replaces="old", at=1))
