@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from multiqueue.api.workload_state import has_quota
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
@@ -169,6 +170,11 @@ class WorkloadReconciler:
             lambda: self._views.build(seen, workload, memory),
             lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
         )
+        there = self._context.informers.workloads.store.get(workload.metadata.key)
+        uid = workload.metadata.uid
+        if there is None or there.metadata.uid != uid or not has_quota(there.status):
+            # That was told while it was asked about, when there was nothing to forget.
+            self._dispatchers.forget_workload(uid)
         if answer.nomination is None:
             self._views.postpone(memory, answer.retry_at, fleet)
         elif set(answer.nomination.clusters) != set(workload.status.nominated_cluster_names):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,8 +22,10 @@ from multiqueue.kube.resources import (
     JOBS,
     LOCAL_QUEUES,
     MULTIKUEUE_CONFIGS,
+    WORKLOADS,
 )
 from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP
+from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 from multiqueue.plugins import DispatchView, Nomination
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
@@ -285,6 +289,38 @@ def install(folder: Path) -> None:
     (info / "entry_points.txt").write_text(
         f"[{ENTRY_POINT_GROUP}]\nexample.com/last = profile_last_by_name:LastByName\n"
     )
+
+
+async def test_what_is_deleted_while_a_canary_is_asked_about_it_is_forgotten():
+    asked, answer = Event(), Event()
+
+    class Slow(To):
+        def nominate(self, view: DispatchView) -> Nomination:
+            asked.set()
+            answer.wait(5)
+            return super().nominate(view)
+
+    async with fleet(Slow("a", "slow")) as profiles:
+        world = profiles.world
+        canary = {"dispatcher": "slow", "percent": 100}
+        await profiles.create("one", "all-at-once", timeBudget="5s", canary=canary)
+        await profiles.name_it("one")
+        await profiles.submit()
+        await asyncio.to_thread(asked.wait, 5)
+        gone = world.workload()
+        assert gone is not None
+        await world.hub.client.delete(JOBS, "train", namespace=NAMESPACE)
+        await world.hub.client.delete(WORKLOADS, gone.metadata.name, namespace=NAMESPACE)
+        reconciler = next(part for part in world.parts if isinstance(part, WorkloadReconciler))
+        known = reconciler._context.informers.workloads
+        await Changes(known).until(lambda: known.store.get(gone.metadata.key) is None, "its end")
+        answer.set()
+        choice = reconciler._dispatchers
+        live = choice.find_profile("one")
+        await profiles.until(lambda: live.figures.decisions, "a decision")
+        assert choice._trials == {}
+        assert live.trials is not None
+        assert live.trials._open == {}
 
 
 async def test_a_package_that_is_installed_meanwhile_is_found_when_a_profile_names_it(
