@@ -133,10 +133,12 @@ class Wakes:
             return
         evicting = is_evicted(new.status) and has_quota(new.status)
         # What lost its check meanwhile has an end of its eviction, too, and that is ours.
-        if not _concerns_us(new) and not evicting and key not in self._tracked:
+        concerns_us = _concerns_us(new)
+        if not concerns_us and not evicting and key not in self._tracked:
             return
+        holds = has_quota(new.status) and not evicting
         self._tracked[key] = Tracked(
-            waits=has_quota(new.status) and not evicting and new.status.cluster_name is None,
+            waits=concerns_us and holds and new.status.cluster_name is None,
             evicting=evicting,
             cluster=new.status.cluster_name,
             rank=_rank(new),

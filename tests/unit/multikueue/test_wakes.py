@@ -28,7 +28,7 @@ from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.wakes import Wakes
 from multiqueue.observability.metrics import Metrics
 from tests.unit.multikueue.builders import T0
-from tests.workloads import make_workload, reserved, with_checks, with_status
+from tests.workloads import evicted, make_workload, reserved, with_checks, with_status
 
 
 class Woken:
@@ -188,3 +188,16 @@ async def test_a_configuration_that_is_gone_wakes_what_waits_for_it(woken: Woken
     # A namesake that was made anew is told as the end of the old one and the begin of another.
     woken.change(informers.multikueue_configs, config("all", "x"), uid="another")
     assert woken.keys == ["team-a/a", "team-a/a"]
+
+
+async def test_one_that_runs_here_again_after_an_eviction_is_none_of_ours(woken: Woken) -> None:
+    informers = woken.informers
+    here = reserved(make_workload("a"))
+    assert woken.change(informers.workloads, here) == set()
+    assert woken.change(informers.workloads, evicted(here)) == {"team-a/a"}
+    woken.change(informers.workloads, here)
+    worker = api.MultiKueueCluster(metadata=api.ObjectMeta(name="x"))
+    woken.change(informers.multikueue_clusters, worker)
+    labels = api.ObjectMeta(name="x", labels={"tier": "spot"})
+    changed = msgspec.structs.replace(worker, metadata=labels)
+    assert woken.change(informers.multikueue_clusters, changed) == set()
