@@ -9,12 +9,14 @@ from datetime import timedelta
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.conditions import WorkloadCondition, find_condition
+from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.api.ran_on import read_ran_on
 from multiqueue.model.workload import PodSet
 from multiqueue.multikueue.foresight.declarations import parse_runtime, parse_speeds, read
 from multiqueue.plugins.view import PodSetView
 
+NO_END = frozenset({Reason.OUT_OF_SYNC, Reason.WORKLOAD_SLICE_REPLACED})
+"""Reasons why a Workload is over whose job did not run to its end: it goes on, or was another."""
 _HASH = re.compile(r"[0-9a-f]{5}")
 _CHANCE = re.compile(r"\d+|(?=.*\d)[0-9a-z]{5,}")
 """A segment of a name that is another one in each run: a number, or letters and digits mixed."""
@@ -80,11 +82,13 @@ def read_traits(
 
 
 def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
-    """Return what a Workload's last run tells; None where it never ran, or did not end."""
+    """Return what a Workload's last run tells; None where it never ran, or did not end itself."""
     conditions = workload.status.conditions
     finished = find_condition(conditions, WorkloadCondition.FINISHED)
     admitted = find_condition(conditions, WorkloadCondition.ADMITTED)
     if finished is None or finished.status != "True" or admitted is None:
+        return None
+    if finished.reason in NO_END:
         return None
     flavor = _flavor_of(workload)
     took = finished.transitioned_at - admitted.transitioned_at

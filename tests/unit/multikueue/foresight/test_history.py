@@ -111,14 +111,14 @@ def test_what_differs_between_runs_is_dropped_from_names(name: str, stem: str) -
     assert stem_of(name) == stem
 
 
-def ended(workload: Workload, *, after: float) -> Workload:
+def ended(workload: Workload, *, after: float, reason: str = "Succeeded") -> Workload:
     assignment = PodSetAssignment(
         name="main", flavors={"cpu": "default"}, resource_usage={"cpu": "1"}, count=1
     )
     admission = Admission(cluster_queue="cq", pod_set_assignments=(assignment,))
     status = reserve_quota(workload.status, admission, now=minutes(5))
     status = sync_admitted(status, now=minutes(10))
-    status = finish(status, "Succeeded", "done", now=minutes(10 + after))
+    status = finish(status, reason, "done", now=minutes(10 + after))
     return with_status(workload, status)
 
 
@@ -130,6 +130,13 @@ def test_a_run_lasts_from_its_admission_to_its_end() -> None:
     assert run is not None
     assert (run.flavor, run.took) == ("default", timedelta(minutes=20))
     assert of.declared == timedelta(minutes=25)
+
+
+@pytest.mark.parametrize("reason", ["WorkloadSliceReplaced", "OutOfSync"])
+def test_what_did_not_end_by_itself_tells_nothing(reason: str) -> None:
+    """Its job runs on under another slice, or was not the one that was asked about."""
+    workload = ended(make_workload("job-train-7-0af31"), after=20, reason=reason)
+    assert read_finished(workload, traits()) is None
 
 
 def test_a_class_may_be_declared() -> None:
