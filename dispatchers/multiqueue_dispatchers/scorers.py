@@ -173,19 +173,20 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
 WEIGHTS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(SCORERS, 0)
     | {
-        "hardware": 40,
-        "packing": 8,
+        "hardware": 300,
+        "packing": 30,
         "guaranteed": 4,
         "finish": 8,
         "load": 4,
-        "yielding": 0,
+        "yielding": 30,
         "price": 6,
         "locality": 6,
         "victims": 8,
         "health": 4,
     }
 )
-"""How much each counts unless the arguments say otherwise."""
+"""How much each counts unless the arguments say otherwise. Hardware that was asked for counts for
+more than all the rest; room for gangs comes next, as simulations say (docs/simulation.md)."""
 
 
 def _share(part: int, whole: int) -> int:

@@ -51,7 +51,7 @@ RATIO, WRITES_SHARE, IMBALANCE = 3.0, 0.5, 0.1
 part may be from its even share."""
 COMPARED = 300
 UNLOADED = 40
-SPREAD = "score\n  dispatcherArguments: {scorers: {packing: 0, spreading: 8}}"
+SPREAD = "score\n  dispatcherArguments: {scorers: {packing: 0, spreading: 40}}"
 
 
 @pytest.fixture(autouse=True)

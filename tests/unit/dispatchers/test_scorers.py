@@ -132,10 +132,12 @@ def test_health_prefers_workers_that_do_well():
     assert best(score("health", replace(make_cluster("a"), health=0.4), make_cluster("b"))) == "b"
 
 
-def test_hardware_outweighs_everything_else_together():
+def test_hardware_that_was_asked_for_outweighs_everything_else_together():
     others = sum(weight for name, weight in WEIGHTS.items() if name != "hardware")
-    # Asked for beside saying nothing is a third of the scale; beside a preference it decides, too.
-    assert WEIGHTS["hardware"] >= others * 4 // 5
+    asked = make_workload(node_selector={"accelerator": "h100"})
+    match, silent = make_cluster("a", labels={"accelerator": "h100"}), make_cluster("b")
+    scores = score("hardware", match, silent, workload=asked)
+    assert WEIGHTS["hardware"] * (scores["a"] - scores["b"]) >= others * BEST * 99 // 100
 
 
 class TestArguments:
