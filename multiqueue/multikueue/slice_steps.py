@@ -54,8 +54,10 @@ class SliceSteps(RemoteSteps):
             seen.view.key,
             lambda writer: writer.patch_job(adapter, remote, patch),
         )
-        log.info("remote job resized", worker=cluster, workload=seen.view.key)
-        return self._judge(got, cluster, seen, memory)
+        outcome = self._judge(got, cluster, seen, memory)
+        if outcome is DONE:
+            log.info("remote job resized", worker=cluster, workload=seen.view.key)
+        return outcome
 
     async def resize_copy(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Bring the counts of a copy down."""

@@ -1,0 +1,44 @@
+"""What is told of the steps of elastic jobs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from multiqueue.kube.errors import TransportError
+from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation
+from multiqueue.multikueue.remote import Busy
+from multiqueue.multikueue.remote_steps import LATE
+from multiqueue.multikueue.slice_steps import SliceSteps
+from tests.workloads import make_workload
+
+
+@pytest.mark.parametrize(
+    ("got", "told"), [(None, 1), (LATE, 0), (Busy("is about to go"), 0), (TransportError("no"), 0)]
+)
+async def test_a_resize_is_told_when_it_is_done(
+    got: object, told: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter: Any = SimpleNamespace(resize_patch=lambda *_, **__: {"spec": {"parallelism": 2}})
+    session = SimpleNamespace(find_jobs=lambda _: [("Job", {"metadata": {}})])
+    fleet: Any = SimpleNamespace(
+        adapters=(), find_session=lambda _: session, find_health=lambda _: None
+    )
+    workload = make_workload("a")
+    view = GroupView(key=workload.metadata.key)
+    seen = Observation(view=view, workload=workload, adapter=adapter, job={})
+
+    async def call(*_: object) -> object:
+        return got
+
+    context: Any = SimpleNamespace()
+    steps = SliceSteps(context, fleet, wake=lambda _: None)
+    monkeypatch.setattr(steps, "_call", call)
+    with capture_logs() as logs:
+        await steps.resize_job("w", seen, GroupMemory())
+    assert [entry["event"] for entry in logs].count("remote job resized") == told
