@@ -50,6 +50,7 @@ class Tally:
     failures: int = 0
     started: int = 0
     not_started: int = 0
+    problem: str = ""
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
 
     @property
@@ -99,9 +100,16 @@ class Trials:
         self._awaited: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
 
     def note_decision(
-        self, uid: str, side: Side, now: datetime, *, nominated: bool, failed: bool
+        self,
+        uid: str,
+        side: Side,
+        now: datetime,
+        *,
+        nominated: bool,
+        failed: bool,
+        problem: str = "",
     ) -> None:
-        """Take in what a side decided about a Workload."""
+        """Take in what a side decided about a Workload, or the problem that it failed with."""
         tally = self.tallies[side]
         trial = self._open.get(uid)
         if trial is None or trial.side is not side:
@@ -110,6 +118,8 @@ class Trials:
             tally.workloads += 1
             if len(self._open) > MAX_TRIALS:
                 self.forget(next(iter(self._open)))
+        if failed:
+            tally.problem = problem
         if failed and not trial.failed:
             trial.failed = True
             tally.failures += 1
@@ -154,10 +164,11 @@ class Trials:
         if canary.workloads >= least and _is_more(
             canary.failure_share, base.failure_share, limits.failures
         ):
-            return (
+            words = (
                 f"it failed for {canary.failures} of {canary.workloads} Workloads, the base for "
                 f"{base.failures} of {base.workloads}"
             )
+            return f"{words}; the last time: {canary.problem}" if canary.problem else words
         if min(canary.concluded, base.concluded) >= least and _is_more(
             canary.not_started_share, base.not_started_share, limits.failures
         ):

@@ -36,12 +36,16 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """An answer, what whoever gave it was shown, and whether who should have given it failed."""
+    """An answer, what whoever gave it was shown, and whether who should have given it failed.
+
+    The problem is what a canary failed with.
+    """
 
     shown: DispatchView
     answer: Answer
     side: Side
     failed: bool
+    problem: str = ""
 
 
 class LiveProfile:
@@ -148,12 +152,12 @@ class LiveProfile:
     async def _decide(self, view: DispatchView) -> _Decided:
         canary = self._canary_for(view.workload.uid)
         if canary is not None:
-            answer = await canary.ask(view)
-            if answer.nomination is not None:
-                return _Decided(canary.show(view), answer, Side.CANARY, failed=False)
+            own = await canary.ask(view)
+            if own.nomination is not None:
+                return _Decided(canary.show(view), own, Side.CANARY, failed=False)
+            shown, answer = await self._ask_base(view)
+            return _Decided(shown, answer, Side.CANARY, failed=True, problem=own.problem)
         shown, answer = await self._ask_base(view)
-        if canary is not None:
-            return _Decided(shown, answer, Side.CANARY, failed=True)
         failed = answer.nomination is None or bool(answer.instead_of)
         return _Decided(shown, answer, Side.BASE, failed=failed)
 
@@ -203,6 +207,7 @@ class LiveProfile:
             self._now(),
             nominated=nominated and not decided.failed,
             failed=decided.failed,
+            problem=decided.problem,
         )
 
 

@@ -133,6 +133,19 @@ def test_one_that_did_not_start_in_time_counts_once_however_long_it_waits() -> N
     assert (tally.workloads, tally.not_started, tally.started) == (1, 1, 0)
 
 
+def test_it_says_how_it_failed_the_last_time() -> None:
+    trials = Trials(LIMITS)
+    for number in range(10):
+        problem = f"KeyError: {number}" if number < 5 else ""
+        failed = bool(problem)
+        trials.note_decision(
+            str(number), Side.CANARY, T0, nominated=not failed, failed=failed, problem=problem
+        )
+    assert trials.why_return() == (
+        "it failed for 5 of 10 Workloads, the base for 0 of 0; the last time: KeyError: 4"
+    )
+
+
 def test_giving_up_costs_what_is_given_up_not_what_waits() -> None:
     trials = Trials(LIMITS)
     for number in range(50):
