@@ -20,7 +20,6 @@ from multiqueue.engine.engine import Engine
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.queues.entry import rank_of
 from multiqueue.engine.what_if import Trial
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
@@ -36,6 +35,7 @@ from multiqueue.multikueue.foresight.answers import Said
 from multiqueue.multikueue.foresight.asked import build_asked, resize, without_topology
 from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.foresight.starts import Starts
+from multiqueue.multikueue.foresight.strict_lines import StrictLines
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from multiqueue.plugins.view import WorkloadView
 
@@ -59,6 +59,7 @@ class Replica:
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()
         self._said: dict[Hashable, Said] = {}
+        self._strict_lines = StrictLines()
         self._closed: set[str] = set()
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
@@ -118,6 +119,7 @@ class Replica:
 
     def _forget_answers(self) -> None:
         self._said.clear()
+        self._strict_lines.forget()
         self._starts.forget_estimates()
 
     # ------------------------------------------------------------ who is there
@@ -149,6 +151,7 @@ class Replica:
         self._assumed.pop(key, None)
         self._starts.drop(self._workloads.pop(key, None))
         self._engine.delete_workload(key, now)
+        self._strict_lines.note(key)
 
     def assume(
         self, asked: WorkloadView | Workload, now: datetime, *, runtime: Runtime | None = None
@@ -254,9 +257,7 @@ class Replica:
         """Return how many wait before it where nobody may pass."""
         if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
             return 0
-        rank = rank_of(workload)
-        members = trial.pending.members
-        return sum(entry.rank < rank for key, entry in members.items() if key != workload.key)
+        return self._strict_lines.count_before(trial.pending, workload)
 
     def _largest(self, workload: Workload) -> int:
         """Return the most pods of its largest pod set that may ever fit, the others as they are."""
@@ -273,6 +274,7 @@ class Replica:
         before = self._workloads.get(workload.key)
         self._workloads[workload.key] = workload
         self._engine.upsert_workload(workload, now)
+        self._strict_lines.note(workload.key)
         self._starts.put(before, workload, runtime, now)
 
     def _know_namespace(self, name: str) -> None:

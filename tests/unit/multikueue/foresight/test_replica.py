@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from random import Random
+from typing import Any
 
 import pytest
 
+from multiqueue.engine.queues.entry import Entry, rank_of
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
@@ -19,6 +22,7 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
 from multiqueue.multikueue.foresight.replica import Replica
+from multiqueue.multikueue.foresight.strict_lines import MOST_CHANGES
 from multiqueue.plugins.forecast import Forecast, Prospect
 from tests.engine_world import (
     NAMESPACE,
@@ -122,6 +126,71 @@ def test_nobody_passes_in_a_strict_queue() -> None:
     replica.upsert_workload(gang("first", 4), T0)
     assert ask(replica, gang("b", 1), after=1).prospect is Prospect.WAITS
     assert ask(replica, gang("c", 1, priority=1), after=1).prospect is Prospect.FITS
+
+
+class Counted(dict[str, Entry]):
+    """Counts how often it is gone through."""
+
+    count = 0
+
+    def values(self) -> Any:
+        self.count += 1
+        return super().values()
+
+    def items(self) -> Any:
+        self.count += 1
+        return super().items()
+
+
+def test_who_waits_in_a_strict_queue_is_gone_through_when_that_changes_only() -> None:
+    strict = make_queue("cq", flavor_quotas("a100", gpu=8), strategy=QueueingStrategy.STRICT_FIFO)
+    replica = make_replica(strict)
+    replica.upsert_workload(running("a", 6), T0)
+    for name in "bcde":
+        replica.upsert_workload(gang(name, 4, priority=1), T0)
+    trial = replica._try(gang("x", 1))
+    assert trial is not None
+    trial.pending.members = counted = Counted(trial.pending.members)
+    for shape in (1, 2):
+        for priority, before in ((0, 4), (1, 4), (2, 0)):
+            forecast = ask(replica, gang("x", shape, priority=priority), after=1)
+            assert forecast.reason.endswith(f"{before} before it") == bool(before)
+    assert counted.count == 1
+    assert ask(replica, gang("d", 1, priority=1)).reason.endswith("2 before it")
+    assert ask(replica, gang("d", 2, priority=0)).reason.endswith("3 before it")
+    replica.delete_workload("team/b", T0)
+    assert ask(replica, gang("d", 1)).reason.endswith("2 before it")
+    assert counted.count == 1
+    for number in range(MOST_CHANGES + 1):
+        replica.delete_workload(f"team/gone-{number}", T0)
+    assert ask(replica, gang("d", 1)).reason.endswith("2 before it")
+    assert counted.count == 2
+
+
+def test_who_waits_before_is_known_whatever_came_and_went() -> None:
+    random = Random(7)
+    queues = [
+        make_queue(name, flavor_quotas("a100", gpu=8), strategy=QueueingStrategy.STRICT_FIFO)
+        for name in ("cq", "other")
+    ]
+    replica = make_replica(*queues)
+    asked = gang("n3", 1, priority=1)
+    for _ in range(300):
+        name, queue = f"n{random.randrange(9)}", random.choice(("cq", "other"))
+        size, priority = random.randrange(1, 5), random.randrange(3)
+        at = T0 + seconds(random.randrange(100))
+        match random.randrange(4):
+            case 0:
+                replica.delete_workload(f"{NAMESPACE}/{name}", T0)
+            case 1:
+                replica.upsert_workload(running(name, size, queue=queue), T0)
+            case _:
+                replica.upsert_workload(gang(name, size, queue=queue, priority=priority, at=at), T0)
+        trial = replica._try(asked)
+        assert trial is not None
+        members = trial.pending.members.values()
+        before = sum(e.rank < rank_of(asked) for e in members if e.key != asked.key)
+        assert replica._blockers(trial, asked) == before
 
 
 @pytest.mark.parametrize(
