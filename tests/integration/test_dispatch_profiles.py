@@ -19,6 +19,7 @@ from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     DISPATCH_PROFILES,
+    EVENTS,
     JOBS,
     LOCAL_QUEUES,
     MULTIKUEUE_CONFIGS,
@@ -27,6 +28,7 @@ from multiqueue.kube.resources import (
 from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 from multiqueue.plugins import DispatchView, Nomination
+from tests.integration.waiting import until
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
 from tests.waiting import Changes
@@ -255,8 +257,12 @@ async def test_a_canary_that_fails_returns_and_stays_returned_until_the_profile_
         assert profiles.condition("gpu", "Canary") == ("False", "Returned", words)
         canary = profiles.get("gpu").status.canary
         assert (canary.state, canary.canary.failures) == ("Returned", 2)
-        events = await profiles.world.hub.events()
-        assert ("DispatchProfile", "gpu", "CanaryReturned") in events
+        # It is written after the status.
+        await until(
+            profiles.world.hub.client,
+            EVENTS,
+            lambda events: any(each["reason"] == "CanaryReturned" for each in events),
+        )
         await profiles.change("gpu", canary={"percent": 50})
         await profiles.until(
             lambda: profiles.condition("gpu", "Canary")[:2] == ("True", "Running"), "running again"
