@@ -169,6 +169,28 @@ async def test_a_larger_slice_that_its_worker_has_no_room_for_waits_there() -> N
         assert uid(world) == before["metadata"]["uid"]
 
 
+async def delete_replaced(world: World) -> None:
+    (old,) = filter(is_replaced_, all_slices(world))
+    name = old.metadata.name
+    await world.hub.client.delete(resources.WORKLOADS, name, namespace=NAMESPACE)
+    patch = {"metadata": {"finalizers": None}}
+    await world.hub.patch(resources.WORKLOADS, name, patch, namespace=NAMESPACE)
+    await world.until(lambda: len(all_slices(world)) == 1, "the earlier slice gone")
+
+
+async def test_a_job_that_ends_while_it_waits_to_grow_ends_here() -> None:
+    """Though nothing tells of it any more under the name of the earlier slice."""
+    async with multikueue_world("worker1", real_workers=True) as world, world.manager():
+        await start(world, 3)
+        await crowd(world)
+        await scale(world, 6)
+        await world.until(lambda: "waits there for room" in check_of(world), "a reason")
+        await delete_replaced(world)
+        await world.finish_job("worker1")
+        await world.until(lambda: live(world.hub) == [], "finished")
+        await world.until(lambda: uid(world) == "", "job gone", on="worker1")
+
+
 async def crowd(world: World) -> None:
     """Have a job of worker1's own run there, on half of it."""
     worker = world.workers["worker1"]

@@ -14,7 +14,8 @@ def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
     """Bring the final status back, then finish the Workload the same way (M-87).
 
     With a latch only its cluster counts; without one, the first to finish. Where somebody deleted
-    the copy but the job that the latch points to ended, the job tells how.
+    the copy but the job that the latch points to ended, the job tells how; so does one that ended
+    before this slice took it over.
     """
     del config, now
     local = view.local
@@ -32,11 +33,13 @@ def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | N
 
 
 def _end_of(cluster: ClusterState, local: LocalWorkload) -> Finish | None:
+    is_latched = local.cluster_name == cluster.name
+    job = cluster.job if is_latched and not cluster.condemned else None
+    if cluster.has_earlier_job and job is not None and job.finished is not None:
+        return job.finished
     if cluster.copy is not None:
         end = cluster.copy.finished
         # Its job runs on under another slice (M-164).
         is_replaced = end is not None and end.reason == Reason.WORKLOAD_SLICE_REPLACED
         return None if is_replaced else end
-    if cluster.workload is None and cluster.job is not None and not cluster.condemned:
-        return cluster.job.finished if local.cluster_name == cluster.name else None
-    return None
+    return job.finished if cluster.workload is None and job is not None else None

@@ -20,6 +20,8 @@ from multiqueue.multikueue.plan import (
     DeactivateCopy,
     EndEviction,
     Explain,
+    FinishJob,
+    FinishLocal,
     MirrorStatus,
     Removal,
     ResizeCopy,
@@ -166,6 +168,15 @@ class TestTakeOver:
         plan = make_plan(make_slice(), make_blind(workload=make_admitted()))
         assert (plan.rule, plan.steps) == ("take_over", ())
         assert plan.why
+
+    def test_a_job_that_ends_while_it_waits_to_grow_ends_it(self) -> None:
+        """The slice whose name that has may be deleted here by now."""
+        end = make_finish("Failed")
+        job = make_job(of_earlier_slice=True, finished=end)
+        plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=job))
+        assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
+        elsewhere = make_cluster("b", job=job)
+        assert make_plan(make_slice(), make_cluster("a"), elsewhere).rule == "take_over"
 
     def test_a_larger_slice_without_quota_touches_nothing(self) -> None:
         """T-171: a scale-up in progress."""
