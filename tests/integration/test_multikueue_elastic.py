@@ -169,6 +169,19 @@ async def test_a_larger_slice_that_its_worker_has_no_room_for_waits_there() -> N
         assert uid(world) == before["metadata"]["uid"]
 
 
+async def test_a_drain_moves_a_job_that_waits_to_grow() -> None:
+    """Two slices are one move, also where there may be one at a time only."""
+    async with multikueue_world(real_workers=True) as world, world.manager():
+        await start(world, 3)
+        await crowd(world)
+        await scale(world, 6)
+        await world.until(lambda: "waits there for room" in check_of(world), "a reason")
+        patch = {"metadata": {"annotations": {names.DRAIN: "at-once=1"}}}
+        await world.hub.patch(resources.MULTIKUEUE_CLUSTERS, "worker1", patch)
+        await world.until(lambda: uid(world) == "", "job gone", on="worker1")
+        await until_runs(world, 6, on="worker2")
+
+
 async def delete_replaced(world: World) -> None:
     (old,) = filter(is_replaced_, all_slices(world))
     name = old.metadata.name

@@ -13,6 +13,7 @@ from datetime import datetime
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import DrainOrder
 from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.informers import BY_CLUSTER
@@ -121,14 +122,17 @@ class Drainer:
             self._relocation.expect(workload, prospect.cluster)
 
     def _find_leaving(self, run: DrainRun) -> Iterator[str]:
-        """Yield those whose job is there though it may not run: it is on its way out."""
+        """Yield those whose job is there though it may not run: it is on its way out.
+
+        The job of a slice that was replaced is the larger one's, and moves with that.
+        """
         session = self._fleet.find_session(run.name)
         if session is None:
             return
         store = self._context.informers.workloads.store
         for key in session.keys:
             workload = store.get(key)
-            if workload is not None and _runs(workload, run.name):
+            if workload is not None and (_runs(workload, run.name) or is_replaced(workload.status)):
                 continue
             if next(session.find_jobs(key), None) is not None:
                 yield key
