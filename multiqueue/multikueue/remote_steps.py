@@ -100,18 +100,19 @@ class RemoteSteps:
     async def create_workloads(
         self, clusters: Iterable[str], seen: Observation, memory: GroupMemory
     ) -> Outcome:
-        """Mirror the Workload to some clusters, side by side."""
+        """Mirror the Workload to some clusters, side by side; to none that is known to refuse."""
         workload, adapter, job = seen.workload, seen.adapter, seen.job
-        if workload is None or adapter is None or job is None:
+        now = self._context.clock.now()
+        names = [name for name in clusters if not memory.refusal(name, now)]
+        if not names or workload is None or adapter is None or job is None:
             return WAITING
         body = clone_workload(
             workload,
             owner=self._fleet.owner,
-            now=self._context.clock.now(),
+            now=now,
             gated=self._context.config.gates.enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
         )
         job_name = job["metadata"]["name"]
-        names = list(clusters)
         got = await _side_by_side(
             self._call(
                 "copy",

@@ -13,7 +13,7 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
-from multiqueue.multikueue.outcome import AGAIN, Outcome
+from multiqueue.multikueue.outcome import AGAIN, WAITING, Outcome
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote import Foreign
 from multiqueue.multikueue.remote_steps import REFUSAL_FOR, RemoteSteps
@@ -66,7 +66,8 @@ async def test_a_refusal_is_thought_about_at_once_only_where_there_is_a_choice(
         "spec": {"template": {"spec": {"containers": []}}},
     }
     seen = Observation(view=view, workload=workload, job=job, adapter=BatchJobAdapter())
-    memory = GroupMemory()
-    got = await refusing().create_job("a", seen, memory)
+    memory, worker = GroupMemory(), refusing()
+    got = await worker.create_job("a", seen, memory)
     assert got == outcome
     assert memory.refusals["a"][0] == REFUSED.why
+    assert await worker.create_workloads(["a"], seen, memory) is WAITING
