@@ -31,16 +31,18 @@ async def registered(api: Api, namespace: str, extension: ExtensionServer) -> Ex
     return extension
 
 
-async def until_condition(api: Api, group: str, status: str) -> dict[str, Any]:
-    """The condition Available, once it says so."""
+async def until_condition(api: Api, group: str, status: str, reason: str = "") -> dict[str, Any]:
+    """The condition Available, once it says so; and for that reason, where one is given."""
 
     def condition_of(answer: Any) -> dict[str, Any]:
         conditions = answer.body.get("status", {}).get("conditions", [{}])
         return {key: conditions[0].get(key) for key in ("type", "status", "reason", "message")}
 
-    answer = await api.until(
-        f"{SERVICES}/v1.{group}", lambda answer: condition_of(answer)["status"] == status
-    )
+    def holds(answer: Any) -> bool:
+        condition = condition_of(answer)
+        return condition["status"] == status and reason in {"", condition["reason"]}
+
+    answer = await api.until(f"{SERVICES}/v1.{group}", holds)
     return condition_of(answer)
 
 
@@ -199,7 +201,8 @@ async def test_why_a_server_is_not_available(
     await api.create(f"/api/v1/namespaces/{namespace}/services", plain)
     service = {"namespace": namespace, **service}
     await api.create(SERVICES, extension.registration(namespace, service=service))
-    assert await until_condition(api, extension.group, "False") == {
+    # A server that has not seen the Service yet says first that there is none.
+    assert await until_condition(api, extension.group, "False", reason) == {
         "type": "Available",
         "status": "False",
         "reason": reason,

@@ -39,17 +39,22 @@ def real(work: Path) -> Iterator[str]:
     with RealControlPlane(work / "plane") as plane:
         plane.kubectl("apply", "--server-side", "-k", str(CRDS))
         plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
-        for plural in _plurals(plane):
+        for path in _paths(plane):
             # A new kind answers 429 until it has a cache; the first step would be over by then.
-            path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}?watch=1&timeoutSeconds=1"
-            until(lambda path=path: _is_watchable(plane, path), f"cache of {plural}")
+            watch = f"{path}?watch=1&timeoutSeconds=1"
+            until(lambda watch=watch: _is_watchable(plane, watch), f"cache of {path}")
         plane.kubectl("create", "namespace", "kueue-system")
         yield str(plane.kubeconfig)
 
 
-def _plurals(plane: RealControlPlane) -> list[str]:
+def _paths(plane: RealControlPlane) -> list[str]:
+    """Where the objects of each kind are, in the newest version."""
     found = json.loads(plane.kubectl("get", "crd", "--output=json"))
-    return [item["spec"]["names"]["plural"] for item in found["items"]]
+    specs = [item["spec"] for item in found["items"]]
+    return [
+        f"/apis/{spec['group']}/{spec['versions'][-1]['name']}/{spec['names']['plural']}"
+        for spec in specs
+    ]
 
 
 def _is_watchable(plane: RealControlPlane, path: str) -> bool:
