@@ -137,12 +137,14 @@ def replay(
     """
     from multiqueue.cli.dispatcher_trial import find_dispatchers
     from multiqueue.cli.dispatcher_trial import replay as run
+    from multiqueue.cli.settings import read_setting
 
     found = find_dispatchers(name)
     if len(found) != 1:
         names = ", ".join(dispatcher.name for dispatcher in found)
         raise UsageProblem(f'"{name}" has several dispatchers: {names}; name one of them')
-    trials = list(run(found[0], _read(recording), _read_settings(settings)))
+    arguments = dict(read_setting(setting, "ARGUMENT=VALUE") for setting in settings)
+    trials = list(run(found[0], _read(recording), arguments))
     shown = [trial for trial in trials if everything or trial.differs]
     if output != "human":
         print_data([_dump(trial) for trial in shown], output)
@@ -164,21 +166,6 @@ def _read(path: Path) -> Iterator[Decision]:
             yield from read_recording(lines)
         except ValueError as error:
             raise UsageProblem(f"{path}: {error}") from error
-
-
-def _read_settings(settings: tuple[str, ...]) -> dict[str, Any]:
-    import yaml
-
-    arguments: dict[str, Any] = {}
-    for setting in settings:
-        argument, equals, text = setting.partition("=")
-        if not equals or not argument:
-            raise UsageProblem(f'--set "{setting}": write ARGUMENT=VALUE')
-        try:
-            arguments[argument] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UsageProblem(f'--set "{setting}": {error}') from error
-    return arguments
 
 
 def _row(trial: Trial) -> list[Any]:

@@ -195,19 +195,14 @@ def _read_contestants(names: str, settings: Sequence[str]) -> tuple[Contestant, 
 
 
 def _read_setting(setting: str, arguments: dict[str, dict[str, Any]]) -> None:
-    import yaml
+    from multiqueue.cli.settings import read_setting
 
-    path, equals, text = setting.partition("=")
+    form = f"LABEL.ARGUMENT=VALUE, where LABEL is one of {', '.join(arguments)}"
+    path, value = read_setting(setting, form)
     label, _, argument = path.rpartition(".")
-    if not equals or not argument or label not in arguments:
-        labels = ", ".join(arguments)
-        raise UsageProblem(
-            f'--set "{setting}": write LABEL.ARGUMENT=VALUE, where LABEL is one of {labels}'
-        )
-    try:
-        arguments[label][argument] = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UsageProblem(f'--set "{setting}": {error}') from error
+    if not argument or label not in arguments:
+        raise UsageProblem(f'--set "{setting}": write {form}')
+    arguments[label][argument] = value
 
 
 def _play(plan: Plan, processes: int | None) -> Comparison:

@@ -15,6 +15,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
+from multiqueue.multikueue.capacity.worker_state import QueueInformers
 from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.curve import scale
 from multiqueue.multikueue.foresight.history import History, speed_on
@@ -30,37 +31,12 @@ FindTraits = Callable[[str], Traits | None]
 """Finds what the manager knows of a Workload of its own, by key."""
 
 
-class WorkloadInformers(Protocol):
+class WorkloadInformers(QueueInformers, Protocol):
     """The informers of a worker that its replica is fed from."""
-
-    @property
-    def workloads(self) -> Informer[api.Workload]:
-        """Our copies."""
-        ...
 
     @property
     def others(self) -> Informer[Seen]:
         """Everybody else's Workloads."""
-        ...
-
-    @property
-    def local_queues(self) -> Informer[api.LocalQueue]:
-        """LocalQueues."""
-        ...
-
-    @property
-    def cluster_queues(self) -> Informer[api.ClusterQueue]:
-        """ClusterQueues."""
-        ...
-
-    @property
-    def cohorts(self) -> Informer[api.Cohort]:
-        """Cohorts."""
-        ...
-
-    @property
-    def flavors(self) -> Informer[api.ResourceFlavor]:
-        """ResourceFlavors."""
         ...
 
 

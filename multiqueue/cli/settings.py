@@ -1,0 +1,28 @@
+"""Reads ``--set NAME=VALUE``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiqueue.cli.errors import UsageProblem
+
+
+def read_setting(setting: str, form: str) -> tuple[str, Any]:
+    """Return the name and the value, which is YAML.
+
+    Args:
+        setting: As it was given.
+        form: How one is written, for the message.
+
+    Raises:
+        UsageProblem: it is none.
+    """
+    import yaml
+
+    name, equals, text = setting.partition("=")
+    if not equals or not name:
+        raise UsageProblem(f'--set "{setting}": write {form}')
+    try:
+        return name, yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UsageProblem(f'--set "{setting}": {error}') from error
