@@ -21,9 +21,7 @@ from multiqueue.controllers.topology.failures import (
     judge,
     judged_status,
 )
-from multiqueue.controllers.topology.nodes import BY_HOSTNAME, WatchedNode
 from multiqueue.controllers.topology.placements import PlacementIndex, find_hosts, pod_sets_on
-from multiqueue.controllers.topology.pods import BY_PINNED_NODE, BY_WORKLOAD, Pod
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.pod_set_info import (
@@ -32,6 +30,8 @@ from multiqueue.jobs.framework.pod_set_info import (
     build_infos,
 )
 from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.jobs.machines.nodes import BY_HOSTNAME, WatchedNode
+from multiqueue.jobs.machines.pods import BY_PINNED_NODE, BY_WORKLOAD, Pod
 from multiqueue.kube.client import PatchType
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result

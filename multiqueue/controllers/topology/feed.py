@@ -11,10 +11,10 @@ from typing import Protocol
 
 import structlog
 
-from multiqueue.controllers.topology.nodes import WatchedNode
-from multiqueue.controllers.topology.pods import Pod
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.machines.nodes import WatchedNode
+from multiqueue.jobs.machines.pods import Pod
 from multiqueue.lib.amount import Amount
 from multiqueue.model.topology import Node
 

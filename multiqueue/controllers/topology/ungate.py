@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from multiqueue.api.v1beta2 import PodSetTopologyRequest, Workload
 from multiqueue.api.workload_state import is_admitted, is_evicted, is_finished
-from multiqueue.controllers.topology.pods import Pod
+from multiqueue.jobs.machines.pods import Pod
 from multiqueue.model.topology import TopologyAssignment, TopologyDomain
 from multiqueue.model.topology_encoding import decode_topology
 

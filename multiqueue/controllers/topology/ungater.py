@@ -14,11 +14,11 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import find, is_admitted
-from multiqueue.controllers.topology.pods import BY_WORKLOAD, Pod, read_pod
 from multiqueue.controllers.topology.ungate import Release, decide_releases
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
+from multiqueue.jobs.machines.pods import BY_WORKLOAD, Pod, read_pod
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import PODS

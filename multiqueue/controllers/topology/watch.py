@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 
 from multiqueue.api.v1beta2 import Topology
-from multiqueue.controllers.topology.nodes import (
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.machines.nodes import (
     BY_HOSTNAME,
     WatchedNode,
     by_hostname,
     identify_node,
     read_node,
 )
-from multiqueue.controllers.topology.pods import (
+from multiqueue.jobs.machines.pods import (
     BY_PINNED_NODE,
     BY_WORKLOAD,
     LIVE,
@@ -22,7 +23,6 @@ from multiqueue.controllers.topology.pods import (
     identify_pod,
     read_pod,
 )
-from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import NODES, PODS
 

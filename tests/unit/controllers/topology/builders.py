@@ -9,7 +9,7 @@ import orjson
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import PodSetTopologyRequest, Workload
-from multiqueue.controllers.topology.pods import Pod, read_pod
+from multiqueue.jobs.machines.pods import Pod, read_pod
 from multiqueue.model.topology import HOSTNAME, TopologyAssignment, TopologyDomain
 from multiqueue.model.topology_encoding import encode_topology
 from tests.workloads import admitted, make_workload, with_status

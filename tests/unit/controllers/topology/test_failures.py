@@ -22,8 +22,8 @@ from multiqueue.controllers.topology.failures import (
     judge,
     judged_status,
 )
-from multiqueue.controllers.topology.nodes import WatchedNode, read_node
 from multiqueue.controllers.topology.placements import PlacementIndex, find_hosts
+from multiqueue.jobs.machines.nodes import WatchedNode, read_node
 from tests.unit.controllers.topology.builders import make_assignment, make_pod, placed
 from tests.workloads import T0, make_workload, with_status
 

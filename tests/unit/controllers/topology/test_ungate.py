@@ -11,9 +11,9 @@ import pytest
 from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import PodSetTopologyRequest, UnhealthyNode, Workload
 from multiqueue.api.workload_state import evict
-from multiqueue.controllers.topology.pods import Pod
 from multiqueue.controllers.topology.ungate import decide_releases, place_by_rank
 from multiqueue.controllers.topology.ungater import release_patch
+from multiqueue.jobs.machines.pods import Pod
 from multiqueue.model.topology import HOSTNAME
 from tests.unit.controllers.topology.builders import INDEX, make_assignment, make_pod, placed
 from tests.workloads import T0, make_workload, with_status
