@@ -98,21 +98,24 @@ def nominate(
     ):
         resume = None
     start = None if resume is None else resume.point
+    heritage = world.ledger.heritage(workload, queue.name)
     memo = entry.memo
     is_new = (
         memo is None
         or memo.tree is not tree
         or memo.version != tree.version
-        or memo.workload is not entry.workload
+        or memo.workload is not workload
         or memo.start != start
+        or memo.heritage != heritage
     )
     if memo is None or is_new:
-        verdict = judge(world, entry.workload, queue, resume)
+        verdict = judge(world, workload, queue, resume)
         memo = entry.memo = Memo(
             tree=tree,
             version=tree.version,
-            workload=entry.workload,
+            workload=workload,
             start=start,
+            heritage=heritage,
             verdict=without_rivals(verdict, entry, tree),
             again={},
         )

@@ -12,54 +12,14 @@ from datetime import datetime
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import add_to
 from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.local_queue import LocalQueueRecord
+from multiqueue.engine.nomination import Heritage
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed
 from multiqueue.engine.tas.charges import placed_pods
 from multiqueue.lib.amount import Amount
-from multiqueue.model.cluster_queue import LocalQueue, StopPolicy
 from multiqueue.model.workload import Admission, Workload
-
-
-class LocalQueueRecord:
-    """Counters of a LocalQueue, whether or not its object exists.
-
-    Shape: ``entries`` are all its unfinished workloads by key; ``waiting`` of them are in a pending
-    queue, ``reserving`` hold quota and ``admitted`` of those are admitted.
-    """
-
-    __slots__ = (
-        "admitted",
-        "admitted_usage",
-        "entries",
-        "reserved_usage",
-        "reserving",
-        "spec",
-        "waiting",
-    )
-
-    def __init__(self) -> None:
-        self.spec: LocalQueue | None = None
-        self.entries: dict[str, Entry] = {}
-        self.waiting = 0
-        self.reserving = 0
-        self.admitted = 0
-        self.reserved_usage: dict[FlavorResource, Amount] = {}
-        self.admitted_usage: dict[FlavorResource, Amount] = {}
-
-    @property
-    def is_open(self) -> bool:
-        """Whether workloads may enter through it."""
-        return (
-            self.spec is not None
-            and not self.spec.terminating
-            and self.spec.stop_policy is StopPolicy.NONE
-        )
-
-    @property
-    def cluster_queue(self) -> str:
-        """The ClusterQueue behind it, "" where the object is missing."""
-        return self.spec.cluster_queue if self.spec is not None else ""
 
 
 class Ledger:
@@ -71,6 +31,7 @@ class Ledger:
     ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
     keys of the trees for which room on nodes became free, until `take_freed`. ``placing`` are
     admissions with new places that are decided and not written yet, by key of the workload.
+    ``heirs`` are the waiting slices, by the key of the one that they replace and their own.
     ``_successors`` counts the holders that replace another one, by ClusterQueue and its key;
     ``_withheld`` is what that one would use, by its key.
     """
@@ -85,6 +46,7 @@ class Ledger:
         self.unready = 0
         self.freed: set[str] = set()
         self.placing: dict[str, Admission] = {}
+        self.heirs: dict[str, dict[str, Entry]] = {}
         self.changed_cluster_queues: set[str] = set()
         self.changed_local_queues: set[str] = set()
 
@@ -115,12 +77,18 @@ class Ledger:
         """Count a workload that was put into a pending queue."""
         self.local_queue(entry.workload.queue).waiting += 1
         self.touch(entry)
+        if replaced := entry.workload.replaces:
+            self.heirs.setdefault(replaced, {})[entry.key] = entry
 
     def leave_queue(self, entry: Entry, pending: PendingQueue) -> None:
         """Take a workload out of its pending queue."""
         self.touch(entry)
         self.local_queue(entry.workload.queue).waiting -= 1
         pending.remove(entry)
+        if replaced := entry.workload.replaces:
+            del self.heirs[replaced][entry.key]
+            if not self.heirs[replaced]:
+                del self.heirs[replaced]
 
     def charge(self, entry: Entry, admission: Admission, *, at: datetime, admitted: bool) -> None:
         """Let a workload hold the quota of an admission that it got at this time."""
@@ -179,13 +147,21 @@ class Ledger:
         entry.reserved_at = 0
 
     def find_replaced(self, workload: Workload, cluster_queue: str) -> Entry | None:
-        """Return the slice whose quota a workload would take over in a ClusterQueue (E-167)."""
+        """Return the slice whose quota a workload would take over in a ClusterQueue (E-167).
+
+        Its own quota may be assumed still, or on its way back; see `heritage`.
+        """
         if not workload.replaces:
             return None
         found = self.holders.get(cluster_queue, {}).get(workload.replaces)
-        if found is None or found.workload.reservation is None or self.is_replaced(found):
+        return None if found is None or self.is_replaced(found) else found
+
+    def heritage(self, workload: Workload, cluster_queue: str) -> Heritage | None:
+        """Return what a verdict says of the slice that a workload would replace; None: of none."""
+        found = self.find_replaced(workload, cluster_queue)
+        if found is None:
             return None
-        return found
+        return Heritage(reservation=found.workload.reservation, is_leaving=found.is_leaving)
 
     def is_replaced(self, entry: Entry) -> bool:
         """Whether a holder of the same ClusterQueue took over its quota, and counts for it.

@@ -38,6 +38,11 @@ _LEAVING = Rejected(
     reason=Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
     note="The workload slice that it replaces is being stopped",
 )
+_ARRIVING = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.PENDING_EVALUATION,
+    note="The workload slice that it replaces is being admitted",
+)
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
@@ -57,6 +62,8 @@ def judge(
     replaced = world.ledger.find_replaced(workload, queue.name)
     if replaced is not None and replaced.is_leaving:
         return _LEAVING
+    if replaced is not None and replaced.workload.reservation is None:
+        return _ARRIVING
     context = _context(world, {}, replaced)
     oracle: Oracle = no_candidates
     if may_preempt(queue):

@@ -11,7 +11,7 @@ from multiqueue.engine.flavors.assignment import Assignment, ResumePoint
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.value import Value
-from multiqueue.model.workload import Workload
+from multiqueue.model.workload import Reservation, Workload
 
 
 class Rejected(Value, frozen=True, kw_only=True, gc=False):
@@ -36,11 +36,23 @@ class Nominated(Value, frozen=True, kw_only=True, gc=False):
 Verdict: TypeAlias = Rejected | Nominated
 
 
+class Heritage(Value, frozen=True, kw_only=True, gc=False):
+    """What a slice that holds quota looks like to the one that replaces it (E-167).
+
+    Shape: ``reservation`` is None as long as its admission is not written.
+    """
+
+    reservation: Reservation | None
+    is_leaving: bool
+
+
 class Memo(Value, frozen=True, kw_only=True, gc=False):
     """A verdict and the state that it holds for: the same tree, unchanged since.
 
     Two heads get the same verdict from the same state, so a head that stays a head is judged again
     only when its tree changed; targets that left, or that are to leave now, are such a change.
+
+    What it replaces changes without its tree: a write is seen, an eviction is told or was not.
 
     Shape: ``again`` has the last second look at the head, by what it was judged beside (E-70).
     """
@@ -49,5 +61,6 @@ class Memo(Value, frozen=True, kw_only=True, gc=False):
     version: int
     workload: Workload
     start: ResumePoint | None
+    heritage: Heritage | None
     verdict: Verdict
     again: dict[Hashable, Nominated]

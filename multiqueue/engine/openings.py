@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from multiqueue.engine.ledger import Ledger, LocalQueueRecord
+from multiqueue.engine.ledger import Ledger
+from multiqueue.engine.local_queue import LocalQueueRecord
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.waiting import Waiting

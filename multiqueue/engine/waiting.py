@@ -89,6 +89,19 @@ class Waiting:
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)  # its queue may be in another tree by now
 
+    def look_at_heirs(self, key: str) -> None:
+        """Have those judged anew that wait to replace a holder which they knew otherwise (E-167).
+
+        They need no wake for it: nobody's quota becomes free. Where it has gone altogether, they
+        are woken like all others.
+        """
+        for entry in tuple(self._ledger.heirs.get(key, {}).values()):
+            heritage = self._ledger.heritage(entry.workload, entry.queue)
+            knew = None if entry.memo is None else entry.memo.heritage
+            if entry.awaits_wake and heritage is not None and heritage != knew:
+                self._pending[entry.queue].look_again(entry)
+                self.poke(entry)
+
     def notify_freed(self, now: datetime) -> None:
         """Pods left nodes: wake what is parked in every tree that may place pods there."""
         for key in self._ledger.take_freed():  # nodes are shared by trees

@@ -91,8 +91,6 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
 
     Nowhere where it was refused, that is: who was passed over in one flavor goes on with the next,
     and parks after the last, though the first may be free again (E-53; recorded in deepfair-12).
-    Slices that are to replace another one are left out: they are woken by what leaves, and not yet
-    by what the one before them gains, after which they ask for less.
     """
     history = History(seed, best_effort=True)
     for _ in range(30):
@@ -102,7 +100,7 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
         for entry in pending.members.values():
             assert workload_reason(history.engine._world, entry) is not None
             is_active = history.engine._cache.queues[pending.name].is_active
-            if is_active and entry.place is not Place.HELD and not entry.workload.replaces:
+            if is_active and entry.place is not Place.HELD:
                 assert not fits_now(history, entry), entry.key
 
 

@@ -260,3 +260,26 @@ def test_a_slice_in_a_topology_keeps_its_size() -> None:
     world.submit(job("new", pods=3, replaces="old", at=1))
     assert world.admitted(after=1) == []
     assert "elastic jobs keep their size" in world.reason("new")
+
+
+def test_a_slice_waits_while_the_quota_of_the_one_before_it_is_being_written() -> None:
+    """It would ask for all of it, though its job has a part, and in any flavor."""
+    world = World(make_queue())
+    world.submit(job("old", pods=5))
+    plan = world.cycle()
+    world.submit(job("new", pods=8, replaces="old", at=1))
+    assert world.admitted() == []
+    assert "is being admitted" in world.reason("new")
+    world.write_back(plan)
+    assert admit(world).replaces == "team/old"
+
+
+def test_a_slice_is_looked_at_again_when_the_one_before_it_need_not_stop() -> None:
+    world = running(make_queue(), job("old", pods=5))
+    old = world.workloads["team/old"]
+    evicted = condition("Evicted", status=True, reason="Preempted")
+    world.submit(with_changes(old, evicted=evicted))
+    world.submit(job("new", pods=8, replaces="old", at=1))
+    assert world.admitted() == []
+    world.submit(old)
+    assert world.admitted() == ["new"]
