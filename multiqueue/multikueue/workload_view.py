@@ -54,6 +54,7 @@ def build_workload_view(
                     resource: _reserved(name, find_flavor)
                     for resource, name in assigned.get(pod_set.name, {}).items()
                 },
+                topology=pod_set.topology_request,
             )
             for pod_set, spec in zip(built.pod_sets, workload.spec.pod_sets, strict=True)
         ),

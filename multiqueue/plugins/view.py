@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import Taint, Toleration
+from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.model.placement import ANYWHERE, NodeSelectorTerm, Placement
 from multiqueue.plugins.forecast import Forecast, Runtime
 
@@ -54,6 +55,7 @@ class PodSetView:
         placement: Node selector, required affinity and tolerations.
         preferred: Preferred affinity terms.
         reserved: What the manager reserved, by resource.
+        topology: Where the pods want to be, relative to each other; None: they do not say.
     """
 
     name: str = "main"
@@ -63,6 +65,7 @@ class PodSetView:
     placement: Placement = ANYWHERE
     preferred: tuple[WeightedTerm, ...] = ()
     reserved: Mapping[str, ReservedFlavor] = field(default_factory=dict)
+    topology: PodSetTopologyRequest | None = None
 
     def total(self, resource: str) -> int:
         """Request of all pods together."""

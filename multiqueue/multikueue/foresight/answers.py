@@ -58,13 +58,14 @@ class Said:
         )
 
 
-def answer(trial: Trial, now: datetime, *, blocked_by: int) -> Forecast:
+def answer(trial: Trial, now: datetime, *, blocked_by: int, never: bool) -> Forecast:
     """Return what a verdict means.
 
     Args:
         trial: The verdict.
         now: The time.
         blocked_by: Workloads before it in a queue that lets nobody pass.
+        never: Whether no end of anybody else could help.
     """
     verdict = trial.verdict
     if not isinstance(verdict, Nominated):
@@ -78,13 +79,13 @@ def answer(trial: Trial, now: datetime, *, blocked_by: int) -> Forecast:
     if verdict.targets:
         return _answer_preemption(verdict, trial.queue, now)
     words = words_of(assignment.explanations())
-    if is_hopeless(trial):
+    if never:
         return Forecast(prospect=Prospect.NEVER, reason=words or "no flavor suits")
     return Forecast(prospect=Prospect.WAITS, reason=f"waits: {words}")
 
 
 def is_hopeless(trial: Trial) -> bool:
-    """Whether no end of anybody else could help."""
+    """Whether quota or hardware would be missing whoever ends."""
     verdict = trial.verdict
     return (
         isinstance(verdict, Nominated)
@@ -94,12 +95,12 @@ def is_hopeless(trial: Trial) -> bool:
 
 
 def is_too_large(trial: Trial) -> bool:
-    """Whether a smaller gang could do."""
+    """Whether a smaller gang could do, of what never fits."""
     verdict = trial.verdict
     return (
         isinstance(verdict, Nominated)
         and verdict.assignment.mode is Mode.NO_FIT
-        and reason_of(verdict.assignment.explanations()) is Reason.EXCEEDS_MAX_QUOTA
+        and reason_of(verdict.assignment.explanations()) is not Reason.NO_MATCHING_FLAVOR
     )
 
 
@@ -145,6 +146,9 @@ def _answer_fit(assignment: Assignment, queue: CachedQueue, now: datetime) -> Fo
     words = f"fits: {_list(taken)}"
     if borrowed:
         words = f"borrows {_list(borrowed)} of {_list(taken)}"
+    places = sum(len(topology.domains) for topology in assignment.topologies.values())
+    if places:
+        words += f", in {places} place{'s' if places > 1 else ''} of its topology"
     return Forecast(
         prospect=Prospect.BORROWS if borrowed else Prospect.FITS,
         reason=words,

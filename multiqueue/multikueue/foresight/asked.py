@@ -27,9 +27,7 @@ def build_asked(asked: WorkloadView | Workload, now: datetime) -> Workload:
             queue_order_at=now,
             pod_sets=tuple(map(_pod_set, asked.pod_sets)),
         )
-    return replace(
-        without_topology(asked), created_at=now, queue_order_at=now, reservation=None, checks={}
-    )
+    return replace(asked, created_at=now, queue_order_at=now, reservation=None, checks={})
 
 
 def without_topology(workload: Workload) -> Workload:
@@ -104,4 +102,5 @@ def _pod_set(view: PodSetView) -> PodSet:
         min_count=view.min_count,
         requests=view.requests,
         placement=view.placement,
+        topology_request=view.topology,
     )

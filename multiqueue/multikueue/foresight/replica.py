@@ -5,44 +5,38 @@ engine is not imitated: what it decided counts, and nothing is decided here but 
 and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
 randomness, no I/O; owned by one worker's session, or one simulated worker.
 
-Topologies and admission checks of the worker are left out: a gang that fits by quota may still wait
-there for nodes, or for machines.
+Its nodes are in `terrain`. Admission checks of the worker are left out: a gang that fits may still
+wait there for machines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from datetime import datetime
 
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.flavors.assignment import Mode
-from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
-from multiqueue.engine.what_if import Trial
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
     LocalQueue,
-    QueueingStrategy,
     StopPolicy,
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Reservation, Workload
 from multiqueue.multikueue.foresight import answers
-from multiqueue.multikueue.foresight.answers import Said
-from multiqueue.multikueue.foresight.asked import build_asked, resize, without_topology
+from multiqueue.multikueue.foresight.asked import build_asked
 from multiqueue.multikueue.foresight.estimates import Budget
 from multiqueue.multikueue.foresight.starts import Starts
 from multiqueue.multikueue.foresight.strict_lines import StrictLines
+from multiqueue.multikueue.foresight.terrain import Terrain
+from multiqueue.multikueue.foresight.verdicts import Verdicts
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from multiqueue.plugins.view import WorkloadView
 
-OPTIONS = EngineOptions(topology=None)
+OPTIONS = EngineOptions()
 EVERY_NAMESPACE = LabelSelector()
-MOST = 1000
-"""Answers that are remembered."""
 
 
 class Replica:
@@ -52,15 +46,19 @@ class Replica:
 
     Args:
         options: Of the worker's engine, as far as they are known.
+
+    Attributes:
+        terrain: Its nodes.
     """
 
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
-        self._engine = Engine(replace(options, topology=None))
+        self._engine = Engine(options)
+        self.terrain = Terrain(self._engine)
+        self._terrain_changes = 0
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()
-        self._said: dict[Hashable, Said] = {}
         self._strict_lines = StrictLines()
-        self._closed: set[str] = set()
+        self._verdicts = Verdicts(self._engine, self.terrain, self._strict_lines)
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
@@ -68,13 +66,13 @@ class Replica:
 
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
-        self._engine.upsert_resource_flavor(replace(flavor, topology_name=None))
+        self.terrain.upsert_flavor(flavor)
         self._starts.set_flavor(flavor.name, flavor)
         self._forget_answers()
 
     def delete_flavor(self, name: str) -> None:
         """Remove a ResourceFlavor."""
-        self._engine.delete_resource_flavor(name)
+        self.terrain.delete_flavor(name)
         self._starts.set_flavor(name, None)
         self._forget_answers()
 
@@ -108,7 +106,7 @@ class Replica:
         self._engine.upsert_local_queue(local_queue)
         self._starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
         is_open = local_queue.stop_policy is StopPolicy.NONE and not local_queue.terminating
-        (self._closed.discard if is_open else self._closed.add)(local_queue.key)
+        self._verdicts.set_open(local_queue.key, is_open=is_open)
         self._forget_answers()
 
     def delete_local_queue(self, key: str) -> None:
@@ -118,7 +116,7 @@ class Replica:
         self._forget_answers()
 
     def _forget_answers(self) -> None:
-        self._said.clear()
+        self._verdicts.forget()
         self._strict_lines.forget()
         self._starts.forget_estimates()
 
@@ -137,7 +135,6 @@ class Replica:
         if workload.finished:
             self.delete_workload(workload.key, now)
             return
-        workload = without_topology(workload)
         assumed = self._assumed.get(workload.key)
         if workload.reservation is not None:
             self._assumed.pop(workload.key, None)
@@ -163,13 +160,12 @@ class Replica:
         workload = build_asked(asked, now)
         if workload.key in self._workloads:
             return
-        trial = self._try(workload)
-        if trial is not None and _fits(trial) and not self._blockers(trial, workload):
-            assert isinstance(trial.verdict, Nominated)
-            admission = trial.verdict.assignment.admission(trial.queue.name)
-            workload = _with_reservation(
-                workload, Reservation(admission=admission, reserved_at=now)
-            )
+        self._place_again(now)
+        self._know_namespace(workload.namespace)
+        admission = self._verdicts.find_admission(workload)
+        if admission is not None:
+            reservation = Reservation(admission=admission, reserved_at=now)
+            workload = _with_reservation(workload, reservation)
         self._assumed[workload.key] = workload
         self._put(workload, now, runtime)
 
@@ -214,60 +210,22 @@ class Replica:
         self, workload: Workload, now: datetime, *, budget: Budget | None = None
     ) -> Forecast | None:
         """Return the same for a Workload that was made ready by `build_asked`."""
+        self._place_again(now)
+        self._know_namespace(workload.namespace)
         known = self._workloads.get(workload.key)
         if known is not None and known.reservation is not None:
-            trial = self._try(workload)
+            trial = self._verdicts.attempt(workload)
             if trial is None:
                 return None
             return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
-        question = (workload.queue, workload.shape)
-        said = self._said.get(question)
-        if said is None or not said.holds(now):
-            said = self._answer(workload, now)
-            if said is None:
-                return None
-            if len(self._said) >= MOST:
-                self._said.clear()
-            self._said[question] = said
+        said = self._verdicts.find(workload, now)
+        if said is None:
+            return None
         found = said.at(now)
         if found.prospect is Prospect.WAITS:
             start = self._starts.estimate(said.tree, workload, now, budget)
             return replace(found, start=start)
         return found
-
-    def _answer(self, workload: Workload, now: datetime) -> Said | None:
-        trial = self._try(workload)
-        if trial is None:
-            return None
-        found = answers.answer(trial, now, blocked_by=self._blockers(trial, workload))
-        if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
-            found = replace(found, largest=self._largest(workload))
-        # Who waits in a queue that lets nobody pass is no part of the version.
-        is_strict = trial.queue.spec.strategy is QueueingStrategy.STRICT_FIFO
-        return Said(found, trial.tree, -1 if is_strict else trial.tree.version, now)
-
-    def _try(self, workload: Workload) -> Trial | None:
-        self._know_namespace(workload.namespace)
-        cluster_queue = self._engine.local_queue_target(workload.queue)
-        if cluster_queue is None or workload.queue in self._closed:
-            return None
-        return self._engine.try_workload(workload, cluster_queue)
-
-    def _blockers(self, trial: Trial, workload: Workload) -> int:
-        """Return how many wait before it where nobody may pass."""
-        if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
-            return 0
-        return self._strict_lines.count_before(trial.pending, workload)
-
-    def _largest(self, workload: Workload) -> int:
-        """Return the most pods of its largest pod set that may ever fit, the others as they are."""
-        largest = max(workload.pod_sets, key=lambda pod_set: pod_set.count)
-
-        def may_fit(count: int) -> bool:
-            trial = self._try(resize(workload, largest, count))
-            return trial is not None and not answers.is_hopeless(trial)
-
-        return answers.find_largest(largest.count, may_fit)
 
     def _put(self, workload: Workload, now: datetime, runtime: Runtime | None) -> None:
         self._know_namespace(workload.namespace)
@@ -277,15 +235,23 @@ class Replica:
         self._strict_lines.note(workload.key)
         self._starts.put(before, workload, runtime, now)
 
+    def _place_again(self, now: datetime) -> None:
+        """Have pods count on nodes of the flavors as they are known by now."""
+        if self._terrain_changes == self.terrain.changes:
+            return
+        self._terrain_changes = self.terrain.changes
+        for workload in self._workloads.values():
+            if workload.reservation is not None and _has_places(workload.reservation):
+                self._engine.upsert_workload(workload, now)
+
     def _know_namespace(self, name: str) -> None:
         if name not in self._namespaces:
             self._namespaces.add(name)
             self._engine.upsert_namespace(name, {})
 
 
-def _fits(trial: Trial) -> bool:
-    verdict = trial.verdict
-    return isinstance(verdict, Nominated) and verdict.assignment.mode is Mode.FIT
+def _has_places(reservation: Reservation) -> bool:
+    return any(pod_set.topology is not None for pod_set in reservation.admission.pod_sets)
 
 
 def _with_reservation(workload: Workload, reservation: Reservation | None) -> Workload:
