@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -26,6 +27,10 @@ from multiqueue.model.placement import Placement, merge
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import PodSet
+
+
+Group: TypeAlias = tuple[str, Sequence[PodSetResult]]
+"""A flavor, and pod sets that are placed together in it."""
 
 
 class Unplaced(NamedTuple):
@@ -95,6 +100,10 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
     def find(self, assignment: Assignment, *, empty: bool = False) -> Places | Unplaced:
         """Place all pod sets, flavor by flavor; each sees the places of those before it.
 
+        Deviates: pod sets that find no place beside those before them are placed first, then.
+        Upstream has the workload wait, though its pods fit, until others take such nodes that
+        those before choose different ones.
+
         Args:
             assignment: the flavors.
             empty: as if no pod that a topology placed ran.
@@ -108,23 +117,32 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
             by_flavor.setdefault(names[0], []).append(result)
         for flavor in by_flavor:
             self.forest.tree(flavor)  # all are grown before any room is taken
+        groups = [(name, group) for name in sorted(by_flavor) for group in _grouped(by_flavor[name])]
+        found = refusal = self._place_all(groups, empty=empty)
+        for _ in groups[1:]:
+            if isinstance(found, Places):
+                break
+            groups.sort(key=partial(_is_placed, found.pod_sets))
+            found = self._place_all(groups, empty=empty)
+        return found if isinstance(found, Places) else refusal
+
+    def _place_all(self, groups: Sequence[Group], *, empty: bool) -> Places | Unplaced:
         topologies: dict[str, TopologyAssignment] = {}
         placed: list[PlacedPods] = []
         with ExitStack() as assumed:
-            for flavor in sorted(by_flavor):
-                for group in _grouped(by_flavor[flavor]):
-                    found = self._place(flavor, group, empty=empty)
-                    if isinstance(found, Unplaced):
-                        return found
-                    topologies |= found.topologies
-                    placed += found.placed
-                    assumed.enter_context(self.forest.assuming(found.placed))
+            for flavor, group in groups:
+                found = self._place(flavor, group, empty=empty)
+                if isinstance(found, Unplaced):
+                    return found
+                topologies |= found.topologies
+                placed += found.placed
+                assumed.enter_context(self.forest.assuming(found.placed))
         return Places(topologies, tuple(placed))
 
     def _place(
         self, flavor: str, group: Sequence[PodSetResult], *, empty: bool
     ) -> Places | Unplaced:
-        names = tuple(result.pod_set.name for result in group)
+        names = _names(group)
         grown = self.forest.tree(flavor)
         if grown is None:
             detail = f'Flavor "{flavor}" information missing in TAS cache'
@@ -194,6 +212,14 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
 
 def _group_name(pod_set: PodSet) -> str | None:
     return pod_set.topology_request.pod_set_group_name if pod_set.topology_request else None
+
+
+def _names(group: Sequence[PodSetResult]) -> tuple[str, ...]:
+    return tuple(result.pod_set.name for result in group)
+
+
+def _is_placed(unplaced: tuple[str, ...], group: Group) -> bool:
+    return _names(group[1]) != unplaced
 
 
 def _grouped(results: Sequence[PodSetResult]) -> list[list[PodSetResult]]:

@@ -89,6 +89,29 @@ def test_what_fits_nowhere_says_so() -> None:
     )
 
 
+def test_pods_that_fit_find_room_whichever_pod_set_comes_first() -> None:
+    """The first one would take some of the only rack that the second one fits into."""
+    world = make_world({**{f"b0-r0-h{i}": 1 for i in range(5)}, "b0-r1-h0": 4})
+    request = PodSetTopologyRequest(required=RACK)
+    small = pod_set("small", count=1, cpu=1, topology_request=request)
+    large = pod_set("large", count=2, cpu=2, topology_request=request)
+    world.submit(make_workload("a", pod_sets=[small, large]))
+    (decision,) = world.cycle().decisions
+    assert isinstance(decision, Admit)
+    found = {each.name: on_nodes(each.topology) for each in decision.admission.pod_sets}
+    assert found == {"small": {"b0-r0-h0": 1}, "large": {"b0-r1-h0": 2}}
+
+
+def test_pod_sets_that_do_not_fit_together_say_which_one_lacks_room() -> None:
+    world = make_world({"b0-r0-h0": 4})
+    request = PodSetTopologyRequest(required=RACK)
+    names = ("first", "second")
+    sets = [pod_set(name, count=3, cpu=1, topology_request=request) for name in names]
+    world.submit(make_workload("a", pod_sets=sets))
+    assert places(world.cycle()) == {}
+    assert "pod set second" in world.reason("a")
+
+
 def test_a_new_node_wakes_who_waits() -> None:
     world = make_world({"b0-r0-h0": 2})
     world.submit(gang("a", 4))
