@@ -28,7 +28,6 @@ from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.topology import TopologyAssignment
 from multiqueue.model.workload import PodSet
 
-
 Group: TypeAlias = tuple[str, Sequence[PodSetResult]]
 """A flavor, and pod sets that are placed together in it."""
 
@@ -117,7 +116,9 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
             by_flavor.setdefault(names[0], []).append(result)
         for flavor in by_flavor:
             self.forest.tree(flavor)  # all are grown before any room is taken
-        groups = [(name, group) for name in sorted(by_flavor) for group in _grouped(by_flavor[name])]
+        groups = [
+            (name, group) for name in sorted(by_flavor) for group in _grouped(by_flavor[name])
+        ]
         found = refusal = self._place_all(groups, empty=empty)
         for _ in groups[1:]:
             if isinstance(found, Places):
