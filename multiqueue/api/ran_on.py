@@ -1,4 +1,4 @@
-"""The annotation that says on which flavors a Workload runs, where not on those of its admission.
+"""The annotation that says what a Workload runs on, where that is not what its admission says.
 
 ``status.admission`` is immutable while quota is reserved; so what a worker ran it on instead stands
 here, beside the reservation that it is about. Pure.
@@ -7,24 +7,40 @@ here, beside the reservation that it is about. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from multiqueue.api.names import RAN_ON
 
-RanOn = Mapping[tuple[str, str], str]
-"""Flavor of the ClusterQueue by pod set and resource."""
 
-NOWHERE_ELSE: RanOn = MappingProxyType({})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RanOn:
+    """What a worker took instead of what was reserved; what is absent is as reserved.
+
+    Attributes:
+        flavors: Flavor of the ClusterQueue by pod set and resource.
+        pods: Number of pods by pod set: fewer than reserved.
+    """
+
+    flavors: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    pods: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.flavors or self.pods)
 
 
-def format_ran_on(reserved_at: str, flavors: RanOn) -> str:
-    """Return the value of the annotation.
+AS_RESERVED = RanOn()
+
+
+def format_ran_on(reserved_at: str, ran_on: RanOn) -> str:
+    """Return the value of the annotation, such as ``TIME main=4 main:nvidia.com/gpu=h100``.
 
     Args:
         reserved_at: When quota was reserved, as the condition has it.
-        flavors: What it runs on.
+        ran_on: What it runs on.
     """
-    parts = (f"{name}:{resource}={flavor}" for (name, resource), flavor in sorted(flavors.items()))
+    parts = [f"{name}={count}" for name, count in sorted(ran_on.pods.items())]
+    for (name, resource), flavor in sorted(ran_on.flavors.items()):
+        parts.append(f"{name}:{resource}={flavor}")
     return " ".join((reserved_at, *parts))
 
 
@@ -32,14 +48,17 @@ def read_ran_on(annotations: Mapping[str, str], reserved_at: str) -> RanOn:
     """Return what it runs on; nothing where the annotation is about another reservation."""
     text = annotations.get(RAN_ON)
     if text is None:
-        return NOWHERE_ELSE
+        return AS_RESERVED
     since, *parts = text.split(" ")
     if since != reserved_at:
-        return NOWHERE_ELSE
-    found: dict[tuple[str, str], str] = {}
+        return AS_RESERVED
+    flavors: dict[tuple[str, str], str] = {}
+    pods: dict[str, int] = {}
     for part in parts:
-        where, _, flavor = part.rpartition("=")
+        where, _, what = part.rpartition("=")
         name, _, resource = where.partition(":")
-        if name and resource and flavor:
-            found[name, resource] = flavor
-    return found
+        if name and resource and what:
+            flavors[name, resource] = what
+        elif name and what.isascii() and what.isdecimal():
+            pods[name] = int(what)
+    return RanOn(flavors=flavors, pods=pods)

@@ -8,6 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.engine.alternatives import Way, as_nominated, choose_way, list_ways
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
@@ -43,6 +44,12 @@ _ARRIVING = Rejected(
     reason=Reason.PENDING_EVALUATION,
     note="The workload slice that it replaces is being admitted",
 )
+_CIRCULAR = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.MISCONFIGURED,
+    note="The workload slice that it replaces replaces it, too: delete one of them",
+)
+"""Deviates: upstream admits both, and counts the quota of neither."""
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
@@ -50,6 +57,15 @@ def judge(
     world: World, workload: Workload, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
     """Return why the head cannot be looked at, or the flavors that it would get now."""
+    ways = list_ways(workload, queue, world.cache.flavors)
+    if not ways:
+        return _judge(world, Way(workload), queue, resume)
+    policy = queue.spec.fungibility
+    return choose_way(ways, lambda way: _judge(world, way, queue, None), policy)
+
+
+def _judge(world: World, way: Way, queue: CachedQueue, resume: ResumeState | None) -> Verdict:
+    workload = way.workload
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
         return rejected
@@ -60,10 +76,8 @@ def judge(
         return Rejected(requeue_reason=RequeueReason.NO_CLUSTER, reason=reason, note=words)
     tree = world.cache.tree_by_queue[queue.name]
     replaced = world.ledger.find_replaced(workload, queue.name)
-    if replaced is not None and replaced.is_leaving:
-        return _LEAVING
-    if replaced is not None and replaced.workload.reservation is None:
-        return _ARRIVING
+    if replaced is not None and (refusal := _refuse_slice(world, workload, replaced)) is not None:
+        return refusal
     context = _context(world, {}, replaced)
     oracle: Oracle = no_candidates
     if may_preempt(queue):
@@ -77,6 +91,7 @@ def judge(
         flavors=world.cache.flavors,
         rooms=queue.room_memo(tree.version),
         oracle=oracle,
+        nominated=way.flavors,
         is_fair=world.options.fair_sharing is not None,
         topologies=_topologies(world, queue),
         is_fungible=world.options.fungibility,
@@ -119,6 +134,7 @@ def judge_again(
     Only the flavors of the first nomination are looked at, from the beginning. What fits now does
     so only when the others' victims have left; without any it fits, on other nodes.
     """
+    workload = as_nominated(workload, first.assignment)
     tree = world.cache.tree_by_queue[queue.name]
     replaced = world.ledger.find_replaced(workload, queue.name)
     context = _context(world, preempted, replaced)
@@ -148,6 +164,15 @@ def judge_again(
         return again
     deferred = replace(again.assignment, mode=Mode.DEFERRED_FIT)
     return Nominated(assignment=deferred, replaced=first.replaced)
+
+
+def _refuse_slice(world: World, workload: Workload, replaced: Entry) -> Rejected | None:
+    """Return why no slice may take over from this one now; None where one may."""
+    if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
+        return _CIRCULAR
+    if replaced.is_leaving:
+        return _LEAVING
+    return _ARRIVING if replaced.workload.reservation is None else None
 
 
 def _context(world: World, preempted: Mapping[str, Entry], replaced: Entry | None) -> SearchContext:

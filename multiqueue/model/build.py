@@ -22,6 +22,7 @@ from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
+from multiqueue.model.build_alternatives import read_alternatives
 from multiqueue.model.build_placement import read_placement
 from multiqueue.model.build_quotas import (
     build_fungibility,
@@ -253,8 +254,8 @@ def _pod_sets(
     obj: api.Workload, options: BuildOptions, surroundings: Surroundings
 ) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
     counts = _effective_counts(obj, options)
+    alternatives, problems = read_alternatives(obj, counts, elastic=options.elastic)
     pod_sets: list[PodSet] = []
-    problems: list[str] = []
     for item in obj.spec.pod_sets:
         template = adjust_template(item.template, surroundings)
         pod, (placement, unread) = sum_pod_requests(template), read_placement(template)
@@ -270,6 +271,7 @@ def _pod_sets(
                 placement=placement,
                 topology_request=item.topology_request,
                 pod_requests=None if requests == pod.requests else pod.requests,
+                alternatives=alternatives.get(item.name, ()),
             )
         )
     return tuple(pod_sets), tuple(problems)

@@ -81,7 +81,7 @@ class StatusReader:
         return updates
 
     def reservation(self, pod_sets: Sequence[PodSet]) -> Reservation | None:
-        """Return what the Workload holds, scaled down to the pods still needed (E-6)."""
+        """Return what the Workload holds, scaled down to the pods still needed (E-6), or run."""
         status = self._status
         reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
         if status.admission is None or reserved is None or not has_quota(status):
@@ -107,8 +107,10 @@ class StatusReader:
     def _assignment(
         self, assignment: api.PodSetAssignment, pod_set: PodSet | None, ran_on: RanOn
     ) -> PodSetAssignment:
-        effective = pod_set.count if pod_set is not None else None
-        count = assignment.count if assignment.count is not None else (effective or 0)
+        needed = pod_set.count if pod_set is not None else None
+        count = assignment.count if assignment.count is not None else (needed or 0)
+        runs = ran_on.pods.get(assignment.name, count)
+        effective = runs if needed is None else min(needed, runs)
         path = f"status.admission.podSetAssignments[{assignment.name}].resourceUsage"
         usage: dict[str, Amount] = {}
         for name, raw in sorted(assignment.resource_usage.items()):
@@ -118,12 +120,12 @@ class StatusReader:
                 partial(_parse_usage, name, raw),
                 multiply(each, count),
             )
-        if effective is not None and effective < count:
+        if effective < count:
             usage = {name: value // count * effective for name, value in usage.items()}
             count = effective
         return PodSetAssignment(
             name=assignment.name,
-            flavors=_charged(assignment, ran_on) if ran_on else assignment.flavors,
+            flavors=_charged(assignment, ran_on) if ran_on.flavors else assignment.flavors,
             usage=usage,
             count=count,
             topology=self._topology(assignment),
@@ -148,7 +150,7 @@ class StatusReader:
 def _charged(assignment: api.PodSetAssignment, ran_on: RanOn) -> dict[str, str]:
     """Return the flavors that are in use: those that a worker took instead, where it did."""
     return {
-        resource: ran_on.get((assignment.name, resource), flavor)
+        resource: ran_on.flavors.get((assignment.name, resource), flavor)
         for resource, flavor in assignment.flavors.items()
     }
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from multiqueue.api.alternatives import name_hardware
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
@@ -27,7 +28,8 @@ class PodSet:
     Units: ``requests`` is per pod, after transformations (E-4), sorted by resource.
     Shape: ``count`` is what still needs quota: the pods asked for less the reclaimable ones (E-5).
     ``pod_requests`` is what a node has to have free for a pod: the pod's own requests, before
-    transformations (E-7); None where ``requests`` says the same.
+    transformations (E-7); None where ``requests`` says the same. ``alternatives`` are the numbers
+    of pods by hardware, with "" for all that is not named; empty where the number is the same.
     """
 
     name: str = "main"
@@ -37,10 +39,18 @@ class PodSet:
     placement: Placement = ANYWHERE
     topology_request: PodSetTopologyRequest | None = None
     pod_requests: Mapping[str, Amount] | None = None
+    alternatives: tuple[tuple[str, int], ...] = ()
 
     def total(self, resource: str) -> Amount:
         """Return the request of all pods together."""
         return multiply(self.requests.get(resource, 0), self.count)
+
+    def pods_on(self, flavor: str, labels: Mapping[str, str]) -> int:
+        """Return how many pods are needed on a flavor with these node labels."""
+        if not self.alternatives:
+            return self.count
+        pods = dict(self.alternatives)
+        return min(self.count, pods[name_hardware(flavor, labels, pods)])
 
     @property
     def node_requests(self) -> Mapping[str, Amount]:
@@ -152,6 +162,11 @@ class Workload:
         return any(ps.min_count is not None and ps.min_count < ps.count for ps in self.pod_sets)
 
     @cached_property
+    def has_alternatives(self) -> bool:
+        """Whether the number of pods depends on the hardware."""
+        return any(pod_set.alternatives for pod_set in self.pod_sets)
+
+    @cached_property
     def shape(self) -> Shape:
         """What decides the verdict (E-26): equal shapes get equal verdicts in one queue."""
         pod_sets = tuple(_pod_set_shape(ps) for ps in self.pod_sets)
@@ -162,4 +177,5 @@ def _pod_set_shape(pod_set: PodSet) -> Shape:
     requests = tuple(sorted(pod_set.requests.items()))
     counts = (pod_set.count, pod_set.min_count)
     own = None if pod_set.pod_requests is None else tuple(sorted(pod_set.pod_requests.items()))
-    return (pod_set.name, counts, requests, pod_set.placement, pod_set.topology_request, own)
+    asked = (counts, requests, pod_set.alternatives)
+    return (pod_set.name, asked, pod_set.placement, pod_set.topology_request, own)

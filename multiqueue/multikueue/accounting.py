@@ -1,4 +1,4 @@
-"""What a worker really ran a Workload on, in terms of the manager's flavors. Pure.
+"""What a worker really ran a Workload on, in terms of the manager's quota. Pure.
 
 Names of flavors on both sides are unrelated: node labels tell which is which. A worker whose
 flavors have none of the labels of the reserved one says nothing, and nothing is corrected.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.ran_on import RanOn
 from multiqueue.plugins import QueueView
 
 FindFlavor = Callable[[str], api.ResourceFlavor | None]
@@ -39,6 +40,67 @@ class Substitution:
             f'which is not the reserved "{self.reserved}"'
             + (f'; charged is "{self.charged}"' if self.charged else "")
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fewer:
+    """A pod set that runs with fewer pods than were reserved."""
+
+    pod_set: str
+    reserved: int
+    ran: int
+
+    def __str__(self) -> str:
+        return f'pod set "{self.pod_set}" runs with {self.ran} of the {self.reserved} pods reserved'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What differs from what was reserved.
+
+    Attributes:
+        substitutions: Other hardware.
+        fewer: Fewer pods.
+    """
+
+    substitutions: tuple[Substitution, ...] = ()
+    fewer: tuple[Fewer, ...] = ()
+
+    @property
+    def ran_on(self) -> RanOn:
+        """What is to be charged instead."""
+        return RanOn(
+            flavors={(s.pod_set, s.resource): s.charged for s in self.substitutions if s.charged},
+            pods={each.pod_set: each.ran for each in self.fewer},
+        )
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, (*self.fewer, *self.substitutions)))
+
+
+NOTHING = Account()
+
+
+def find_fewer(workload: api.Workload, copy: api.Workload) -> tuple[Fewer, ...]:
+    """Compare how many pods a worker runs with how many the manager reserved quota for.
+
+    More are never charged: quota that was not reserved may be somebody else's.
+
+    Args:
+        workload: On the manager.
+        copy: On the worker, admitted.
+    """
+    reserved, got = workload.status.admission, copy.status.admission
+    if reserved is None or got is None:
+        return ()
+    given = {assignment.name: assignment.count for assignment in got.pod_set_assignments}
+    return tuple(
+        Fewer(pod_set=assignment.name, reserved=assignment.count, ran=ran)
+        for assignment in reserved.pod_set_assignments
+        if assignment.count is not None
+        and (ran := given.get(assignment.name)) is not None
+        and 0 < ran < assignment.count
+    )
 
 
 def find_substitutions(
@@ -97,3 +159,20 @@ def _find_match(labels: Mapping[str, str], flavors: Iterable[str], find_flavor: 
         if common and all(own[key] == labels[key] for key in common):
             return name
     return ""
+
+
+def account(
+    workload: api.Workload,
+    copy: api.Workload,
+    worker: QueueView | None,
+    queue: api.ClusterQueue | None,
+    find_flavor: FindFlavor,
+) -> Account:
+    """Return what a worker gave a copy where that is not what the manager reserved.
+
+    The arguments are those of `find_substitutions`; of a worker that is None nothing is known.
+    """
+    found: tuple[Substitution, ...] = ()
+    if worker is not None:
+        found = find_substitutions(workload, copy, worker, queue, find_flavor)
+    return Account(substitutions=found, fewer=find_fewer(workload, copy))

@@ -13,13 +13,15 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.ran_on import read_ran_on
 from multiqueue.api.workload_state import is_admitted, is_evicted
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Integration
 from multiqueue.kube.errors import KubeError, NotFound
 from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.accounting import Substitution, find_substitutions
+from multiqueue.multikueue.accounting import NOTHING, Account, account
+from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.group import Check
 from multiqueue.multikueue.local import LocalWriter, Outdated
@@ -178,10 +180,10 @@ class Executor:
         session = self._fleet.find_session(step.cluster) if step.cluster is not None else None
         if session is not None:
             copy = session.find_copy(seen.view.key)
-        found: tuple[Substitution, ...] = ()
+        found = NOTHING
         if step.cluster is not None and copy is not None:
             found = await self._account(step.cluster, workload, copy)
-            step = replace(step, message="; ".join((step.message, *map(str, found))))
+            step = replace(step, message="; ".join(filter(None, (step.message, str(found)))))
         await self._local.set_check(workload, check.name, step, copy)
         log.info(
             "check changed",
@@ -195,29 +197,25 @@ class Executor:
             queue = admission.cluster_queue if admission is not None else ""
             metrics = self._context.metrics
             metrics.multikueue_workloads_admitted_total.child(queue, step.cluster).inc()
-            for each in found:
+            for each in found.substitutions:
                 labels = (queue, step.cluster, each.reserved, each.ran)
                 metrics.substituted_flavors_total.child(*labels).inc()
 
-    async def _account(
-        self, cluster: str, workload: api.Workload, copy: api.Workload
-    ) -> tuple[Substitution, ...]:
-        """Have the quota charged of the hardware that the worker took instead of the reserved."""
+    async def _account(self, cluster: str, workload: api.Workload, copy: api.Workload) -> Account:
+        """Have the quota charged of what the worker gave instead of what was reserved."""
+        if workload.status.admission is None:
+            return NOTHING
         limits = self._fleet.limits.find(cluster)
-        queue = limits.find_for(workload) if limits is not None else None
-        if queue is None or workload.status.admission is None:
-            return ()
         informers, name = self._context.informers, workload.status.admission.cluster_queue
-        found = find_substitutions(
+        found = account(
             workload,
             copy,
-            queue,
+            limits.find_for(workload) if limits is not None else None,
             informers.cluster_queues.store.get(name),
             informers.resource_flavors.store.get,
         )
-        charged = {(each.pod_set, each.resource): each.charged for each in found if each.charged}
-        if charged:
-            await self._local.charge(workload, charged)
+        if found.ran_on or read_ran_on(workload.metadata.annotations, epoch_of(workload)):
+            await self._local.charge(workload, found.ran_on)
         return found
 
     # ------------------------------------------------------------ the local job

@@ -88,14 +88,14 @@ class LocalWriter:
         self.tell(written, f"{step.message}{moved}", warning=step.warning, rare=bool(moved))
         return written
 
-    async def charge(self, workload: api.Workload, flavors: RanOn) -> None:
-        """Have quota of these flavors be in use instead of those that were reserved.
+    async def charge(self, workload: api.Workload, ran_on: RanOn) -> None:
+        """Have quota of these flavors and pods be in use instead of those that were reserved.
 
         Raises:
             Conflict: it changed meanwhile.
             NotFound: it is gone.
         """
-        text = format_ran_on(epoch_of(workload), flavors)
+        text = format_ran_on(epoch_of(workload), ran_on)
         if workload.metadata.annotations.get(RAN_ON) != text:
             patch = {"metadata": {"annotations": {RAN_ON: text}}}
             await self._context.writer.patch_spec(workload, patch)

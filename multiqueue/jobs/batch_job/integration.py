@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from multiqueue.api import names
+from multiqueue.api.alternatives import find_alternatives, parse_alternatives
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
 from multiqueue.jobs.batch_job.indexes import count_indexes
 from multiqueue.jobs.framework.gvk import GroupVersionKind
@@ -59,6 +60,7 @@ class BatchJob:
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """One pod set ``main``: as many pods as run at a time."""
+        _check_alternatives(job)
         template = _pod_set_template(job)
         return (
             PodSet(
@@ -115,7 +117,8 @@ class BatchJob:
         template = injection_patch(job["spec"].get("template") or {}, infos[0])
         if template:
             spec["template"] = template
-        spec.update(_sizes(job, infos[0].count) if _min_count(job) is not None else {})
+        is_sized = _min_count(job) is not None or _has_alternatives(job)
+        spec.update(_sizes(job, infos[0].count) if is_sized else {})
         return JobPatch(patch={"spec": spec})
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
@@ -204,6 +207,27 @@ def _min_count(job: Job) -> int | None:
     return value
 
 
+def _has_alternatives(job: Job) -> bool:
+    return bool(find_alternatives(_annotations(job)))
+
+
+def _check_alternatives(job: Job) -> None:
+    """Their numbers are compared with those of the Workload: a job that runs has one of them."""
+    text = find_alternatives(_annotations(job))
+    if not text:
+        return
+    path = f"annotation {names.ALTERNATIVES}"
+    for other in (names.JOB_MIN_PARALLELISM, names.ELASTIC_JOB):
+        if other in _annotations(job):
+            raise InvalidJobError(f"{path}: goes not together with {other}; remove one of them")
+    try:
+        others = parse_alternatives(text).keys() - {"", names.DEFAULT_PODSET}
+    except ValueError as error:
+        raise InvalidJobError(f"{path}: {error}") from error
+    if others:
+        raise InvalidJobError(f'{path}: a Job has only one sort of pods; write "h100=4"')
+
+
 def _terminal_count(job: Job) -> int:
     """Pods that ended for good: by index where pods have one (9.1)."""
     status = _status(job)
@@ -231,7 +255,7 @@ def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
     )
     if template:
         restored["template"] = template
-    if pod_sets[0].min_count is not None:
+    if pod_sets[0].min_count is not None or _has_alternatives(job):
         sizes = _sizes(job, pod_sets[0].count)
         restored.update({k: v for k, v in sizes.items() if job["spec"].get(k) != v})
     return restored

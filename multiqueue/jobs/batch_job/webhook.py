@@ -15,6 +15,12 @@ from typing import Any, Protocol
 from multiqueue.api import names
 from multiqueue.api.config import Configuration, Gate, Gates
 from multiqueue.api.validation.access import Object, boolean, mapping, number, text
+from multiqueue.api.validation.alternatives import (
+    find_fewest,
+    validate_alternatives,
+    validate_alternatives_fit,
+    validate_alternatives_update,
+)
 from multiqueue.api.validation.field_error import FieldError, forbidden, invalid
 from multiqueue.api.validation.job_metadata import (
     ANNOTATIONS,
@@ -156,7 +162,12 @@ def is_extended(resource: str) -> bool:
 
 def validate_job_create(job: Object, gates: Gates) -> list[FieldError]:
     """Return what is wrong with a new Job; of one that is not queued only the labels matter."""
-    return [*_validate(job, gates), *_minimum_in_range(job), *_slices_fit(job)]
+    return [
+        *_validate(job, gates),
+        *_minimum_in_range(job),
+        *_alternatives_in_range(job),
+        *_slices_fit(job),
+    ]
 
 
 def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldError]:
@@ -170,6 +181,11 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
         )
     )
     errors.extend(_partial_admission_update(new, old, was_suspended=was_suspended))
+    if queue_of(new):
+        is_resized = _parallelism(new) != _parallelism(old)
+        runs = not suspended and not was_suspended
+        errors.extend(validate_alternatives_update(new, old, is_resized=is_resized and runs))
+        errors.extend(_alternatives_in_range(new) if is_resized and suspended else ())
     return errors
 
 
@@ -183,6 +199,7 @@ def _validate(job: Object, gates: Gates) -> Iterator[FieldError]:
         return
     spec = mapping(job, "spec")
     yield from _partial_admission(job)
+    yield from validate_alternatives(job)
     yield from _completions(job)
     yield from validate_topology_annotations(spec.get("template"), TEMPLATE)
     yield from _elastic_topology(job)
@@ -225,7 +242,13 @@ def _slices_fit(job: Object) -> Iterator[FieldError]:
     """Only for what users write, as the minimum."""
     if queue_of(job):
         template = mapping(job, "spec").get("template")
-        yield from validate_slices_fit(template, TEMPLATE, _pods(job))
+        yield from validate_slices_fit(template, TEMPLATE, find_fewest(job, _pods(job)))
+
+
+def _alternatives_in_range(job: Object) -> Iterator[FieldError]:
+    """Only for what users write, as the minimum."""
+    if queue_of(job):
+        yield from validate_alternatives_fit(job, {names.DEFAULT_PODSET: _pods(job)})
 
 
 def _elastic_topology(job: Object) -> Iterator[FieldError]:

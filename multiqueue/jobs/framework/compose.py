@@ -23,7 +23,15 @@ HASH_LENGTH = 5
 MAX_NAME = 253
 SHORT_NAME = 63
 """With the gate ShortWorkloadNames, so that a name fits a label."""
-_COPIED = frozenset({names.ADMISSION_GATED_BY, names.RUNTIME, names.SPEEDS, names.JOB_CLASS})
+_COPIED = frozenset(
+    {
+        names.ADMISSION_GATED_BY,
+        names.ALTERNATIVES,
+        names.RUNTIME,
+        names.SPEEDS,
+        names.JOB_CLASS,
+    }
+)
 """Annotations of a job that its Workload has too, beside those of ProvisioningRequests."""
 MAX_LABEL = 63
 MAX_POD_SETS = 18

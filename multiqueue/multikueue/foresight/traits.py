@@ -141,7 +141,7 @@ def _flavor_of(workload: api.Workload) -> str:
         return ""
     reserved = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else ""
-    ran_on = read_ran_on(workload.metadata.annotations, since)
+    ran_on = read_ran_on(workload.metadata.annotations, since).flavors
     found = [
         ("/" not in resource, resource, ran_on.get((assignment.name, resource), flavor))
         for assignment in admission.pod_set_assignments

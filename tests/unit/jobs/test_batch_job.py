@@ -185,6 +185,29 @@ def test_a_partial_admission_sets_the_sizes() -> None:
     assert "parallelism" not in JOB.start_patch(plain, [info(2)]).patch["spec"]
 
 
+def test_a_start_with_fewer_pods_on_other_hardware_is_undone_by_the_stop() -> None:
+    annotations = {names.ALTERNATIVES: "h100=2", names.JOB_COMPLETIONS_EQUAL_PARALLELISM: "true"}
+    job = make_job(annotations=annotations, parallelism=4, completions=4)
+    pod_sets = JOB.pod_sets(job)
+    started = write(job, JOB.start_patch(job, [info(2)]))
+    assert (started["spec"]["parallelism"], started["spec"]["completions"]) == (2, 2)
+    stopped, _ = stopped_in(started, pod_sets)
+    assert (stopped["spec"]["parallelism"], stopped["spec"]["completions"]) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        ({names.ALTERNATIVES: "h100"}, "is not HARDWARE=PODS"),
+        ({names.ALTERNATIVES: "workers:h100=2"}, "a Job has only one sort of pods"),
+        ({names.ALTERNATIVES: "h100=2", names.ELASTIC_JOB: "true"}, "remove one of them"),
+    ],
+)
+def test_alternatives_that_cannot_be_read_are_told(annotations: dict[str, str], why: str) -> None:
+    with pytest.raises(InvalidJobError, match=f"{names.ALTERNATIVES}: .*{why}"):
+        JOB.pod_sets(make_job(annotations=annotations, parallelism=4))
+
+
 def stopped_in(job: dict[str, Any], pod_sets: tuple[PodSet, ...]) -> tuple[dict[str, Any], int]:
     """Write what the job asks for until it is stopped; how many writes it took."""
     writes = 0

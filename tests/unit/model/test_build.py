@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.config import Configuration
@@ -510,3 +511,29 @@ def test_other_kinds_keep_what_decides() -> None:
     assert build.build_admission_check(check).active
     assert build.build_resource_flavor(flavor).topology_name == "t"
     assert build.build_topology(topology).levels == ("rack",)
+
+
+def test_pods_by_hardware_are_read_from_the_annotation() -> None:
+    meta = {"annotations": {names.ALTERNATIVES: "h100=2"}}
+    (pod_set,) = build.build_workload(workload(meta=meta)).pod_sets
+    assert pod_set.alternatives == (("", 3), ("h100", 2))
+    assert pod_set.pods_on("x", {"accelerator": "h100"}) == 2
+    assert pod_set.pods_on("x", {}) == 3
+
+
+@pytest.mark.parametrize(
+    ("annotations", "why"),
+    [
+        ({names.ALTERNATIVES: "h100=9"}, "9 pods on h100 are more than the 3 of the job"),
+        ({names.ALTERNATIVES: "nonsense"}, "is not HARDWARE=PODS"),
+        ({names.ALTERNATIVES: "h100=2", names.ELASTIC_JOB: "true"}, "remove one of the two"),
+    ],
+)
+def test_alternatives_that_make_no_sense_are_a_problem(
+    annotations: dict[str, str], why: str
+) -> None:
+    options = build.BuildOptions(elastic=True)
+    got = build.build_workload(workload(meta={"annotations": annotations}), options)
+    (problem,) = got.problems
+    assert problem.startswith(f"metadata.annotations[{names.ALTERNATIVES}]: ")
+    assert why in problem

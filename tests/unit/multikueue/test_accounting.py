@@ -8,10 +8,10 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.ran_on import format_ran_on, read_ran_on
+from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.serde import decode
 from multiqueue.model.build import build_workload
-from multiqueue.multikueue.accounting import Substitution, find_substitutions
+from multiqueue.multikueue.accounting import Substitution, account, find_substitutions
 from multiqueue.plugins import FlavorView, QueueView
 
 GPU = "nvidia.com/gpu"
@@ -26,8 +26,14 @@ FLAVORS = {
 }
 
 
-def make_workload(flavor: str, **annotations: str) -> api.Workload:
-    assignment = {"name": "main", "flavors": {GPU: flavor}, "resourceUsage": {GPU: "4"}, "count": 1}
+def make_workload(flavor: str, *, pods: int = 1, **annotations: str) -> api.Workload:
+    usage = {GPU: str(4 * pods)}
+    assignment = {
+        "name": "main",
+        "flavors": {GPU: flavor},
+        "resourceUsage": usage,
+        "count": pods,
+    }
     reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": SINCE}
     admission = {"clusterQueue": "cq", "podSetAssignments": [assignment]}
     return decode(
@@ -89,20 +95,42 @@ def test_it_is_told_in_words():
 
 def test_the_annotation_is_about_one_reservation():
     flavors = {("main", GPU): "a100", ("driver", "cpu"): "spot"}
-    annotations = {names.RAN_ON: format_ran_on(SINCE, flavors)}
-    assert read_ran_on(annotations, SINCE) == flavors
-    assert read_ran_on(annotations, "2026-01-01T00:00:01Z") == {}
-    assert read_ran_on({}, SINCE) == {}
+    ran_on = RanOn(flavors=flavors, pods={"main": 4, "driver": 1})
+    annotations = {names.RAN_ON: format_ran_on(SINCE, ran_on)}
+    assert read_ran_on(annotations, SINCE) == ran_on
+    assert read_ran_on(annotations, "2026-01-01T00:00:01Z") == AS_RESERVED
+    assert read_ran_on({}, SINCE) == AS_RESERVED
 
 
-@pytest.mark.parametrize("text", ["", SINCE, f"{SINCE} nonsense", f"{SINCE} a:b", f"{SINCE} =x"])
+@pytest.mark.parametrize(
+    "text", ["", SINCE, f"{SINCE} nonsense", f"{SINCE} a:b", f"{SINCE} =x", f"{SINCE} main=-4"]
+)
 def test_what_makes_no_sense_is_left_out(text: str):
-    assert read_ran_on({names.RAN_ON: text}, SINCE) == {}
+    assert read_ran_on({names.RAN_ON: text}, SINCE) == AS_RESERVED
 
 
-def test_what_ran_is_what_is_in_use():
-    annotation = format_ran_on(SINCE, {("main", GPU): "a100"})
-    workload = make_workload("h100", **{names.RAN_ON: annotation})
+@pytest.mark.parametrize(
+    ("ran_on", "want"),
+    [
+        (RanOn(flavors={("main", GPU): "a100"}), {("a100", GPU): 32}),
+        (RanOn(pods={"main": 4}), {("h100", GPU): 16}),
+        (RanOn(flavors={("main", GPU): "a100"}, pods={"main": 2}), {("a100", GPU): 8}),
+        (RanOn(pods={"main": 9}), {("h100", GPU): 32}),
+    ],
+    ids=["other hardware", "fewer pods", "both", "never more than reserved"],
+)
+def test_what_ran_is_what_is_in_use(ran_on: RanOn, want: Mapping[tuple[str, str], int]):
+    annotation = format_ran_on(SINCE, ran_on)
+    workload = make_workload("h100", pods=8, **{names.RAN_ON: annotation})
     reservation = build_workload(workload).reservation
     assert reservation is not None
-    assert reservation.admission.usage() == {("a100", GPU): 4}
+    assert reservation.admission.usage() == want
+
+
+def test_fewer_pods_are_told_and_charged():
+    """Whatever is known of the worker's queues; more than was reserved never is."""
+    reserved = make_workload("h100", pods=8)
+    found = account(reserved, make_workload("its", pods=4), None, None, FLAVORS.get)
+    assert str(found) == 'pod set "main" runs with 4 of the 8 pods reserved'
+    assert found.ran_on == RanOn(pods={"main": 4})
+    assert not account(reserved, make_workload("its", pods=9), None, None, FLAVORS.get).ran_on
