@@ -6,7 +6,7 @@ cycle for assumed ones, so that both count the same.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from multiqueue.engine.cache.cache import Cache
@@ -97,8 +97,6 @@ class Ledger:
         entry.displaced = frozenset()
         entry.charged = admission.cluster_queue
         entry.usage = admission.usage()
-        if self.is_replaced(entry):
-            self._withheld[entry.key], entry.usage = entry.usage, {}
         entry.admitted = admitted
         self.holders.setdefault(entry.charged, {})[entry.key] = entry
         self.unready += not entry.workload.pods_ready
@@ -115,6 +113,8 @@ class Ledger:
         self.touch(entry)
         entry.took_from = entry.workload.replaces
         self._count_successor(entry, 1)
+        if entry.took_from or (entry.charged, entry.key) in self._successors:
+            self._settle(entry.charged, entry.key)
 
     def release(self, entry: Entry) -> None:
         """Take back what a workload holds."""
@@ -134,6 +134,7 @@ class Ledger:
             if entry.admitted:
                 queue.add_admitted(entry.usage, -1)
         self._free_places(entry)
+        self._settle(entry.charged, entry.took_from)
         record = self.local_queue(entry.workload.queue)
         record.reserving -= 1
         add_to(record.reserved_usage, entry.usage, -1)
@@ -161,7 +162,11 @@ class Ledger:
         found = self.find_replaced(workload, cluster_queue)
         if found is None:
             return None
-        return Heritage(reservation=found.workload.reservation, is_leaving=found.is_leaving)
+        return Heritage(
+            reservation=found.workload.reservation,
+            is_leaving=found.is_leaving,
+            is_circular=self.is_circular(workload.key, workload.replaces, cluster_queue),
+        )
 
     def is_replaced(self, entry: Entry) -> bool:
         """Whether a holder of the same ClusterQueue took over its quota, and counts for it.
@@ -169,7 +174,25 @@ class Ledger:
         It will be finished. Until that is seen it holds nothing, and has all of it back where the
         admission of the other one could not be written.
         """
-        return (entry.charged, entry.key) in self._successors
+        if (entry.charged, entry.key) not in self._successors:
+            return False
+        return not self.is_circular(entry.key, entry.took_from, entry.charged)
+
+    def is_circular(self, key: str, replaces: str, cluster_queue: str) -> bool:
+        """Whether what a slice replaces took over from that very slice, directly or by others.
+
+        Somebody wrote so by hand. None of them counts for another one, or nobody would count.
+        """
+        return any(entry.took_from == key for entry in self._chain(cluster_queue, replaces))
+
+    def _chain(self, cluster_queue: str, key: str) -> Iterator[Entry]:
+        """Yield a holder and those that it took over from, as far as they hold quota still."""
+        holders = self.holders.get(cluster_queue, {})
+        seen: set[str] = set()
+        while key in holders and key not in seen:
+            seen.add(key)
+            yield holders[key]
+            key = holders[key].took_from
 
     def _count_successor(self, entry: Entry, change: int) -> None:
         """Note that a slice takes over the quota of another one, or gives it back to it."""
@@ -181,14 +204,16 @@ class Ledger:
             self._successors[pair] = count
         else:
             del self._successors[pair]
-        replaced = self.holders.get(entry.charged, {}).get(entry.took_from)
-        if replaced is None:
-            return
-        if not count:
-            self._weigh(replaced, self._withheld.pop(replaced.key))
-        elif replaced.key not in self._withheld:
-            self._withheld[replaced.key] = replaced.usage
-            self._weigh(replaced, {})
+
+    def _settle(self, cluster_queue: str, key: str) -> None:
+        """Have the holders of a chain count, or not, by who replaces them now."""
+        for entry in tuple(self._chain(cluster_queue, key)):
+            is_replaced = self.is_replaced(entry)
+            if is_replaced and entry.key not in self._withheld:
+                self._withheld[entry.key] = entry.usage
+                self._weigh(entry, {})
+            elif not is_replaced and entry.key in self._withheld:
+                self._weigh(entry, self._withheld.pop(entry.key))
 
     def _weigh(self, entry: Entry, usage: Mapping[FlavorResource, Amount]) -> None:
         """Let a holder count with another usage than before."""

@@ -39,11 +39,13 @@ Verdict: TypeAlias = Rejected | Nominated
 class Heritage(Value, frozen=True, kw_only=True, gc=False):
     """What a slice that holds quota looks like to the one that replaces it (E-167).
 
-    Shape: ``reservation`` is None as long as its admission is not written.
+    Shape: ``reservation`` is None as long as its admission is not written. ``is_circular`` says
+    that it took over from the very one that would replace it.
     """
 
     reservation: Reservation | None
     is_leaving: bool
+    is_circular: bool
 
 
 class Memo(Value, frozen=True, kw_only=True, gc=False):

@@ -266,6 +266,8 @@ class History:
         name = f"w{self.made:03}"
         workload = make_workload(name, at=self.now, pod_sets=grown, priority=old.priority)
         self.submit(with_changes(workload, queue=old.queue, replaces=key))
+        if self.draw.chance(0.1):  # by hand: the two name each other
+            self.change(key, replaces=workload.key)
 
     def finish_replaced(self) -> None:
         """Let a slice be finished that another one took over from."""

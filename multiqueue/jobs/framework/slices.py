@@ -96,7 +96,8 @@ def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
     holders = [workload for workload in live if has_quota(workload.status)]
     taken = {replaced_key(workload) for workload in holders}
     heads = [workload for workload in holders if workload.metadata.key not in taken]
-    holder = heads[-1] if heads else None
+    # Those that replace each other, which somebody wrote by hand, have no last one but the newest.
+    holder = (heads or holders or (None,))[-1]
     waiting = [workload for workload in live if not has_quota(workload.status)]
     selected = _select(holder, waiting, wanted)
     replaced = {replaced_key(workload) for workload in live}

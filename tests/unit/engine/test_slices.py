@@ -283,3 +283,33 @@ def test_a_slice_is_looked_at_again_when_the_one_before_it_need_not_stop() -> No
     assert world.admitted() == []
     world.submit(old)
     assert world.admitted() == ["new"]
+
+
+def test_slices_that_replace_each_other_are_refused() -> None:
+    """One would have the quota of the other for nothing, and be finished by it."""
+    world = running(make_queue(), job("old", pods=5, replaces="new"))
+    world.submit(job("new", pods=6, replaces="old", at=1))
+    assert world.admitted() == []
+    assert "replaces it, too: delete one of them" in world.reason("new")
+    assert used(world) == 5
+    world.submit(with_changes(world.workloads["team/old"], replaces=""))
+    assert world.admitted() == ["new"]
+    assert used(world) == 6
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c")])
+@pytest.mark.parametrize("turn", [0, 1, 2])
+def test_slices_that_replace_each_other_all_count(names: tuple[str, ...], turn: int) -> None:
+    """Somebody else admitted them; in whichever order they are seen."""
+    admission = running(make_queue(), job("any", pods=2)).workloads["team/any"].reservation
+    assert admission is not None
+    order = [*names[turn:], *names[:turn]]
+    world = World(make_queue())
+    for name in order:
+        before = names[names.index(name) - 1]
+        world.submit(reserved(job(name, pods=2, replaces=before), admission.admission))
+    assert used(world) == 2 * len(names)
+    world.delete(order[0])
+    assert used(world) == 2  # the others are a chain by now
+    world.finish(order[-1])
+    assert used(world) == 2 * (len(names) - 2)

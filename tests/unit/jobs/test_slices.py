@@ -82,6 +82,13 @@ def test_what_was_taken_over_from_is_left_over() -> None:
     assert names_of(arranged(old, new, wanted=5)) == ("new", "new", [("old", REPLACED)])
 
 
+def test_of_two_that_replace_each_other_the_newer_one_stays() -> None:
+    """Somebody wrote so by hand, and both have been admitted."""
+    old = admitted(slice_("old", 2, replaces="new"))
+    new = admitted(slice_("new", 5, replaces="old"))
+    assert names_of(arranged(old, new, wanted=5)) == ("new", "new", [("old", REPLACED)])
+
+
 def test_of_two_that_wait_the_newer_one_stays() -> None:
     """A race made both; the older one replaces the same slice, so nobody took over from it."""
     old = admitted(slice_("old", 2))
