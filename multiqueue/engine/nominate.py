@@ -18,6 +18,7 @@ from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle, no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
+from multiqueue.engine.heirs import refuse_slice
 from multiqueue.engine.nomination import Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import RequeueReason
@@ -34,22 +35,6 @@ from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
 _DEFAULTS = EngineOptions()
-_LEAVING = Rejected(
-    requeue_reason=RequeueReason.GENERIC,
-    reason=Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
-    note="The workload slice that it replaces is being stopped",
-)
-_ARRIVING = Rejected(
-    requeue_reason=RequeueReason.GENERIC,
-    reason=Reason.PENDING_EVALUATION,
-    note="The workload slice that it replaces is being admitted",
-)
-_CIRCULAR = Rejected(
-    requeue_reason=RequeueReason.GENERIC,
-    reason=Reason.MISCONFIGURED,
-    note="The workload slice that it replaces replaces it, too: delete one of them",
-)
-"""Deviates: upstream admits both, and counts the quota of neither."""
 _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
@@ -76,7 +61,7 @@ def _judge(world: World, way: Way, queue: CachedQueue, resume: ResumeState | Non
         return Rejected(requeue_reason=RequeueReason.NO_CLUSTER, reason=reason, note=words)
     tree = world.cache.tree_by_queue[queue.name]
     replaced = world.ledger.find_replaced(workload, queue.name)
-    if replaced is not None and (refusal := _refuse_slice(world, workload, replaced)) is not None:
+    if replaced is not None and (refusal := refuse_slice(world, workload, replaced)) is not None:
         return refusal
     context = _context(world, {}, replaced)
     oracle: Oracle = no_candidates
@@ -164,15 +149,6 @@ def judge_again(
         return again
     deferred = replace(again.assignment, mode=Mode.DEFERRED_FIT)
     return Nominated(assignment=deferred, replaced=first.replaced)
-
-
-def _refuse_slice(world: World, workload: Workload, replaced: Entry) -> Rejected | None:
-    """Return why no slice may take over from this one now; None where one may."""
-    if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
-        return _CIRCULAR
-    if replaced.is_leaving:
-        return _LEAVING
-    return _ARRIVING if replaced.workload.reservation is None else None
 
 
 def _context(world: World, preempted: Mapping[str, Entry], replaced: Entry | None) -> SearchContext:

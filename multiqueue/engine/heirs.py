@@ -1,0 +1,36 @@
+"""When a slice of an elastic job has to wait for the one that it replaces (E-167)."""
+
+from __future__ import annotations
+
+from multiqueue.api.conditions import Reason
+from multiqueue.engine.nomination import Rejected
+from multiqueue.engine.plan import RequeueReason
+from multiqueue.engine.queues.entry import Entry
+from multiqueue.engine.world import World
+from multiqueue.model.workload import Workload
+
+_LEAVING = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.WAITING_FOR_PREEMPTED_WORKLOADS,
+    note="The workload slice that it replaces is being stopped",
+)
+_ARRIVING = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.PENDING_EVALUATION,
+    note="The workload slice that it replaces is being admitted",
+)
+_CIRCULAR = Rejected(
+    requeue_reason=RequeueReason.GENERIC,
+    reason=Reason.MISCONFIGURED,
+    note="The workload slice that it replaces replaces it, too: delete one of them",
+)
+"""Deviates: upstream admits both, and counts the quota of neither."""
+
+
+def refuse_slice(world: World, workload: Workload, replaced: Entry) -> Rejected | None:
+    """Return why no slice may take over from this one now; None where one may."""
+    if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
+        return _CIRCULAR
+    if replaced.is_leaving:
+        return _LEAVING
+    return _ARRIVING if replaced.workload.reservation is None else None
