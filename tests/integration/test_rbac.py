@@ -52,6 +52,7 @@ from tests.integration import test_multikueue_elastic as elastic
 from tests.integration import test_multikueue_failures as failures
 from tests.integration import test_multikueue_jobs as remote_jobs
 from tests.integration import test_multikueue_profiles as profiles
+from tests.integration import test_multikueue_terrain as terrain
 from tests.integration import test_multikueue_writes as writes
 from tests.integration import test_provisioning as provisioning
 from tests.integration import test_provisioning_faults as provisioning_faults
@@ -261,6 +262,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     watch_cluster_profiles,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
     remote_access.test_what_a_job_has_on_its_worker_is_served,
+    terrain.test_gangs_are_foreseen_to_start_where_a_rack_has_room,
     write_to_a_worker_twice,
     verify_a_worker,
 )

@@ -6,35 +6,20 @@ Nodes are told only once the pods are known: an empty node is never offered that
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
 
 import structlog
 
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.machines.mirror import NodeMirror, pass_on_node, pass_on_pod
 from multiqueue.jobs.machines.nodes import WatchedNode
 from multiqueue.jobs.machines.pods import Pod
-from multiqueue.lib.amount import Amount
-from multiqueue.model.topology import Node
 
 KNOWN_SECONDS = 10.0
 """How long a start waits for nodes and pods; without them everything else can still be decided."""
 
 log = structlog.get_logger("multiqueue.topology")
-
-
-class NodeMirror(Protocol):
-    """What the engine wants to know."""
-
-    def upsert_node(self, node: Node) -> None:
-        """Add or change a node."""
-
-    def delete_node(self, name: str) -> None:
-        """Remove a node."""
-
-    def set_pod_usage(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> None:
-        """Note what a pod that no topology placed takes of a node; None once it takes nothing."""
 
 
 class TopologyFeed:
@@ -87,27 +72,9 @@ class TopologyFeed:
             )
 
     def _on_node(self, old: WatchedNode | None, new: WatchedNode | None) -> None:
-        if new is None:
-            if old is not None:
-                self._engine.delete_node(old.node.name)
-                self._on_change()
-        elif old is None or old.node != new.node:
-            self._engine.upsert_node(new.node)
+        if pass_on_node(self._engine, old, new):
             self._on_change()
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
-        before, after = _usage(old), _usage(new)
-        if before == after:
-            return
-        pod = new or old
-        assert pod is not None, "an event has an object"
-        node, requests = after or (pod.node, None)
-        self._engine.set_pod_usage(pod.key, node, requests)
-        self._on_change()
-
-
-def _usage(pod: Pod | None) -> tuple[str, Mapping[str, Amount]] | None:
-    """Return the node and what the pod takes of it; None for pods that the engine placed itself."""
-    if pod is None or pod.workload or not pod.node or pod.ended:
-        return None
-    return pod.node, pod.requests
+        if pass_on_pod(self._engine, old, new):
+            self._on_change()

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from multiqueue.api.config import Gate
 from multiqueue.controllers.topology.failure_controller import NodeFailureController
-from multiqueue.controllers.topology.feed import NodeMirror, TopologyFeed
+from multiqueue.controllers.topology.feed import TopologyFeed
 from multiqueue.controllers.topology.ungater import TopologyUngater
 from multiqueue.controllers.topology.watch import TopologyWatch
 from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.jobs.machines.mirror import NodeMirror
 
 
 @dataclass(frozen=True, slots=True)

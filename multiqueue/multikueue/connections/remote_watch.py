@@ -23,6 +23,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
 from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.seen import Seen, read_seen
 from multiqueue.observability.metrics import Metrics
 
@@ -37,7 +38,8 @@ BY_WORKLOAD = "workload"
 class WorkerInformers:
     """Live copies of one worker: of what is ours, of its queues, and of who else is there.
 
-    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable.
+    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable. ``ground``
+    are its nodes, which are looked at where topologies matter.
     """
 
     workloads: Informer[api.Workload]
@@ -47,6 +49,7 @@ class WorkerInformers:
     cohorts: Informer[api.Cohort]
     flavors: Informer[api.ResourceFlavor]
     others: Informer[Seen]
+    ground: Ground
 
     @property
     def queues(self) -> tuple[Informer[Any], ...]:
@@ -55,7 +58,7 @@ class WorkerInformers:
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:
-        """Every informer."""
+        """Every informer that runs from the beginning."""
         return (self.workloads, *self.jobs.values(), *self.queues, self.others)
 
 
@@ -102,6 +105,7 @@ def build_worker_informers(
             meta=attrgetter("identity"),
             on_restart=metrics.watch_observer(resources.WORKLOADS.plural, name),
         ),
+        ground=Ground(client, metrics, name),
     )
 
 

@@ -18,6 +18,7 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.worker_state import QueueInformers
 from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.curve import scale
+from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.history import History, speed_on
 from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.multikueue.foresight.seen import Seen, read_seen
@@ -37,6 +38,11 @@ class WorkloadInformers(QueueInformers, Protocol):
     @property
     def others(self) -> Informer[Seen]:
         """Everybody else's Workloads."""
+        ...
+
+    @property
+    def ground(self) -> Ground:
+        """Its nodes."""
         ...
 
 
@@ -88,6 +94,7 @@ class WorkerForesight:
             lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
             replica.delete_local_queue,
         )
+        informers.ground.follow(informers.flavors, replica.terrain)
         informers.workloads.add_handler(self._on_copy)
         informers.others.add_handler(self._on_other)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 
@@ -12,9 +13,11 @@ from multiqueue.api.serde import decode
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.feed import INTENT, WorkerForesight
+from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.foresight.seen import read_seen
 from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
 from tests.unit.multikueue.test_worker_state import GPU, FakeInformer, make_workload
 
@@ -28,6 +31,8 @@ class Worker:
     def __init__(self) -> None:
         self.workloads, self.others, self.local_queues = (FakeInformer() for _ in range(3))
         self.cluster_queues, self.cohorts, self.flavors = (FakeInformer() for _ in range(3))
+        nobody: Any = None  # nothing is sent
+        self.ground = Ground(nobody, Metrics(), "w")
         self.now = NOW
         self.history = History()
         self.foresight = self.connect()
