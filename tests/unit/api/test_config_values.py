@@ -11,7 +11,6 @@ OLD = "apiVersion: config.kueue.x-k8s.io/v1beta1\n"
 LABELS = ", ".join(f"{{name: l{i}, sourceLabelKey: k{i}}}" for i in range(21))
 SOURCES = "[{counter: {name: c, driver: d}}, {capacity: {name: c, driver: d}}]"
 MAPPING = f"{{name: a, deviceClassNames: [x], sources: {SOURCES}}}"
-EXEC = "{name: a, execConfig: {command: c, apiVersion: v}}"
 
 
 def errors_of(text: str) -> list[tuple[str, str]]:
@@ -151,11 +150,6 @@ def test_names_the_field_and_the_way_out(text: str, path: str, words: str) -> No
             "resources.deviceClassMappings[0].sources",
             "cannot be mixed",
         ),
-        (
-            f"multiKueue: {{clusterProfile: {{accessProviders: [{EXEC}]}}}}",
-            "multiKueue.clusterProfile.accessProviders[0].execConfig",
-            "interactiveMode",
-        ),
     ],
 )
 def test_sections_that_are_refused_are_checked_nevertheless(
@@ -229,29 +223,3 @@ def test_what_no_field_can_hold_is_refused(text: str, path: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_configuration(text)
     assert [error.partition(": ")[0] for error in caught.value.errors] == [path]
-
-
-PROVIDER = """
-multiKueue:
-  clusterProfile:
-    accessProviders:
-    - name: fleet
-      execConfig: {command: plugin, apiVersion: %s, interactiveMode: %s}
-"""
-
-
-def test_a_provider_of_cluster_profiles_is_taken() -> None:
-    assert load_configuration(PROVIDER % ("client.authentication.k8s.io/v1", "Never"))
-
-
-@pytest.mark.parametrize(
-    ("version", "mode", "field"),
-    [
-        ("client.authentication.k8s.io/v9", "Never", "apiVersion"),
-        ("client.authentication.k8s.io/v1", "Sometimes", "interactiveMode"),
-    ],
-)
-def test_a_provider_that_could_not_be_run_is_refused(version: str, mode: str, field: str) -> None:
-    where = rf"accessProviders\[0\].execConfig.{field}"
-    with pytest.raises(ConfigurationError, match=where):
-        load_configuration(PROVIDER % (version, mode))

@@ -1,0 +1,64 @@
+"""Situations of docs/multikueue-scenarios.md that take a fleet; each with what upstream lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.fleet.plan import BUSY, Act, JobPlan
+from tests.fleet.plans import LONG, make_plan
+from tests.fleet.run import Report, run_plan
+from tests.fleet.weather import Fault
+
+
+def make_jobs(number: int, *, within: float, seconds: float = 5.0) -> tuple[JobPlan, ...]:
+    """Jobs that come evenly."""
+    return tuple(
+        replace(LONG, name=f"job{n}", at=1.0 + within * n / number, seconds=seconds)
+        for n in range(number)
+    )
+
+
+def count_created(report: Report, plural: str) -> Counter[str]:
+    """How many objects a manager created on each cluster before all was healed."""
+    found: Counter[str] = Counter()
+    for line in report.lines:
+        words = line.split()
+        if words[1] == "healed":
+            return found
+        if words[1] == "write" and words[3].startswith("manager"):
+            found[words[2].rstrip(":")] += words[4:6] == ["creates", plural]
+    raise AssertionError("it never healed")
+
+
+def test_a_worker_that_lacks_a_kind_gets_no_job_of_it_and_the_others_get_all():
+    """G-9: upstream gives up the whole worker, or waits for it."""
+    lacks = Act(0.0, "unserve_jobs", ("a", BUSY - 1.0))
+    report = run_plan(make_plan(lacks, jobs=make_jobs(8, within=30.0)), keep_log=True)
+    assert not report.breaches
+    assert count_created(report, "workloads")["a"] == 0
+    assert count_created(report, "jobs")["b"] == 8
+
+
+@pytest.mark.parametrize("fault", [Fault.WATCH_REPLAYED, Fault.WATCH_GONE, Fault.WATCH_STALE])
+def test_watches_that_all_fail_lose_nothing_and_start_nothing_twice(fault):
+    """G-12: all of them replayed, ended as too old, or late, under clocks that differ by 40 s."""
+    storm = Act(0.5, "storm", ("*", 60.0, ((fault, 1.0),)))
+    skews = {"hub": 20.0, "a": -20.0, "b": 0.0, "manager-a": 10.0}
+    plan = replace(make_plan(storm, jobs=make_jobs(4, within=20.0)), skews=skews)
+    assert not run_plan(plan).breaches
+
+
+@pytest.mark.fleet
+@pytest.mark.timeout(900)
+def test_a_thousand_jobs_are_spread_evenly_over_twenty_workers():
+    """G-11."""
+    workers = {f"worker{n:02}": 8 for n in range(20)}
+    jobs = make_jobs(1000, within=200.0, seconds=25.0)
+    report = run_plan(make_plan(workers=workers, jobs=jobs), keep_log=True)
+    assert not report.breaches
+    got = [count_created(report, "jobs")[name] for name in workers]
+    assert sum(got) == 1000
+    assert max(got) <= 1.2 * min(got)
