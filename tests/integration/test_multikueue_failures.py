@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 from multiqueue.api import names
@@ -21,6 +22,12 @@ async def start_on(world: World, worker: str, job: str = "train") -> None:
     await world.until(
         lambda: (world.hub.job(job) or {}).get("status", {}).get("active"), "status back"
     )
+
+
+async def follow_on(world: World, worker: str) -> None:
+    """Have the worker say something new of the job, which arrives here."""
+    await world.set_job_status(worker, active=1, ready=0)
+    await world.until(lambda: world.hub.job("train")["status"].get("ready") == 0, "status back")
 
 
 async def submit(world: World, name: str = "train") -> None:
@@ -92,9 +99,11 @@ async def test_a_cluster_taken_out_of_the_configuration_keeps_its_job():
         await submit(world, "later")
         await world.until(lambda: world.copy("worker2", "later"), "later job", on="worker2")
         assert world.copy("worker1", "later") is None
+        await follow_on(world, "worker1")
         await world.finish_job("worker1")
         await world.finish_copy("worker1")
         await world.until(lambda: is_finished(world.workload().status), "finished")
+        assert world.workload().status.scheduling_stats is None
         assert not world.copy("worker2", "train")
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
 
@@ -109,9 +118,11 @@ async def test_a_deleted_multikueuecluster_is_followed_to_the_end_of_its_job():
         await world.changes.until(
             lambda: world.check_condition()[1] == "SomeActiveClusters", "check sees it missing"
         )
+        await follow_on(world, "worker1")
         await world.finish_job("worker1")
         await world.finish_copy("worker1")
         await world.until(lambda: is_finished(world.workload().status), "finished")
+        assert world.workload().status.scheduling_stats is None
         await world.until(lambda: not world.copy("worker1"), "copy gone", on="worker1")
 
 
@@ -236,9 +247,11 @@ async def test_one_hanging_worker_holds_up_nobody():
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.until_connected()
         world.gates["worker2"].hang()
+        begun = asyncio.get_running_loop().time()
         await submit(world)
         await world.admit("worker1")
         assert await world.until_ready() == "worker1"
+        assert asyncio.get_running_loop().time() - begun < 2.0
         world.gates["worker2"].heal()
         await world.until(lambda: not world.copy("worker2"), "stranger gone", on="worker2")
 
