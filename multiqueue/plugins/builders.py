@@ -32,13 +32,17 @@ def make_workload(
     *,
     gpus: int = 1,
     pods: int = 1,
+    alternatives: Mapping[str, int] | None = None,
     node_selector: Mapping[str, str] | None = None,
     reserved: ReservedFlavor | None = None,
     priority: int = 0,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> WorkloadView:
-    """Return a Workload in namespace ``team-a``, queue ``gpus``, with ``gpus`` per pod."""
+    """Return a Workload in namespace ``team-a``, queue ``gpus``, with ``gpus`` per pod.
+
+    ``alternatives`` are the fewer pods that do, by hardware.
+    """
     return WorkloadView(
         key=f"team-a/{name}",
         uid=f"uid-{name}",
@@ -53,6 +57,7 @@ def make_workload(
                 requests={GPU: gpus},
                 placement=Placement(node_selector=tuple(sorted((node_selector or {}).items()))),
                 reserved={GPU: reserved} if reserved else {},
+                alternatives=alternatives or {},
             ),
         ),
     )
@@ -156,6 +161,9 @@ def make_sample_views() -> Iterator[DispatchView]:
     yield make_view(
         workload=make_workload(gpus=2, node_selector={"accelerator": "h100"}),
         clusters=[a100, h100],
+    )
+    yield make_view(
+        workload=make_workload(pods=8, alternatives={"h100": 4}), clusters=[full, a100, h100]
     )
     yield make_view(workload=WorkloadView(key="team-a/empty", created_at=T0), clusters=[a100, h100])
     yield make_view(

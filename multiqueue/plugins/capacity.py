@@ -9,10 +9,11 @@ counts, pod sets are looked at one by one and in sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from multiqueue.model.resources import format_amount
+from multiqueue.plugins.alternatives import Way, list_ways
 from multiqueue.plugins.hardware import Grade, describe_wish
 from multiqueue.plugins.suitability import FlavorResource, Suitability
 from multiqueue.plugins.view import ClusterView, PodSetView, QueueView, QuotaView, WorkloadView
@@ -78,6 +79,7 @@ class Fit:
         load_permille: With `Outlook.WAITS`: demand for the scarce resource, this gang included, in
             thousandths of what the queue could hold.
         limit: With `Outlook.NEVER`: which resource is too small, where it is that.
+        pods: How many would run, where fewer than asked for do on that hardware, by pod set.
     """
 
     outlook: Outlook
@@ -88,6 +90,10 @@ class Fit:
     spare: int = 0
     load_permille: int = 0
     limit: Limit | None = None
+    pods: Mapping[str, int] = field(default_factory=dict)
+
+
+_BEST_FIRST = list(Outlook)
 
 
 def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
@@ -102,7 +108,17 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
             outlook=Outlook.UNAVAILABLE,
             reason=f'has no LocalQueue "{workload.queue}" in namespace "{workload.namespace}"',
         )
-    suited = Suitability(workload, queue)
+    return min((_judge(way, queue) for way in list_ways(workload, queue)), key=_rank)
+
+
+def _rank(fit: Fit) -> tuple[int, bool, int]:
+    """The best way first; of those that are too large, the smallest."""
+    limit = fit.limit
+    return _BEST_FIRST.index(fit.outlook), limit is None, limit.asked if limit is not None else 0
+
+
+def _judge(way: Way, queue: QueueView) -> Fit:
+    suited = _suit(way, queue)
     if impossible := _find_impossibility(suited):
         limit = impossible if isinstance(impossible, Limit) else None
         return Fit(outlook=Outlook.NEVER, reason=str(impossible), limit=limit)
@@ -115,7 +131,12 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
         return Fit(
             outlook=Outlook.UNKNOWN, reason=f'ClusterQueue "{queue.name}" covers no {uncovered}'
         )
-    return _compare_room(suited)
+    fit = _compare_room(suited)
+    return replace(fit, reason=f"{fit.reason}, {way}", pods=way.pods) if way.pods else fit
+
+
+def _suit(way: Way, queue: QueueView) -> Suitability:
+    return Suitability(way.workload, queue, only=way.flavor)
 
 
 def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
@@ -123,7 +144,8 @@ def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
 
     Cost: pod sets times flavors.
     """
-    return _place(Suitability(workload, queue))
+    found = (_place(_suit(way, queue)) for way in list_ways(workload, queue))
+    return next((assignment for assignment in found if assignment is not None), None)
 
 
 def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
@@ -136,7 +158,8 @@ def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
     limits = {name: fit.limit for name, fit in sorted(fits.items())}
     resources = {limit.resource if limit else None for limit in limits.values()}
     if len(resources) == 1 and (resource := resources.pop()) is not None:
-        asked = format_amount(resource, workload.total(resource))
+        least = min(limit.asked for limit in limits.values() if limit is not None)
+        asked = format_amount(resource, min(least, workload.total(resource)))
         mosts = [
             f"{name}{' has' if index == 0 else ''} at most {format_amount(resource, limit.most)}"
             for index, (name, limit) in enumerate(limits.items())
@@ -148,8 +171,12 @@ def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
 
 
 def find_impossibility(workload: WorkloadView, queue: QueueView) -> Limit | str:
-    """Say why a queue can never hold a gang; empty where it could."""
-    return _find_impossibility(Suitability(workload, queue))
+    """Say why a queue can never hold a gang, however few pods do; empty where it could."""
+    found = [_find_impossibility(_suit(way, queue)) for way in list_ways(workload, queue)]
+    if not all(found):
+        return ""
+    limits = (reason for reason in found if isinstance(reason, Limit))
+    return min(limits, key=lambda limit: limit.asked, default=found[0])
 
 
 def _find_impossibility(suited: Suitability) -> Limit | str:

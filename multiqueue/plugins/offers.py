@@ -61,4 +61,14 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
     if not known or len(known) < len(prices):
         return None
     hours = runtime_on(workload, option) / timedelta(hours=1)
-    return round(max(known) * workload.total(scarce_resource(workload)) * hours)
+    return round(max(known) * _devices(workload, option) * hours)
+
+
+def _devices(workload: WorkloadView, option: Option) -> int:
+    """Return how much of the scarce resource the job takes there."""
+    scarce = scarce_resource(workload)
+    taken = sum(n for (_, name), n in option.forecast.taken.items() if name == scarce)
+    return taken or sum(
+        pod_set.requests.get(scarce, 0) * option.fit.pods.get(pod_set.name, pod_set.count)
+        for pod_set in workload.pod_sets
+    )

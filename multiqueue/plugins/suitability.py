@@ -53,19 +53,24 @@ class Need:
 class Suitability:
     """A gang beside a queue.
 
+    Args:
+        workload: The gang.
+        queue: The queue.
+        only: The flavor that pods with alternatives take of its resource group; empty for any.
+
     Shape: ``totals`` are the requests of all pod sets, by resource; ``scarce`` is the resource that
     matters; ``needs`` has an entry for each pod set and resource group that it asks of.
     """
 
     __slots__ = ("needs", "queue", "scarce", "totals", "workload")
 
-    def __init__(self, workload: WorkloadView, queue: QueueView) -> None:
+    def __init__(self, workload: WorkloadView, queue: QueueView, *, only: str = "") -> None:
         self.workload = workload
         self.queue = queue
         self.totals = workload.totals()
         self.scarce = _find_scarce(self.totals)
         self.needs = [
-            Need(pod_set, group, _find_candidates(pod_set, queue, group))
+            Need(pod_set, group, _find_candidates(pod_set, queue, group, only))
             for pod_set in workload.pod_sets
             for group in queue.groups
             if any(pod_set.requests.get(resource, 0) > 0 for resource in group.resources)
@@ -104,10 +109,11 @@ def _find_scarce(totals: dict[str, int]) -> str:
 
 
 def _find_candidates(
-    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView
+    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, only: str
 ) -> list[Candidate]:
     candidates = []
-    for name in group.flavors:
+    is_settled = bool(pod_set.alternatives) and only in group.flavors
+    for name in (only,) if is_settled else group.flavors:
         flavor = queue.flavors.get(name)
         grade = Grade.MISMATCH if flavor is None else grade_flavor(pod_set, queue, group, flavor)
         if flavor is not None and grade is not Grade.MISMATCH:

@@ -51,6 +51,7 @@ class PodSetView:
         name: Name of the pod set.
         count: Pods asked for.
         min_count: Pods that would do, where the job allows partial admission.
+        alternatives: Fewer pods that do on some hardware: a flavor, or the value of a node label.
         requests: Per pod, by resource.
         placement: Node selector, required affinity and tolerations.
         preferred: Preferred affinity terms.
@@ -66,6 +67,7 @@ class PodSetView:
     preferred: tuple[WeightedTerm, ...] = ()
     reserved: Mapping[str, ReservedFlavor] = field(default_factory=dict)
     topology: PodSetTopologyRequest | None = None
+    alternatives: Mapping[str, int] = field(default_factory=dict)
 
     def total(self, resource: str) -> int:
         """Request of all pods together."""
