@@ -219,7 +219,10 @@ class CheckState(StrEnum):
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """Return the condition of that type, or None."""
-    return next((c for c in conditions if c.type == type_), None)
+    for condition in conditions:  # a generator would cost twice as much, and this is asked a lot
+        if condition.type == type_:
+            return condition
+    return None
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:

@@ -23,7 +23,6 @@ from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.api.workload_state import closed_gates, has_quota
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build_alternatives import read_alternatives
-from multiqueue.model.build_placement import read_placement
 from multiqueue.model.build_quotas import (
     build_fungibility,
     build_preemption,
@@ -31,7 +30,7 @@ from multiqueue.model.build_quotas import (
     build_weight,
 )
 from multiqueue.model.build_status import StatusReader
-from multiqueue.model.pod_requests import sum_pod_requests
+from multiqueue.model.pod_template import read_pod_template
 from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.surroundings import (
@@ -158,7 +157,7 @@ def build_workload(
     """
     meta, status = obj.metadata, obj.status
     conditions = {condition.type: condition for condition in status.conditions}
-    pod_sets, problems = _pod_sets(obj, options, surroundings)
+    pod_sets, problems = build_pod_sets(obj, options, surroundings)
     reserved = conditions.get(WorkloadCondition.QUOTA_RESERVED)
     reader = StatusReader(obj)
     return Workload(
@@ -250,15 +249,24 @@ def _effective_counts(obj: api.Workload, options: BuildOptions) -> dict[str, int
     }
 
 
-def _pod_sets(
-    obj: api.Workload, options: BuildOptions, surroundings: Surroundings
+def build_pod_sets(
+    obj: api.Workload,
+    options: BuildOptions = DEFAULT_OPTIONS,
+    surroundings: Surroundings = NOTHING,
 ) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
+    """Turn the pod sets of a Workload into the engine's; also says what of them cannot be read.
+
+    Args:
+        obj: the Workload as last seen.
+        options: what the Configuration changes.
+        surroundings: what its namespace and its RuntimeClasses add.
+    """
     counts = _effective_counts(obj, options)
     alternatives, problems = read_alternatives(obj, counts, elastic=options.elastic)
     pod_sets: list[PodSet] = []
     for item in obj.spec.pod_sets:
         template = adjust_template(item.template, surroundings)
-        pod, (placement, unread) = sum_pod_requests(template), read_placement(template)
+        pod, placement, unread = read_pod_template(template)
         found = [*pod.problems, *unread, *find_broken_limits(template, surroundings)]
         problems += [f'pod set "{item.name}": {problem}' for problem in found]
         requests = transform_requests(pod.requests, options.request_rules)

@@ -9,7 +9,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
-from multiqueue.model.build import BuildOptions, build_workload, effective_priority
+from multiqueue.model.build import BuildOptions, build_pod_sets, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import Workload
@@ -30,7 +30,7 @@ def build_workload_view(
         find_flavor: Finds the manager's flavors.
         options: How requests are read.
     """
-    built = build_workload(workload, options)
+    pod_sets, _ = build_pod_sets(workload, options)
     admission = workload.status.admission
     assigned = {a.name: a.flavors for a in admission.pod_set_assignments} if admission else {}
     return WorkloadView(
@@ -56,7 +56,7 @@ def build_workload_view(
                 },
                 topology=pod_set.topology_request,
             )
-            for pod_set, spec in zip(built.pod_sets, workload.spec.pod_sets, strict=True)
+            for pod_set, spec in zip(pod_sets, workload.spec.pod_sets, strict=True)
         ),
     )
 

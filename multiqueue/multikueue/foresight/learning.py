@@ -12,7 +12,7 @@ from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
-from multiqueue.model.build import BuildOptions, build_workload
+from multiqueue.model.build import BuildOptions, build_pod_sets
 from multiqueue.multikueue.foresight.declarations import find_malformed
 from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.foresight.traits import Traits, read_finished, read_traits
@@ -52,7 +52,7 @@ class Learning:
         annotations: Mapping[str, str] = {**declared, **workload.metadata.annotations}
         for words in find_malformed(annotations) if tells else ():
             self._tell(workload.metadata.uid, workload_reference(workload), words)
-        pod_sets = build_workload(workload, self._options).pod_sets
+        pod_sets, _ = build_pod_sets(workload, self._options)
         return read_traits(workload, annotations, pod_sets)
 
     def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
