@@ -84,11 +84,12 @@ class RemoteJob:
     """Our job on one cluster. Jobs of others are never seen here.
 
     Attributes:
-        of_earlier_slice: It is named after a slice that this one replaces, and not taken over yet.
+        earlier_key: The slice that this one replaces, as long as the job is still that one's; "":
+            it was taken over, or is no slice's.
         earlier_copy: The copy of that slice there; None: absent.
     """
 
-    of_earlier_slice: bool = False
+    earlier_key: str = ""
     earlier_copy: RemoteWorkload | None = None
     uid: str = ""
     epoch: str = ""
@@ -152,7 +153,7 @@ class ClusterState:
     @property
     def has_earlier_job(self) -> bool:
         """Whether the job is still that of an earlier slice, and to be taken over."""
-        return self.job_known and self.job is not None and self.job.of_earlier_slice
+        return self.job_known and self.job is not None and bool(self.job.earlier_key)
 
     @property
     def evicted_earlier(self) -> RemoteWorkload | None:

@@ -132,8 +132,8 @@ class Executor:
                 return await remote.deactivate(cluster, seen, memory)
             case steps.OpenGate():
                 return await remote.open_gate(step, seen, memory)
-            case steps.ConfirmCopyGone(cluster=cluster):
-                return await remote.confirm_copy_gone(cluster, seen, memory)
+            case steps.ConfirmCopyGone():
+                return await remote.confirm_copy_gone(step, seen, memory)
             case steps.ConfirmJobGone(cluster=cluster):
                 return await remote.confirm_job_gone(cluster, seen, memory)
 

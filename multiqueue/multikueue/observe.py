@@ -94,6 +94,12 @@ class Observer:
         job = find_job(workload, self._context)
         return self._observe(workload, job, memory, fleet_version)
 
+    def foresee(
+        self, reserved: api.Workload, memory: GroupMemory, fleet_version: int
+    ) -> Observation:
+        """Return the view of a Workload as it will be with the quota that it is about to get."""
+        return self._observe(reserved, find_job(reserved, self._context), memory, fleet_version)
+
     def imagine(self, workload: api.Workload, job: Json) -> Observation:
         """Return the view of a Workload and its job as if they were there."""
         return self._observe(workload, job, GroupMemory(), 0, imagined=True)
@@ -314,21 +320,21 @@ class Observer:
         has_heritage = local is not None and local.has_quota and not local.finished
         earlier = local.earlier if local is not None and has_heritage else ()
         for name in (key, *earlier):
-            found = self._read_job(session, name, of_earlier_slice=name != key)
+            found = self._read_job(session, name, earlier_key=name if name != key else "")
             if found is not None:
                 return found
         return None
 
     def _read_job(
-        self, session: WorkerSession, key: str, *, of_earlier_slice: bool
+        self, session: WorkerSession, key: str, *, earlier_key: str
     ) -> RemoteJob | None:
         for kind, job in session.find_jobs(key):
             integration = self._context.integrations.find_by_gvk(kind)
             end = integration.finished(job) if integration is not None else None
             metadata = job["metadata"]
             return RemoteJob(
-                of_earlier_slice=of_earlier_slice,
-                earlier_copy=build_copy(session.find_copy(key)) if of_earlier_slice else None,
+                earlier_key=earlier_key,
+                earlier_copy=build_copy(session.find_copy(key)) if earlier_key else None,
                 uid=metadata.get("uid", ""),
                 epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
                 deleting=bool(metadata.get("deletionTimestamp")),

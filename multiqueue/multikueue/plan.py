@@ -101,9 +101,15 @@ class OpenGate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmCopyGone:
-    """Read the copy past the informer; if it is there after all, stop here and look again."""
+    """Read the copy past the informer; if it is there after all, stop here and look again.
+
+    Attributes:
+        cluster: The worker.
+        key: Of an earlier slice, where it is the copy of that; "": its own.
+    """
 
     cluster: str
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

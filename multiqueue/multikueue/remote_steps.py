@@ -31,7 +31,7 @@ from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
-from multiqueue.multikueue.plan import OpenGate, Removal, UpdatePriority
+from multiqueue.multikueue.plan import ConfirmCopyGone, OpenGate, Removal, UpdatePriority
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.worker_figures import Rejection
@@ -203,10 +203,10 @@ class RemoteSteps:
         return Outcome(after=outcome.after)
 
     async def confirm_copy_gone(
-        self, cluster: str, seen: Observation, memory: GroupMemory
+        self, step: ConfirmCopyGone, seen: Observation, memory: GroupMemory
     ) -> Outcome:
         """Go on only if the copy is really gone."""
-        key = seen.view.key
+        cluster, key = step.cluster, step.key or seen.view.key
         got = await self._call("look", cluster, key, lambda writer: writer.find_workload(key))
         if isinstance(got, api.Workload) and not got.metadata.deletion_timestamp:
             return AGAIN

@@ -204,6 +204,24 @@ async def test_a_job_that_ends_while_it_waits_to_grow_ends_here() -> None:
         await world.until(lambda: uid(world) == "", "job gone", on="worker1")
 
 
+async def test_a_job_goes_round_again_whose_copy_is_deleted_while_it_waits_to_grow() -> None:
+    """Its worker stops it for that, and nothing there would let it go on at its size."""
+    async with multikueue_world(real_workers=True) as world, world.manager():
+        await start(world, 3)
+        await crowd(world)
+        await scale(world, 6)
+        await world.until(lambda: "waits there for room" in check_of(world), "a reason")
+        worker = world.workers["worker1"]
+        (old,) = [w for w in copies(world) if is_admitted(w.status) and is_ours(w)]
+        await worker.client.delete(resources.WORKLOADS, old.metadata.name, namespace=NAMESPACE)
+        await world.until(lambda: uid(world) == "", "job gone", on="worker1")
+        await until_runs(world, 6, on="worker2")
+
+
+def is_ours(workload: Workload) -> bool:
+    return names.MULTIKUEUE_ORIGIN in workload.metadata.labels
+
+
 async def crowd(world: World) -> None:
     """Have a job of worker1's own run there, on half of it."""
     worker = world.workers["worker1"]

@@ -136,6 +136,16 @@ def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan
     return _stop_and(retry, cluster)
 
 
+def give_up_lost(
+    confirm: ConfirmCopyGone | ConfirmJobGone, message: str, cluster: ClusterState, view: GroupView
+) -> GroupPlan | None:
+    """Send round again what waits to grow where the worker has nothing any more that could."""
+    if view.local is None:
+        return None
+    plan = _stop_and(_retry_lost(message, view.local), cluster)
+    return GroupPlan(steps=(confirm, *plan.steps))
+
+
 def _stop_and(retry: SetCheck, cluster: ClusterState) -> GroupPlan:
     """Keep it from being admitted there again first.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig, Presence
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.plan import (
+    ConfirmCopyGone,
+    ConfirmJobGone,
     CreateWorkload,
     Explain,
     GroupPlan,
@@ -16,7 +18,7 @@ from multiqueue.multikueue.plan import (
     SyncJob,
     TakeJobOver,
 )
-from multiqueue.multikueue.rules.follow import give_up_evicted, set_ready
+from multiqueue.multikueue.rules.follow import give_up_evicted, give_up_lost, set_ready
 from multiqueue.multikueue.rules.priority import update_priorities
 
 TAKEN_OVER = "a larger slice took over"
@@ -55,8 +57,8 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     """Have the job of an earlier slice, where that runs, once the cluster admitted the larger one.
 
     Only there (M-160), and only then: until it is, the job runs on at its size, its status comes
-    back by the earlier slice, and nothing is stopped. Where the worker stops it meanwhile, it goes
-    round again.
+    back by the earlier slice, and nothing is stopped. Where it ends there meanwhile, because the
+    worker stops it or somebody deletes it or its copy, it goes round again.
     """
     del config, now
     local = view.local
@@ -66,8 +68,8 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     if cluster is None or not cluster.reachable:
         return None  # it is waited for like any that runs something
     name = cluster.name
-    if cluster.admitted_at is None and cluster.evicted_earlier is not None:
-        return give_up_evicted(cluster, cluster.evicted_earlier)
+    if cluster.admitted_at is None and (given_up := _give_up(cluster, view)) is not None:
+        return given_up
     if cluster.workload is None:
         return GroupPlan(steps=(CreateWorkload(cluster=name),))
     copy = cluster.copy
@@ -84,3 +86,22 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     return GroupPlan(
         steps=(TakeJobOver(cluster=name), SyncJob(cluster=name), set_ready(name)),
     )
+
+
+def _give_up(cluster: ClusterState, view: GroupView) -> GroupPlan | None:
+    """Return what to do where nothing is left that could grow; None while it is there."""
+    if cluster.evicted_earlier is not None:
+        return give_up_evicted(cluster, cluster.evicted_earlier)
+    name, job = cluster.name, cluster.job
+    if cluster.job_known and cluster.job_presence is Presence.ABSENT:
+        message = f'The job was deleted on cluster "{name}" before it could grow'
+        return give_up_lost(ConfirmJobGone(cluster=name), message, cluster, view)
+    if (
+        job is not None
+        and job.earlier_key
+        and (job.earlier_copy is None or job.earlier_copy.deleting)
+    ):
+        confirm = ConfirmCopyGone(cluster=name, key=job.earlier_key)
+        message = f'The workload was deleted on cluster "{name}" before it could grow'
+        return give_up_lost(confirm, message, cluster, view)
+    return None

@@ -40,7 +40,7 @@ from tests.unit.multikueue.builders import (
 )
 
 LEAVE = 'Cluster "a" is being drained'
-EARLIER = make_job(of_earlier_slice=True)
+EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted())
 ACTIVE_NOW = Condition(
     type=ACTIVE, status="True", reason="Active", last_transition_time=format_time(T0)
 )

@@ -16,6 +16,8 @@ from multiqueue.kube.errors import Conflict
 from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
 from multiqueue.multikueue.cluster_state import RemoteWorkload
 from multiqueue.multikueue.plan import (
+    ConfirmCopyGone,
+    ConfirmJobGone,
     CreateWorkload,
     DeactivateCopy,
     EndEviction,
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 
 HEIR = Heir(cluster="a", ready=False)
 READY = Heir(cluster="a", ready=True)
-EARLIER = make_job(of_earlier_slice=True, epoch="e1")
+EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")
 
 
 def make_slice(**fields: object):
@@ -144,7 +146,7 @@ class TestTakeOver:
     ) -> None:
         """Nothing runs there that could grow, and nobody else would tell."""
         evicted = make_admitted(evicted_at=T0, evicted_why="preempted")
-        job = make_job(of_earlier_slice=True, earlier_copy=evicted)
+        job = make_job(earlier_key="ns/old", earlier_copy=evicted)
         plan = make_plan(make_slice(), make_cluster(workload=copy, job=job))
         *before, retry = plan.steps
         assert tuple(before) == stop
@@ -155,9 +157,35 @@ class TestTakeOver:
     def test_a_job_that_was_evicted_before_its_larger_slice_was_admitted_is_taken_over(
         self,
     ) -> None:
-        job = make_job(of_earlier_slice=True, earlier_copy=make_copy(evicted_at=T0))
+        job = make_job(earlier_key="ns/old", earlier_copy=make_copy(evicted_at=T0))
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=job))
         assert plan.steps[0] == TakeJobOver(cluster="a")
+
+    @pytest.mark.parametrize("earlier", [None, make_admitted(deleting=True)])
+    def test_a_job_whose_copy_is_gone_goes_round_again(
+        self, earlier: RemoteWorkload | None
+    ) -> None:
+        """Its worker stops it, and would not let it go on as the earlier slice."""
+        job = make_job(earlier_key="ns/old", earlier_copy=earlier)
+        plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=job))
+        confirm, stop, retry = plan.steps
+        assert confirm == ConfirmCopyGone(cluster="a", key="ns/old")
+        assert stop == DeactivateCopy(cluster="a")
+        assert isinstance(retry, SetCheck)
+        assert (retry.state, retry.message) == (
+            CheckState.RETRY,
+            'The workload was deleted on cluster "a" before it could grow',
+        )
+
+    @pytest.mark.parametrize("copy", [None, make_copy()])
+    def test_a_job_that_is_deleted_while_it_waits_to_grow_goes_round_again(
+        self, copy: RemoteWorkload | None
+    ) -> None:
+        """Whoever runs nothing waits where there is room, not where it ran."""
+        plan = make_plan(make_slice(), make_cluster(workload=copy))
+        assert plan.steps[0] == ConfirmJobGone(cluster="a")
+        assert isinstance(plan.steps[-1], SetCheck)
+        assert plan.steps[-1].state is CheckState.RETRY
 
     def test_a_job_that_was_taken_over_before_a_crash_is_not_again(self) -> None:
         plan = make_plan(make_slice(), make_cluster(workload=make_admitted(), job=make_job()))
@@ -172,7 +200,7 @@ class TestTakeOver:
     def test_a_job_that_ends_while_it_waits_to_grow_ends_it(self) -> None:
         """The slice whose name that has may be deleted here by now."""
         end = make_finish("Failed")
-        job = make_job(of_earlier_slice=True, finished=end)
+        job = make_job(earlier_key="ns/old", finished=end)
         plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=job))
         assert plan.steps == (FinishJob(cluster="a", finish=end), FinishLocal(finish=end))
         elsewhere = make_cluster("b", job=job)
