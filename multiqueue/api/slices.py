@@ -6,7 +6,7 @@ chain, and all slices of a chain share the name of the first one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
@@ -14,6 +14,8 @@ from multiqueue.api.v1beta2 import PodSet, Workload, WorkloadStatus
 
 Counts = Mapping[str, int]
 """Pods by name of the pod set."""
+Find = Callable[[str], Workload | None]
+"""Workloads by key."""
 
 
 def is_elastic(workload: Workload) -> bool:
@@ -30,6 +32,17 @@ def replaced_key(workload: Workload) -> str:
     namespace, _, name = key.partition("/")
     is_other = name not in {"", workload.metadata.name}
     return key if is_other and namespace == workload.metadata.namespace else ""
+
+
+def list_earlier(workload: Workload, find: Find) -> Iterator[str]:
+    """Yield the keys of the slices before this one, the last one first; also of those gone."""
+    seen = {workload.metadata.key}
+    key = replaced_key(workload)
+    while key and key not in seen:
+        seen.add(key)
+        yield key
+        earlier = find(key)
+        key = replaced_key(earlier) if earlier is not None else ""
 
 
 def slice_name(workload: Workload) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from multiqueue.api.slices import is_replaced, replaced_key
+from multiqueue.api.slices import is_replaced
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 
-Find = Callable[[str], Workload | None]
 FindSuccessors = Callable[[str], Sequence[Workload]]
 """Workloads by the key of the slice that they replace."""
 
@@ -25,17 +24,6 @@ class Heir:
 
     cluster: str | None = None
     ready: bool = False
-
-
-def list_earlier(workload: Workload, find: Find) -> Iterator[str]:
-    """Yield the keys of the slices before this one, the last one first; also of those gone."""
-    seen = {workload.metadata.key}
-    key = replaced_key(workload)
-    while key and key not in seen:
-        seen.add(key)
-        yield key
-        earlier = find(key)
-        key = replaced_key(earlier) if earlier is not None else ""
 
 
 def find_heir(key: str, find_successors: FindSuccessors, check: str) -> Heir | None:

@@ -14,13 +14,13 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
-from multiqueue.api.slices import is_elastic
+from multiqueue.api.slices import is_elastic, list_earlier
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
-from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
+from multiqueue.multikueue.chain import Heir, find_heir
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet

@@ -13,11 +13,11 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
+from multiqueue.api.slices import list_earlier
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER, BY_REPLACED
 from multiqueue.model.build import effective_priority
-from multiqueue.multikueue.chain import list_earlier
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.filters.candidate import read_wishes

@@ -9,11 +9,12 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.api.slices import list_earlier
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.workload_state import finish
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
-from multiqueue.multikueue.chain import Heir, find_heir, list_earlier
+from multiqueue.multikueue.chain import Heir, find_heir
 from multiqueue.multikueue.cluster_state import RemoteWorkload
 from multiqueue.multikueue.plan import (
     ConfirmCopyGone,
