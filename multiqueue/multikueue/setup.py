@@ -80,7 +80,7 @@ def build_multikueue(
         AdmissionCheckReconciler(context),
         workloads,
         ProfileReconciler(context, choice),
-        choice.shadows,
+        choice,
         DrainReconciler(
             context,
             fleet,

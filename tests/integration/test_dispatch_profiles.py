@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,9 +24,9 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
-from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP
 from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 from multiqueue.plugins import DispatchView, Nomination
+from tests.dispatcher_package import install
 from tests.integration.waiting import until
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
@@ -282,19 +281,6 @@ class LastByName:
 """
 
 
-def install(folder: Path) -> None:
-    """What an installer leaves in site-packages."""
-    (folder / "profile_last_by_name.py").write_text(PACKAGE)
-    info = folder / "profile_last_by_name-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: profile-last-by-name\nVersion: 1.0\n"
-    )
-    (info / "entry_points.txt").write_text(
-        f"[{ENTRY_POINT_GROUP}]\nexample.com/last = profile_last_by_name:LastByName\n"
-    )
-
-
 async def test_what_is_deleted_while_a_canary_is_asked_about_it_is_forgotten():
     asked, answer = Event(), Event()
 
@@ -331,13 +317,40 @@ async def test_a_package_that_is_installed_meanwhile_is_found_when_a_profile_nam
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    try:
-        async with fleet() as profiles:
-            await profiles.submit()
-            await profiles.until_nominated("a", "b")
-            install(tmp_path)
-            await profiles.create("mine", "example.com/last")
-            await profiles.name_it("mine")
-            await profiles.until_nominated("b")
-    finally:
-        sys.modules.pop("profile_last_by_name", None)
+    async with fleet() as profiles:
+        await profiles.submit()
+        await profiles.until_nominated("a", "b")
+        install(tmp_path, "profile_last_by_name", PACKAGE, {"example.com/last": "LastByName"})
+        await profiles.create("mine", "example.com/last")
+        await profiles.name_it("mine")
+        await profiles.until_nominated("b")
+
+
+EXITS = """
+import os
+
+
+class Exits:
+    name = "example.com/exits"
+
+    def nominate(self, view):
+        os._exit(3)
+"""
+
+
+async def test_one_that_ends_its_process_harms_nobody_and_its_fallback_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "profile_exits", EXITS, {"example.com/exits": "Exits"})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = 'dispatcher "example.com/exits" ended its process with status 3'
+    async with fleet() as profiles:
+        await profiles.create("mine", "example.com/exits")
+        await profiles.name_it("mine")
+        await profiles.submit()
+        await profiles.until_told(f'DispatchProfile "mine": {words}')
+        assert profiles.world.check("train")[0] == "Pending"
+        await profiles.change("mine", fallback="all-at-once")
+        await profiles.until_nominated("a", "b")
+        told = await profiles.until_told(words)
+        assert '"all-at-once" decides meanwhile' in told

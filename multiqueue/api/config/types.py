@@ -23,6 +23,7 @@ V1BETA2 = f"{GROUP}/v1beta2"
 
 FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
+PROCESS, THREAD = "Process", "Thread"
 
 
 class Section(
@@ -193,6 +194,15 @@ class IncrementalDispatcher(Section, frozen=True, kw_only=True):
     step_size: int = 3
 
 
+class DispatcherIsolation(Section, frozen=True, kw_only=True):
+    """Deviates: an extension of ours. What dispatchers run in that are not built in."""
+
+    mode: str = PROCESS
+    """``Process``: one each; ``Thread``: the manager's own process."""
+    memory: str = "1Gi"
+    """How much address space such a process may use; 0: as much as there is."""
+
+
 class MultiKueue(Section, frozen=True, kw_only=True):
     """Dispatch to worker clusters."""
 
@@ -205,6 +215,7 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     incremental_dispatcher_config: IncrementalDispatcher | None = None
     dispatcher_arguments: dict[str, Any] = {}
     """Deviates: an extension of ours. Arguments of the dispatcher plugin, by name."""
+    dispatcher_isolation: DispatcherIsolation = DispatcherIsolation()
     dispatch_profile: str = ""
     """Deviates: an extension of ours. The DispatchProfile where no queue or config names one."""
     drain_period: Duration = Duration(seconds=6)

@@ -19,6 +19,7 @@ from multiqueue.api.config.types import (
     ClusterProfile,
     Configuration,
 )
+from multiqueue.api.config.validate_dispatching import dispatcher_isolation
 from multiqueue.api.config.validate_endpoints import (
     controllers,
     leader_election,
@@ -287,6 +288,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     controllers,
     _integrations,
     _multikueue,
+    dispatcher_isolation,
     _fair_sharing,
     resources,
     metric_labels,

@@ -28,6 +28,7 @@ class Failure(StrEnum):
     NOT_LOADED = "NotLoaded"
     RAISED = "Raised"
     TIMED_OUT = "TimedOut"
+    ENDED = "Ended"
     MALFORMED = "Malformed"
     PAUSED = "Paused"
 
@@ -89,10 +90,22 @@ class MalformedError(Exception):
 
 def read_answer(got: object, view: DispatchView, dispatcher: str) -> Reading:
     """Take from an answer what can be used. Whatever it raises is the plugin's doing."""
+    return hold_against(take(got), view, dispatcher)
+
+
+def take(got: object) -> Reading:
+    """Read an answer as exactly its types. Whatever it raises is the plugin's doing."""
     try:
-        answer = _reader(Nomination)(got)
+        return Reading(nomination=_reader(Nomination)(got))
     except MalformedError as error:
         return Reading(malformed=str(error))
+
+
+def hold_against(reading: Reading, view: DispatchView, dispatcher: str) -> Reading:
+    """Keep of an answer that was taken what the view knows."""
+    answer = reading.nomination
+    if answer is None:
+        return reading
     known = {cluster.name for cluster in view.clusters}
     strangers = tuple(sorted({name for name in answer.clusters if name not in known}))
     verdicts = [verdict for verdict in answer.verdicts if verdict.cluster in known]

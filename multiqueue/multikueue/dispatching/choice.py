@@ -15,11 +15,15 @@ from typing import TYPE_CHECKING
 import structlog
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.config.types import PROCESS
 from multiqueue.api.names import DISPATCH_PROFILE
 from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.kube.informer import Informer
+from multiqueue.lib.quantity import parse_quantity
 from multiqueue.multikueue.dispatching.answer import Answer
 from multiqueue.multikueue.dispatching.arguments import build_arguments, build_section_arguments
+from multiqueue.multikueue.dispatching.host import Hung
+from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.live_profile import Accept, BuildView, LiveProfile
 from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.dispatching.policy import (
@@ -32,7 +36,7 @@ from multiqueue.multikueue.dispatching.policy import (
 from multiqueue.multikueue.dispatching.profile_conditions import why_returned
 from multiqueue.multikueue.dispatching.references import Reference
 from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.dispatching.runner import DispatchRunner, Hung, Listeners
+from multiqueue.multikueue.dispatching.runner import DispatchRunner, Listeners
 from multiqueue.multikueue.dispatching.shadow import Question, Shadows
 from multiqueue.plugins import DispatchView
 
@@ -57,10 +61,13 @@ class DispatcherChoice:
         open_thread: Makes the threads that they run in.
 
     Attributes:
+        name: Among the parts of the manager.
         shadows: Asks those that decide beside.
         on_change: Called when Workloads may be dispatched otherwise from now on.
         on_news: Called with the name of a profile of which there is something to tell.
     """
+
+    name = "multikueue-dispatchers"
 
     def __init__(
         self,
@@ -99,6 +106,14 @@ class DispatcherChoice:
         )
         if profiles is not None:
             profiles.add_handler(self._on_profile)
+
+    async def run(self) -> None:
+        """Ask those that decide beside, until cancelled; then nobody is asked any more."""
+        try:
+            await self.shadows.run()
+        finally:
+            for live in (*self._live.values(), *self._plain.values()):
+                live.close()
 
     def add_listener(self, on_decision: OnDecision) -> None:
         """Call this with every answer, the failed ones included."""
@@ -258,11 +273,14 @@ class DispatcherChoice:
             self._hung[name] = Hung(
                 lambda count: self._metrics.dispatcher_hung_threads.child(name).set(count)
             )
+        section = self._config.multi_kueue.dispatcher_isolation
+        find = self._dispatchers.find if section.mode == PROCESS else self._dispatchers.select
         return DispatchRunner(
             way,
-            lambda: self._dispatchers.select(name, outside=way.outside),
+            lambda: find(name, outside=way.outside),
             now=self._now,
             listeners=self._listeners,
             open_thread=self._open_thread,
+            open_apart=partial(ProcessHost, memory=parse_quantity(section.memory).value()),
             hung=self._hung[name],
         )

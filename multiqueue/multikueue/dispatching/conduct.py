@@ -1,6 +1,6 @@
 """Whether a dispatcher keeps its promises: looked at now and then, counted and told.
 
-It is asked the same once more, in its own thread. A dispatcher that does not keep them is used all
+It is asked the same once more, where it runs. A dispatcher that does not keep them is used all
 the same: that it answers is worth more than that it is clean, and people are told.
 """
 
@@ -15,7 +15,7 @@ from enum import StrEnum
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from multiqueue.multikueue.dispatching.answer import Reading, read_answer
+from multiqueue.multikueue.dispatching.answer import Reading, take
 from multiqueue.multikueue.dispatching.frozen import freeze
 from multiqueue.plugins import Dispatcher, DispatchView
 
@@ -56,12 +56,15 @@ def list_strangers(reading: Reading) -> list[Finding]:
     ]
 
 
-def examine(
-    dispatcher: Dispatcher, view: DispatchView, first: Reading, name: str
-) -> tuple[Finding, ...]:
-    """Ask the same once more, and look at what stays behind. Runs in the plugin's thread."""
+def ask(dispatcher: Dispatcher, view: DispatchView) -> Reading:
+    """Ask a dispatcher. Runs where the plugin runs, and raises what that raises."""
+    return take(dispatcher.nominate(freeze(view)))
+
+
+def examine(dispatcher: Dispatcher, view: DispatchView, first: Reading) -> tuple[Finding, ...]:
+    """Ask the same once more, and look at what stays behind. Runs where the plugin runs."""
     before = set(threading.enumerate())
-    again = read_answer(dispatcher.nominate(freeze(view)), view, name)
+    again = ask(dispatcher, view)
     return tuple(_find(dispatcher, first, again, before))
 
 

@@ -1,19 +1,17 @@
-"""Loads one dispatcher in a thread of its own: importing a package runs a stranger's code."""
+"""Loads one dispatcher into what it runs in: importing a package runs a stranger's code."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
 
 import structlog
 
-from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginError, Runner
+from multiqueue.multikueue.dispatching.host import EndedError, Host
+from multiqueue.multikueue.dispatching.plugin_thread import PluginError
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import EXTERNAL, Selection
-from multiqueue.plugins import ChecksArguments, Dispatcher
 
 PATIENCE = timedelta(seconds=1)
 """How long a Workload waits for a package that is being imported; then it says so and goes on."""
@@ -21,6 +19,9 @@ BUDGET = timedelta(seconds=30)
 """Packages with large dependencies take some seconds on a busy machine."""
 RETRY = timedelta(seconds=10)
 """When one that could not be loaded is tried again: its package may be installed meanwhile."""
+
+OpenApart = Callable[[Way, str], Host]
+"""Makes what a dispatcher that is left apart runs in; gets its entry point."""
 
 log = structlog.get_logger("multiqueue.multikueue.dispatching.loader")
 
@@ -30,38 +31,35 @@ class Loader:
 
     Args:
         way: Which one.
-        select: Loads it.
+        open_host: Makes what it runs in.
+        open_apart: The same where it is to be left apart.
         now: Tells the time.
-        open_thread: Makes threads.
-        on_hang: Gets the thread in which that hangs.
         patience: How long whoever asks waits for it.
 
     Attributes:
         problem: Why there is none; empty where there is.
-        dispatcher: It, once it is loaded.
+        host: What it runs in, once it is loaded.
         label: Its name in metrics.
     """
 
     def __init__(
         self,
         way: Way,
-        select: Callable[[], Selection],
+        open_host: Callable[[], Host],
+        open_apart: OpenApart,
         *,
         now: Callable[[], datetime],
-        open_thread: OpenThread,
-        on_hang: Callable[[Runner], None],
         patience: timedelta = PATIENCE,
     ) -> None:
         self.problem = ""
-        self.dispatcher: Dispatcher | None = None
+        self.host: Host | None = None
         self.label = way.dispatcher
         self._way = way
-        self._select = select
+        self._open_host = open_host
+        self._open_apart = open_apart
         self._now = now
-        self._open_thread = open_thread
-        self._on_hang = on_hang
         self._patience = patience.total_seconds()
-        self._thread: Runner | None = None
+        self._opened: Host | None = None
         self._loading: asyncio.Future[Selection] | None = None
         self._give_up_at: datetime | None = None
         self._again_at: datetime | None = None
@@ -73,7 +71,7 @@ class Loader:
 
     async def load(self) -> None:
         """Load it where that is not done; waits a moment at most."""
-        if self.dispatcher is not None:
+        if self.host is not None:
             return
         now = self._now()
         if self._loading is None:
@@ -85,74 +83,84 @@ class Loader:
             await asyncio.wait({self._loading}, timeout=self._patience)
         self._take()
 
+    def drop(self, until: datetime) -> None:
+        """Have no more to do with what it runs in; another one is opened from then on."""
+        if self.host is not None:
+            self.host.abandon()
+        self.host = None
+        self._again_at = until
+
     def close(self) -> None:
         """It is not needed any more."""
-        if self._thread is not None:
-            self._thread.abandon()
-            self._thread = None
+        if self._loading is not None:
+            self._loading.cancel()
+        opened = self.host or self._opened
+        if opened is not None:
+            opened.close()
+        self.host = self._opened = self._loading = None
 
     def _begin(self, now: datetime) -> None:
         self.problem = ""
-        self._thread = self._open_thread(f"dispatcher-load-{self._way.dispatcher}")
-        self._loading = self._thread.call(self._select_and_check)
+        self._loading = asyncio.ensure_future(self._load())
         # Nobody may be left to ask for it.
         self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._give_up_at = now + BUDGET
+
+    async def _load(self) -> Selection:
+        self._opened = self._open_host()
+        selection = await self._opened.load()
+        if selection.apart:
+            self._opened.close()
+            self._opened = self._open_apart(self._way, selection.apart)
+            selection = await self._opened.load()
+        return selection
 
     def _take(self) -> None:
         """Take in what came of it, if anything did."""
         loading, now = self._loading, self._now()
         if loading is None:
             return
+        name = self._way.dispatcher
         if not loading.done():
-            self.problem = f'dispatcher "{self._way.dispatcher}" is still being loaded'
+            self.problem = f'dispatcher "{name}" is still being loaded'
             if self._give_up_at is not None and now >= self._give_up_at:
                 self._give_up(now)
             return
         self._loading = None
-        self.close()
         try:
             selection = loading.result()
-        except PluginError as error:
-            words = f'dispatcher "{self._way.dispatcher}" cannot be loaded: {error}'
-            selection = Selection(name=self._way.dispatcher, problem=self._at_field(words))
-        self.problem, self.dispatcher = selection.problem, selection.dispatcher
-        if self.problem:
-            self._again_at = now + RETRY
+        except (PluginError, EndedError) as error:
+            words = f'dispatcher "{name}" cannot be loaded: {error}'
+            selection = Selection(name=name, problem=words)
+        self.problem = self._describe_problem(selection)
         if selection.notice:
             self.label = EXTERNAL
             log.info("dispatcher is external", dispatcher=selection.name, notice=selection.notice)
+        if not self.problem:
+            self.host, self._opened = self._opened, None
+            return
+        self._again_at = now + RETRY
+        self.close()
 
     def _give_up(self, now: datetime) -> None:
-        if self._thread is not None:
-            self._on_hang(self._thread)
-        self._thread = self._loading = None
+        assert self._loading is not None
+        self._loading.cancel()
+        if self._opened is not None:
+            self._opened.abandon()
+        self._opened = self._loading = None
         seconds = BUDGET.total_seconds()
         self.problem = f'dispatcher "{self._way.dispatcher}" could not be loaded in {seconds:g} s'
         self._again_at = now + 10 * BUDGET
 
-    def _select_and_check(self) -> Selection:
-        selection = self._select()
-        way = self._way
-        if selection.dispatcher is None:
-            return replace(selection, problem=self._at_field(selection.problem))
-        problems = _check(selection.dispatcher, way.arguments) if way.path else ()
-        if not problems:
-            return selection
-        field = f"{way.path.removesuffix('dispatcher')}arguments"
-        words = "; ".join(str(problem) for problem in problems)
-        return Selection(
-            name=way.dispatcher,
-            problem=f"{field if way.path.endswith('dispatcher') else way.path}: "
-            f'dispatcher "{way.dispatcher}": {words:.1000}',
+    def _describe_problem(self, selection: Selection) -> str:
+        path = self._way.path
+        if selection.problem:
+            return f"{path}: {selection.problem}" if path else selection.problem
+        if not selection.wrong_arguments:
+            return ""
+        field = f"{path.removesuffix('dispatcher')}arguments"
+        words = "; ".join(selection.wrong_arguments)
+        return (
+            f"{field if path.endswith('dispatcher') else path}: "
+            f'dispatcher "{self._way.dispatcher}": {words:.1000}'
         )
-
-    def _at_field(self, words: str) -> str:
-        return f"{self._way.path}: {words}" if self._way.path else words
-
-
-def _check(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Have it look at its arguments, where it can."""
-    if not isinstance(dispatcher, ChecksArguments):
-        return ()
-    return list(dispatcher.check_arguments(arguments))

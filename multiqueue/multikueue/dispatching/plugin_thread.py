@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from multiqueue.multikueue.dispatching.entry import describe_error
+
 T = TypeVar("T")
 
 _Item = tuple[Callable[[], Any], "asyncio.Future[Any]", asyncio.AbstractEventLoop]
@@ -73,14 +75,6 @@ class PluginThread:
             del work, item
             if not _deliver(loop, future, result, problem):
                 return
-
-
-def describe_error(error: BaseException) -> str:
-    """Say what a plugin raised; its own text may fail, too."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - as above
-        return f"{type(error).__name__} (its text cannot be shown)"
 
 
 def _deliver(

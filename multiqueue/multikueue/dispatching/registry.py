@@ -3,8 +3,8 @@
 Any package may bring dispatchers: an entry point in the group ``multiqueue.dispatchers``, whose
 name is what the configuration calls it. A plugin that cannot be found or loaded does not stop the
 manager: Workloads stay pending and say why. One that is installed while the manager runs is found
-when somebody names it; one that was loaded already stays as it is until the manager is started
-again.
+when somebody names it. What is loaded into this process stays as it is until that is started again;
+what is left apart (`isolation`) is loaded anew with each process of its own.
 
 A name with a ``/`` that is not installed means a controller outside of this program, as in upstream
 (M-116); a bare one is a misspelt plugin.
@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib import invalidate_caches
 from importlib.metadata import EntryPoint, entry_points
-from typing import cast
 
 import structlog
 
 from multiqueue.api.names import DISPATCHER
-from multiqueue.multikueue.dispatching.plugin_thread import describe_error
+from multiqueue.multikueue.dispatching.entry import EntryError, make_dispatcher
 from multiqueue.multikueue.dispatching.sites import Sites
 from multiqueue.plugins import Dispatcher
 
@@ -42,12 +42,16 @@ class Selection:
         dispatcher: None where there is a problem.
         problem: Why it cannot be used, and what to do; empty when it can.
         notice: What to know of one that can be used; empty: nothing.
+        apart: Not empty: it is a stranger's that is not to be loaded here; its entry point.
+        wrong_arguments: What it says is wrong with its arguments, where it was asked.
     """
 
     name: str
     dispatcher: Dispatcher | None = None
     problem: str = ""
     notice: str = ""
+    apart: str = ""
+    wrong_arguments: tuple[str, ...] = ()
 
 
 class Dispatchers:
@@ -70,7 +74,6 @@ class Dispatchers:
         self._sites = Sites()
         found = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
         self._installed = _by_name(found)
-        self._classes: dict[str, Callable[[], object]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,45 +90,44 @@ class Dispatchers:
             name: As configured.
             outside: Whether a name that is not installed may mean a controller outside.
         """
+        found = self._look_up(name, outside=outside, look_again=self._sites.take_in_news)
+        return _load(found) if found.apart else found
+
+    def find(self, name: str, *, outside: bool = True) -> Selection:
+        """Do as `select` does, but leave a stranger's dispatcher apart: none of its code runs."""
+        found = self._look_up(name, outside=outside, look_again=invalidate_caches)
+        return _load(found) if found.apart.startswith(OURS) else found
+
+    def _look_up(self, name: str, *, outside: bool, look_again: Callable[[], None]) -> Selection:
+        """Find one; what is installed is left apart."""
         plugin = self._plugins.get(name)
         if plugin is not None:
             return Selection(name=name, dispatcher=plugin)
-        point = self._installed.get(name) or self._look_again(name)
-        if point is None and outside and "/" in name and EXTERNAL in self.names:
-            return replace(self.select(EXTERNAL), name=name, notice=_describe_external(name))
-        if point is None:
-            names = ", ".join(self.names) or "none"
-            return _problem(
-                name,
-                f'dispatcher "{name}" is not installed; installed are: {names}. '
-                f"Install its package, or change multiKueue.dispatcherName or {DISPATCHER}"
-                if outside
-                else f'dispatcher "{name}" is not installed; installed are: {names}',
-            )
-        return self._load(point)
-
-    def _look_again(self, name: str) -> EntryPoint | None:
-        """Read entry points again: a package may have been installed meanwhile."""
-        if not self._is_fixed:
-            self._sites.take_in_news()
+        point = self._installed.get(name)
+        if not (self._is_fixed or (point is not None and point.value.startswith(OURS))):
+            # It may have been installed meanwhile, or upgraded.
+            look_again()
             self._installed = _by_name(entry_points(group=ENTRY_POINT_GROUP))
-        return self._installed.get(name)
+            point = self._installed.get(name)
+        if point is not None:
+            return Selection(name=name, apart=point.value)
+        if outside and "/" in name and EXTERNAL in self.names:
+            return replace(self.select(EXTERNAL), name=name, notice=_describe_external(name))
+        return Selection(name=name, problem=self._describe_missing(name, outside=outside))
 
-    def _load(self, point: EntryPoint) -> Selection:
-        name = point.name
-        try:
-            if name not in self._classes:
-                self._classes[name] = point.load()
-            dispatcher = self._classes[name]()
-            is_one = isinstance(dispatcher, Dispatcher) and callable(dispatcher.nominate)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a stranger's package does
-            words = describe_error(error)
-            return _problem(name, f'dispatcher "{name}" ({point.value}) cannot be loaded: {words}')
-        if not is_one:
-            return _problem(
-                name, f'dispatcher "{name}" ({point.value}) has no name or no nominate(view)'
-            )
-        return Selection(name=name, dispatcher=cast("Dispatcher", dispatcher))
+    def _describe_missing(self, name: str, *, outside: bool) -> str:
+        names = ", ".join(self.names) or "none"
+        words = f'dispatcher "{name}" is not installed; installed are: {names}'
+        if not outside:
+            return words
+        return f"{words}. Install its package, or change multiKueue.dispatcherName or {DISPATCHER}"
+
+
+def _load(found: Selection) -> Selection:
+    try:
+        return Selection(name=found.name, dispatcher=make_dispatcher(found.apart))
+    except EntryError as error:
+        return Selection(name=found.name, problem=f'dispatcher "{found.name}" {error}')
 
 
 def _by_name(points: Iterable[EntryPoint]) -> dict[str, EntryPoint]:
@@ -145,7 +147,3 @@ def _describe_external(name: str) -> str:
         f'dispatcher "{name}" is not installed; a controller of that name outside of this program '
         "is expected to write status.nominatedClusterNames"
     )
-
-
-def _problem(name: str, words: str) -> Selection:
-    return Selection(name=name, problem=words)

@@ -1,14 +1,15 @@
 """Asks one dispatcher, and keeps what it does wrong away from everything else.
 
-It is loaded and run in a thread with a time budget, and gets a view that cannot be changed. One
-that hangs is not called again for a while, and after some hangs not at all until a hung call
-returns: each costs a thread. One that raises, or answers with something that is no answer, fails
-for that Workload only. Names that are no cluster of the check are dropped and reported, and now and
-then it is looked at more closely (`conduct`). Whatever happens, the Workload stays pending with the
-reason.
+What is built in runs in a thread, a stranger's in a process (`host`), each with a time budget and
+on a view that it cannot change. One that hangs, or whose process ends, is not asked again for a
+while, and then in another thread or process. One that raises, or answers with something that is no
+answer, fails for that Workload only. Names that are no cluster of the check are dropped and
+reported, and now and then it is looked at more closely (`conduct`). Whatever happens, the Workload
+stays pending with the reason.
 
-What cannot be kept away in one process: memory that it fills within one call, a processor that it
-spins on, and code that ends or crashes the interpreter.
+What cannot be kept away in a thread: memory that is filled within one call, a processor that is
+spun on, and code that ends or crashes the interpreter. What cannot be kept away in a process is in
+the README of `isolation`.
 """
 
 from __future__ import annotations
@@ -21,19 +22,15 @@ from datetime import datetime, timedelta
 import structlog
 
 from multiqueue.kube.backoff import exponential
-from multiqueue.multikueue.dispatching.answer import Answer, Failure, Reading, read_answer
-from multiqueue.multikueue.dispatching.conduct import EVERY, Finding, examine, list_strangers
-from multiqueue.multikueue.dispatching.frozen import freeze
-from multiqueue.multikueue.dispatching.loader import PATIENCE, Loader
-from multiqueue.multikueue.dispatching.plugin_thread import (
-    OpenThread,
-    PluginError,
-    PluginThread,
-    Runner,
-)
+from multiqueue.multikueue.dispatching.answer import Answer, Failure, hold_against
+from multiqueue.multikueue.dispatching.conduct import EVERY, Finding, list_strangers
+from multiqueue.multikueue.dispatching.host import EndedError, Host, Hung, ThreadHost
+from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
+from multiqueue.multikueue.dispatching.loader import PATIENCE, Loader, OpenApart
+from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginError, PluginThread
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.plugins import Dispatcher, DispatchView
+from multiqueue.plugins import DispatchView
 
 FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(minutes=10)
@@ -41,37 +38,9 @@ RETRY = timedelta(seconds=10)
 """When a Workload is asked about again after the dispatcher failed for it."""
 LOADING_RETRY = timedelta(seconds=1)
 """The same while it is being imported."""
-MAX_HUNG = 3
-"""Hung threads at a time; they cost memory and, spinning, a core each."""
 MAX_KNOWN_CAUSES = 256
 
 log = structlog.get_logger("multiqueue.multikueue.dispatching.runner")
-
-
-class Hung:
-    """The threads in which calls of one dispatcher hang, whoever asked.
-
-    Args:
-        on_change: Gets how many there are.
-    """
-
-    def __init__(self, on_change: Callable[[int], None] = lambda _: None) -> None:
-        self._threads: list[Runner] = []
-        self._on_change = on_change
-
-    def add(self, thread: Runner) -> None:
-        """Let a thread end by itself, should it ever."""
-        thread.abandon()
-        self._threads.append(thread)
-        self._on_change(len(self._threads))
-
-    def count(self) -> int:
-        """How many there are now."""
-        alive = [thread for thread in self._threads if thread.is_alive]
-        if len(alive) != len(self._threads):
-            self._threads = alive
-            self._on_change(len(alive))
-        return len(alive)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +63,11 @@ class DispatchRunner:
 
     Args:
         way: Who is asked, and how.
-        select: Loads it; called in its thread.
+        select: Finds it, and loads it where it is not to be left apart; called in a thread.
         now: Tells the time.
         listeners: Who hears of it.
         open_thread: Makes the thread that the dispatcher runs in.
+        open_apart: Makes what one that is left apart runs in.
         hung: The threads of this dispatcher that hang.
         patience: How long `prepare` waits.
 
@@ -115,6 +85,7 @@ class DispatchRunner:
         now: Callable[[], datetime],
         listeners: Listeners | None = None,
         open_thread: OpenThread = PluginThread,
+        open_apart: OpenApart = ProcessHost,
         hung: Hung | None = None,
         patience: timedelta = PATIENCE,
     ) -> None:
@@ -123,21 +94,19 @@ class DispatchRunner:
         self.trouble = ""
         self._now = now
         self._listeners = listeners or Listeners()
-        self._hung = hung or Hung()
-        self._open_thread = open_thread
+        own = self._hung = hung or Hung()
         self._loader = Loader(
             way,
-            select,
+            lambda: ThreadHost(open_thread(f"dispatcher-{way.dispatcher}"), way, select, own),
+            open_apart,
             now=now,
-            open_thread=open_thread,
-            on_hang=self._hung.add,
             patience=patience,
         )
-        self._thread: Runner | None = None
         self._is_closed = False
-        self._hangs = 0
+        self._losses = 0
         self._answers = 0
         self._paused_until: datetime | None = None
+        self._pause_words = ""
         self._known_causes: set[str] = set()
 
     @property
@@ -157,6 +126,8 @@ class DispatchRunner:
 
     async def prepare(self) -> None:
         """Load it, waiting a moment at most."""
+        if self._is_closed:
+            return
         await self._loader.load()
         if self._loader.problem and not self._loader.is_loading:
             self.trouble = self._loader.problem
@@ -164,29 +135,24 @@ class DispatchRunner:
 
     async def ask(self, view: DispatchView) -> Answer:
         """Ask where a Workload shall go; `prepare` comes first."""
-        dispatcher = self._loader.dispatcher
-        if self._is_closed:
-            return Answer(problem="the profile was changed", retry_at=self._now())
-        if dispatcher is None and self.is_loading:
-            at = self._now() + LOADING_RETRY
-            return self._failure(Failure.NOT_LOADED, self._loader.problem, at)
-        if dispatcher is None:
-            return self._fail(Failure.NOT_LOADED, self._loader.problem or "is not loaded")
-        if (paused := self._find_pause()) is not None:
-            self.trouble = paused.problem
-            return paused
+        if (refused := self._find_refusal()) is not None:
+            return refused
+        host = self._loader.host
+        assert host is not None
         shown = self.show(view)
-        thread = self._thread = self._thread or self._open_thread(f"dispatcher-{self._name}")
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
             async with asyncio.timeout(self.way.budget.total_seconds()):
-                reading = await thread.call(lambda: _nominate(dispatcher, shown, self._name))
+                taken = await host.nominate(shown)
         except TimeoutError:
-            return self._open_breaker(thread)
+            return self._open_breaker(Failure.TIMED_OUT, self._hung_message())
+        except EndedError as error:
+            return self._open_breaker(Failure.ENDED, f'dispatcher "{self._name}" {error}')
         except PluginError as error:
             return self._fail(Failure.RAISED, f'dispatcher "{self._name}" failed: {error}')
-        self._hangs = 0
+        self._losses = 0
+        reading = hold_against(taken, shown, self._name)
         if reading.nomination is None:
             words = f'dispatcher "{self._name}" gave a malformed answer: {reading.malformed}'
             return self._fail(Failure.MALFORMED, words)
@@ -195,7 +161,7 @@ class DispatchRunner:
         for finding in list_strangers(reading):
             self._tell(finding)
         if self._answers % EVERY == 0 and not self._is_closed:
-            await self._examine(dispatcher, shown, reading, thread)
+            await self._examine(host)
         self._answers += 1
         return Answer(nomination=reading.nomination, dispatcher=self._name)
 
@@ -207,27 +173,23 @@ class DispatchRunner:
         """It is not asked any more; an answer that is on its way still comes."""
         self._is_closed = True
         self._loader.close()
-        if self._thread is not None:
-            self._thread.abandon()
-            self._thread = None
 
     @property
     def _name(self) -> str:
         return self.way.dispatcher
 
-    async def _examine(
-        self, dispatcher: Dispatcher, view: DispatchView, first: Reading, thread: Runner
-    ) -> None:
+    async def _examine(self, host: Host) -> None:
         """Look whether it keeps its promises; the answer that it gave stands."""
+        again = "when asked again"
         try:
             async with asyncio.timeout(self.way.budget.total_seconds()):
-                found = await thread.call(lambda: examine(dispatcher, view, first, self._name))
+                found = await host.examine()
         except TimeoutError:
-            self._open_breaker(thread)
+            self._open_breaker(Failure.TIMED_OUT, self._hung_message())
+        except EndedError as error:
+            self._open_breaker(Failure.ENDED, f'dispatcher "{self._name}" {error} {again}')
         except PluginError as error:
-            self._fail(
-                Failure.RAISED, f'dispatcher "{self._name}" failed when asked again: {error}'
-            )
+            self._fail(Failure.RAISED, f'dispatcher "{self._name}" failed {again}: {error}')
         else:
             for finding in found:
                 self._tell(finding)
@@ -237,28 +199,36 @@ class DispatchRunner:
         self._listeners.on_finding(self.label, finding)
         self._log_once(f'dispatcher "{self._name}" {finding.words}')
 
-    def _find_pause(self) -> Answer | None:
+    def _find_refusal(self) -> Answer | None:
         """Say that the dispatcher is not called now; None when it may be."""
         now = self._now()
-        if self._hung.count() >= MAX_HUNG:
-            problem = (
-                f'dispatcher "{self._name}" hung {MAX_HUNG} times and is not called any more; '
+        if self._is_closed:
+            return Answer(problem="the profile was changed", retry_at=now)
+        if self._paused_until is not None and now < self._paused_until:
+            self.trouble = self._pause_words
+            return self._failure(Failure.PAUSED, self._pause_words, self._paused_until)
+        if self._hung.count():
+            self.trouble = (
+                f'dispatcher "{self._name}" hangs and is not called until that call returns; '
                 "mend it and restart the manager"
             )
-            return self._failure(Failure.PAUSED, problem, now + LONGEST_PAUSE)
-        if self._paused_until is not None and now < self._paused_until:
-            return self._failure(Failure.PAUSED, self._hung_message(), self._paused_until)
+            return self._failure(Failure.PAUSED, self.trouble, now + LONGEST_PAUSE)
+        problem = self._loader.problem
+        if self.is_loading:
+            return self._failure(Failure.NOT_LOADED, problem, now + LOADING_RETRY)
+        if self._loader.host is None:
+            return self._fail(Failure.NOT_LOADED, problem or "is not loaded")
         return None
 
-    def _open_breaker(self, thread: Runner) -> Answer:
-        self._hung.add(thread)
-        self._thread = None
-        self._hangs += 1
+    def _open_breaker(self, failure: Failure, problem: str) -> Answer:
+        self._losses += 1
         seconds = exponential(
-            self._hangs, base=FIRST_PAUSE.total_seconds(), cap=LONGEST_PAUSE.total_seconds()
+            self._losses, base=FIRST_PAUSE.total_seconds(), cap=LONGEST_PAUSE.total_seconds()
         )
         until = self._paused_until = self._now() + timedelta(seconds=seconds)
-        return self._fail(Failure.TIMED_OUT, self._hung_message(), until)
+        self._pause_words = problem
+        self._loader.drop(until)
+        return self._fail(failure, problem, until)
 
     def _hung_message(self) -> str:
         budget = self.way.budget.total_seconds()
@@ -278,7 +248,3 @@ class DispatchRunner:
             return
         self._known_causes.add(cause)
         log.error("dispatcher failed", dispatcher=self._name, error=cause)
-
-
-def _nominate(dispatcher: Dispatcher, view: DispatchView, name: str) -> Reading:
-    return read_answer(dispatcher.nominate(freeze(view)), view, name)

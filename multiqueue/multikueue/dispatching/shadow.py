@@ -45,8 +45,6 @@ class Shadows:
         queue: What is to be asked.
     """
 
-    name = "multikueue-shadows"
-
     def __init__(
         self, on_answer: Callable[[str, bool], None] = lambda _name, _differs: None
     ) -> None:

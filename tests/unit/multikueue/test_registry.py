@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint, distributions
+from importlib.metadata import EntryPoint
 
 import pytest
 from multiqueue_dispatchers.all_at_once import AllAtOnce
@@ -13,6 +13,7 @@ from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names
 from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP, Dispatchers
+from tests.dispatcher_package import install
 
 
 def make_point(name: str, value: str) -> EntryPoint:
@@ -80,19 +81,23 @@ class LastByName:
 
 
 def test_a_package_of_somebody_else_s_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    (tmp_path / "last_by_name.py").write_text(PACKAGE)
-    info = tmp_path / "last_by_name-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: last-by-name\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        f"[{ENTRY_POINT_GROUP}]\nexample.com/last = last_by_name:LastByName\n"
-    )
+    install(tmp_path, "last_by_name", PACKAGE, {"example.com/last": "LastByName"})
     monkeypatch.syspath_prepend(str(tmp_path))
-    found = [p for d in distributions(path=[str(tmp_path)]) for p in d.entry_points]
-    assert [p.name for p in found] == ["example.com/last"]
     try:
         selection = Dispatchers().select("example.com/last")
         assert selection.problem == ""
         assert selection.dispatcher.name == "example.com/last"
     finally:
         sys.modules.pop("last_by_name", None)
+
+
+def test_one_of_somebody_else_s_can_be_left_apart(tmp_path, monkeypatch):
+    install(tmp_path, "last_by_name", PACKAGE, {"example.com/last": "LastByName"})
+    monkeypatch.syspath_prepend(str(tmp_path))
+    got = Dispatchers().find("example.com/last")
+    assert (got.dispatcher, got.apart, got.problem) == (None, "last_by_name:LastByName", "")
+    assert "last_by_name" not in sys.modules
+    assert isinstance(Dispatchers().find("score").dispatcher, Score)
+    assert isinstance(Dispatchers().find("example.com/theirs").dispatcher, External)
+    assert Dispatchers({"mine": Score()}, installed=()).find("mine").dispatcher is not None
+    assert "is not installed" in Dispatchers().find("theirs").problem

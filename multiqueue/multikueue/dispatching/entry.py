@@ -1,0 +1,51 @@
+"""Makes a dispatcher of an entry point: imports a package, which runs a stranger's code.
+
+Light on purpose: the process of a plugin begins with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any, cast
+
+from multiqueue.plugins import ChecksArguments, Dispatcher
+
+
+class EntryError(Exception):
+    """There is no dispatcher there; the text goes after its name."""
+
+
+def make_dispatcher(value: str) -> Dispatcher:
+    """Make the dispatcher of an entry point, ``module:attribute``.
+
+    Raises:
+        EntryError: there is none.
+    """
+    module, _, path = value.partition(":")
+    try:
+        made: Any = import_module(module.strip())
+        for attribute in path.strip().split("."):
+            made = getattr(made, attribute)
+        dispatcher = made()
+        is_one = isinstance(dispatcher, Dispatcher) and callable(dispatcher.nominate)
+    except (Exception, SystemExit) as error:
+        raise EntryError(f"({value}) cannot be loaded: {describe_error(error)}") from error
+    if not is_one:
+        raise EntryError(f"({value}) has no name or no nominate(view)")
+    return cast("Dispatcher", dispatcher)
+
+
+def check_arguments(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> Sequence[str]:
+    """Have a dispatcher look at its arguments, where it can; return what is wrong with them."""
+    if not isinstance(dispatcher, ChecksArguments):
+        return ()
+    return [str(problem) for problem in dispatcher.check_arguments(arguments)]
+
+
+def describe_error(error: BaseException) -> str:
+    """Say what a plugin raised; its own text may fail, too."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001 - a stranger's text may raise anything
+        return f"{type(error).__name__} (its text cannot be shown)"

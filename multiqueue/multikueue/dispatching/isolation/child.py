@@ -1,0 +1,116 @@
+"""The process of one plugin: loads its dispatcher, and answers the manager until that hangs up.
+
+Started by `process.Child` with the number of its socket and the memory that it may use.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from dataclasses import dataclass
+
+from multiqueue.multikueue.dispatching.answer import Reading
+from multiqueue.multikueue.dispatching.conduct import ask, examine
+from multiqueue.multikueue.dispatching.entry import (
+    EntryError,
+    check_arguments,
+    describe_error,
+    make_dispatcher,
+)
+from multiqueue.multikueue.dispatching.isolation.confine import limit, shut_in
+from multiqueue.multikueue.dispatching.isolation.frames import (
+    HEADER,
+    MEMORY_STATUS,
+    Answered,
+    Ask,
+    Examine,
+    Examined,
+    Load,
+    Loaded,
+    Raised,
+    Reply,
+    Request,
+    read_request,
+    write_frame,
+)
+from multiqueue.plugins import Dispatcher, DispatchView
+
+
+@dataclass(slots=True)
+class _Plugin:
+    """It, and what it was asked last."""
+
+    dispatcher: Dispatcher | None = None
+    view: DispatchView | None = None
+    reading: Reading | None = None
+
+    def answer(self, request: Request) -> Reply:
+        """Do what the manager asks for."""
+        if isinstance(request, Load):
+            return self._load(request)
+        assert self.dispatcher is not None
+        if isinstance(request, Ask):
+            self.view = request.view
+            self.reading = ask(self.dispatcher, request.view)
+            return Answered(self.reading)
+        assert isinstance(request, Examine)
+        assert self.view is not None
+        assert self.reading is not None
+        return Examined(examine(self.dispatcher, self.view, self.reading))
+
+    def _load(self, request: Load) -> Loaded:
+        sys.path.extend(path for path in request.paths if path not in sys.path)
+        open_ways = shut_in()
+        try:
+            self.dispatcher = make_dispatcher(request.value)
+        except EntryError as error:
+            return Loaded(problem=str(error), open_ways=open_ways)
+        wrong = (
+            () if request.arguments is None else check_arguments(self.dispatcher, request.arguments)
+        )
+        return Loaded(wrong_arguments=tuple(wrong), open_ways=open_ways)
+
+
+def main() -> None:
+    """Run until the manager hangs up."""
+    number, memory = map(int, sys.argv[1:])
+    channel = socket.socket(fileno=number)
+    channel.set_inheritable(False)
+    limit(memory)
+    plugin, own = _Plugin(), os.getpid()
+    while (body := _receive(channel)) is not None:
+        reply = write_frame(_try(plugin, body))
+        if os.getpid() != own:  # the plugin forked, and this is the other one
+            os._exit(0)
+        channel.sendall(reply)
+
+
+def _try(plugin: _Plugin, body: bytes) -> Reply:
+    try:
+        return plugin.answer(read_request(body))
+    except MemoryError:
+        # What filled it may be held for ever: another process begins with nothing.
+        os._exit(MEMORY_STATUS)
+    except BaseException as error:  # noqa: BLE001 - SystemExit of a plugin is an error too
+        return Raised(describe_error(error))
+
+
+def _receive(channel: socket.socket) -> bytes | None:
+    header = _receive_exactly(channel, HEADER.size)
+    return None if header is None else _receive_exactly(channel, HEADER.unpack(header)[0])
+
+
+def _receive_exactly(channel: socket.socket, count: int) -> bytes | None:
+    """Return so many bytes; None: the manager hung up."""
+    parts = bytearray()
+    while len(parts) < count:
+        part = channel.recv(count - len(parts))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+if __name__ == "__main__":
+    main()

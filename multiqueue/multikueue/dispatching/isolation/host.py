@@ -1,0 +1,111 @@
+"""A dispatcher in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from typing import TypeVar
+
+import structlog
+
+from multiqueue.multikueue.dispatching.answer import MAX_TEXT, Reading, take
+from multiqueue.multikueue.dispatching.conduct import Finding
+from multiqueue.multikueue.dispatching.host import EndedError
+from multiqueue.multikueue.dispatching.isolation.frames import (
+    Answered,
+    Ask,
+    Examine,
+    Examined,
+    Load,
+    Loaded,
+    Raised,
+    Reply,
+    Request,
+)
+from multiqueue.multikueue.dispatching.isolation.process import Child
+from multiqueue.multikueue.dispatching.plugin_thread import PluginError
+from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.multikueue.dispatching.registry import Selection
+from multiqueue.plugins import DispatchView
+
+MEMORY = 1024**3
+"""Of address space, by default: numpy and its threads take a few hundred mebibytes."""
+MOST_FINDINGS = 16
+
+R = TypeVar("R", bound=Reply)
+
+log = structlog.get_logger("multiqueue.multikueue.dispatching.isolation")
+
+
+class ProcessHost:
+    """Runs one dispatcher, as `dispatching.host.Host` says.
+
+    Args:
+        way: How it is asked.
+        value: Its entry point.
+        memory: Bytes of address space that it may use; 0: as much as there is.
+    """
+
+    def __init__(self, way: Way, value: str, *, memory: int = MEMORY) -> None:
+        self._way = way
+        self._value = value
+        self._memory = memory
+        self._child: Child | None = None
+        self._is_busy = False
+        self._is_closed = False
+
+    async def load(self) -> Selection:
+        """Start the process, and load the dispatcher in it."""
+        name = self._way.dispatcher
+        try:
+            self._child = Child(name, self._memory)
+        except OSError as error:
+            raise EndedError(f"has no process: {error}") from error
+        arguments = dict(self._way.arguments) if self._way.path else None
+        reply = await self._ask(Load(self._value, tuple(filter(None, sys.path)), arguments))
+        loaded = _expect(Loaded, reply)
+        for way in loaded.open_ways:
+            log.warning("a dispatcher's process is not shut in", dispatcher=name, open_way=way)
+        problem = f'dispatcher "{name}" {loaded.problem}' if loaded.problem else ""
+        return Selection(
+            name=name, problem=problem, apart=self._value, wrong_arguments=loaded.wrong_arguments
+        )
+
+    async def nominate(self, view: DispatchView) -> Reading:
+        """Ask it, as `Host` says."""
+        reading = _expect(Answered, await self._ask(Ask(view))).reading
+        # Its process says that it was read; nobody has to believe that.
+        return take(reading.nomination) if reading.nomination is not None else reading
+
+    async def examine(self) -> tuple[Finding, ...]:
+        """Look at it, as `Host` says."""
+        return _expect(Examined, await self._ask(Examine())).findings[:MOST_FINDINGS]
+
+    def abandon(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """End the process; an answer that is on its way still comes."""
+        self._is_closed = True
+        if not self._is_busy:
+            self.abandon()
+
+    async def _ask(self, request: Request) -> Reply:
+        if self._child is None:
+            raise EndedError("has no process")
+        self._is_busy = True
+        try:
+            return await self._child.ask(request)
+        finally:
+            self._is_busy = False
+            if self._is_closed:
+                self._child.kill()
+
+
+def _expect(kind: type[R], reply: Reply) -> R:
+    if isinstance(reply, Raised):
+        raise PluginError(reply.error[:MAX_TEXT])
+    if not isinstance(reply, kind):
+        raise EndedError("answered something else than it was asked")
+    return reply

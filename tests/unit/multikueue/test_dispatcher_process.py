@@ -1,0 +1,369 @@
+"""What real packages do wrong in a process of their own, and that it harms nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiqueue.multikueue.dispatching.answer import Failure
+from multiqueue.multikueue.dispatching.conduct import Misconduct
+from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
+from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
+from multiqueue.multikueue.dispatching.isolation.landlock import find_version
+from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
+from multiqueue.plugins.testing import T0, make_cluster, make_view
+from tests.dispatcher_package import install
+
+VIEW = make_view(clusters=[make_cluster("a"), make_cluster("b")])
+MEMORY = 256 * 1024**2
+CODE = """
+import ctypes, os, signal, socket, subprocess, time
+from multiqueue.plugins import Nomination
+
+
+class Plugin:
+    name = "plugin"
+
+    def nominate(self, view):
+        self.act(view)
+        return Nomination(clusters=("a",), note=self.tell())
+
+    def act(self, view): ...
+    def tell(self): return ""
+
+
+class Good(Plugin): ...
+
+class Spins(Plugin):
+    def act(self, view):
+        while True: ...
+
+class Fills(Plugin):
+    held = []
+    def act(self, view):
+        while True: self.held.append(bytearray(1 << 24))
+
+class Exits(Plugin):
+    def act(self, view): os._exit(3)
+
+class Crashes(Plugin):
+    def act(self, view): ctypes.string_at(0)
+
+class Raises(Plugin):
+    def act(self, view): raise SystemExit("enough")
+
+class Changes(Plugin):
+    def act(self, view): view.clusters[0].labels["gpu"] = "mine"
+
+class HangsUp(Plugin):
+    def act(self, view):
+        os.closerange(3, 256)
+        time.sleep(30)
+
+class SendsNonsense(Plugin):
+    def act(self, view):
+        for handle in range(3, 64):
+            try: os.write(handle, bytes(4) + b"nonsense" * 8)
+            except OSError: ...
+        time.sleep(30)
+
+class SendsMuch(Plugin):
+    def act(self, view):
+        for handle in range(3, 64):
+            try: os.write(handle, bytes([255] * 8))
+            except OSError: ...
+        time.sleep(30)
+
+class Lies:
+    name = "lies"
+    def nominate(self, view): return Nomination(clusters=("a", 7))
+
+class NamesStrangers:
+    name = "names-strangers"
+    def nominate(self, view): return Nomination(clusters=("moon", "b"))
+
+class Counts(Plugin):
+    count = 0
+    def tell(self):
+        self.count += 1
+        return str(self.count)
+
+class Prints(Plugin):
+    def act(self, view):
+        for _ in range(3): print("x" * 1_000_000)
+
+class Forks(Plugin):
+    def tell(self):
+        child = os.fork()
+        if not child:
+            try: os.setsid()
+            except PermissionError: ...
+            time.sleep(300)
+        return str(child)
+
+class ForksAndReturns(Plugin):
+    def tell(self): return "parent" if os.fork() else "child"
+
+class Pid(Plugin):
+    def tell(self): return str(os.getpid())
+
+class Reaches(Plugin):
+    def tell(self):
+        boss = os.getppid()
+        tries = {
+            "environment": lambda: os.environ["SECRET"],
+            "manager's": lambda: open(f"/proc/{boss}/environ").read(),
+            "file": lambda: open(os.path.join(os.path.dirname(__file__), "..", "secret")).read(),
+            "write": lambda: open(os.path.join(os.path.dirname(__file__), "mine"), "w"),
+            "network": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
+            "program": lambda: subprocess.run(["/bin/true"]),
+            "signal": lambda: os.kill(boss, 0),
+        }
+        told = []
+        for what, work in tries.items():
+            try: work(); told.append(what)
+            except (OSError, KeyError): ...
+        handles = sorted(set(os.listdir("/proc/self/fd")) - {"0", "1", "2"})
+        return f"{','.join(told)}; {len(handles)} handles"
+
+class Picky(Plugin):
+    def check_arguments(self, arguments): return [f"argument {name}: no" for name in arguments]
+"""
+KINDS = re.findall(r"^class (\w+)", CODE, re.MULTILINE)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    install(folder, "evil_plugins", CODE, {kind: kind for kind in KINDS})
+    monkeypatch.syspath_prepend(str(folder))
+    return folder
+
+
+class Opened:
+    """A runner, its clock, and the process behind it."""
+
+    def __init__(self, name: str, seconds: float = 10.0, **way: Any) -> None:
+        self.at = T0
+        dispatchers = Dispatchers()
+        self.runner = DispatchRunner(
+            Way(dispatcher=name, budget=timedelta(seconds=seconds), **way),
+            lambda: dispatchers.find(name, outside=False),
+            now=self.now,
+            open_apart=lambda way, value: ProcessHost(way, value, memory=MEMORY),
+            patience=timedelta(seconds=60),
+        )
+
+    def now(self) -> datetime:
+        return self.at
+
+    async def ask(self) -> Any:
+        await self.runner.prepare()
+        return await self.runner.ask(VIEW)
+
+    @property
+    def pid(self) -> int:
+        host: Any = self.runner._loader.host
+        return int(host._child.pid)
+
+
+@asynccontextmanager
+async def opened(name: str, **options: Any) -> AsyncIterator[Opened]:
+    """Open a runner; nothing of its process is left afterwards."""
+    it = Opened(name, **options)
+    await it.runner.prepare()
+    handle = os.pidfd_open(it.pid) if it.runner._loader.host is not None else None
+    try:
+        yield it
+    finally:
+        it.runner.close()
+        if handle is not None:
+            await until_gone(handle)
+
+
+async def until_gone(handle: int) -> None:
+    """Wait until a process has ended, and let go of its handle."""
+    gone, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(handle, gone.set)
+    try:
+        async with asyncio.timeout(20):
+            await gone.wait()
+    finally:
+        loop.remove_reader(handle)
+        os.close(handle)
+
+
+async def test_it_is_asked_there_as_it_would_be_here() -> None:
+    async with opened("Pid") as it:
+        got = await it.ask()
+        assert got.nomination.clusters == ("a",)
+        assert int(got.nomination.note) == it.pid != os.getpid()
+        assert (await it.ask()).nomination == got.nomination
+    assert "evil_plugins" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "failure"),
+    [
+        ("Fills", "was ended: it filled the memory that it may use", Failure.ENDED),
+        ("Exits", "ended its process with status 3", Failure.ENDED),
+        ("Crashes", "ended its process: Segmentation fault", Failure.ENDED),
+        ("HangsUp", "was ended: it hung up", Failure.ENDED),
+        ("SendsNonsense", "was ended: its answer cannot be read", Failure.ENDED),
+        ("SendsMuch", "was ended: its answer has 4294967295 bytes", Failure.ENDED),
+        ("Raises", "failed: SystemExit: enough", Failure.RAISED),
+        ("Changes", "failed: TypeError: the view of a dispatcher cannot be", Failure.RAISED),
+        ("Lies", "gave a malformed answer: clusters[1] is 7, no str", Failure.MALFORMED),
+    ],
+)
+async def test_what_it_does_wrong_is_told(name: str, words: str, failure: Failure) -> None:
+    async with opened(name) as it:
+        got = await it.ask()
+        assert (got.nomination, got.failure) == (None, failure)
+        assert got.problem.startswith(f'dispatcher "{name}" {words}')
+        again = await it.ask()
+        assert again.failure is (Failure.PAUSED if failure is Failure.ENDED else failure)
+
+
+async def test_one_that_spins_is_ended_and_others_are_asked_meanwhile() -> None:
+    async with opened("Spins", seconds=0.5) as bad, opened("Good") as good:
+        gone = os.pidfd_open(bad.pid)
+        asked = asyncio.ensure_future(bad.ask())
+        answers = [await good.ask() for _ in range(20)]
+        assert all(answer.nomination.clusters == ("a",) for answer in answers)
+        assert not asked.done()
+        got = await asked
+        assert got.problem == 'dispatcher "Spins" did not answer within 0.5 s'
+        await until_gone(gone)
+
+
+async def test_after_a_pause_another_process_is_asked() -> None:
+    async with opened("Pid") as it:
+        first, gone = it.pid, os.pidfd_open(it.pid)
+        os.kill(first, signal.SIGKILL)
+        got = await it.ask()
+        assert got.problem == 'dispatcher "Pid" ended its process: Killed'
+        await until_gone(gone)
+        it.at += FIRST_PAUSE
+        assert int((await it.ask()).nomination.note) == it.pid != first
+
+
+async def test_names_that_are_no_clusters_are_told_and_the_rest_counts() -> None:
+    async with opened("NamesStrangers") as it:
+        assert (await it.ask()).nomination.clusters == ("b",)
+        assert it.runner.findings.keys() == {Misconduct.UNKNOWN_CLUSTER}
+
+
+async def test_it_is_looked_at_there() -> None:
+    async with opened("Counts") as it:
+        await it.ask()
+        assert it.runner.findings.keys() == {Misconduct.UNSTEADY}
+
+
+async def test_what_it_prints_holds_nobody_up(capsys: pytest.CaptureFixture[str]) -> None:
+    async with opened("Prints") as it:
+        assert (await it.ask()).nomination.clusters == ("a",)
+    assert len(capsys.readouterr().out) < 100_000
+
+
+async def test_what_it_starts_ends_with_it() -> None:
+    async with opened("Forks") as it:
+        gone = os.pidfd_open(int((await it.ask()).nomination.note))
+    await until_gone(gone)
+
+
+async def test_a_copy_of_it_does_not_answer_in_its_place() -> None:
+    async with opened("ForksAndReturns") as it:
+        answers = [await it.ask() for _ in range(3)]
+        assert [answer.nomination.note for answer in answers] == ["parent"] * 3
+
+
+async def test_it_reaches_nothing_of_the_manager_s(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = find_version(_open_libc())
+    monkeypatch.setenv("SECRET", "hunter2")
+    (tmp_path / "secret").write_text("hunter2")
+    with (tmp_path / "secret").open() as secret:
+        os.set_inheritable(secret.fileno(), True)
+        async with opened("Reaches") as it:
+            got = (await it.ask()).nomination.note
+    reached = ["manager's", "file", "write", "program"] if not version else []
+    reached += ["signal"] if version < 6 else []
+    assert got == f"{','.join(reached)}; 2 handles"  # its socket, and the one that counts them
+
+
+async def test_it_looks_at_its_arguments_there() -> None:
+    async with opened("Picky", path="spec.dispatcher", arguments={"colour": "blue"}) as it:
+        got = await it.ask()
+        assert got.problem == 'spec.arguments: dispatcher "Picky": argument colour: no'
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import no_such_module", "cannot be loaded: ModuleNotFoundError"),
+        ("import os; os._exit(4)", "cannot be loaded: ended its process with status 4"),
+    ],
+)
+async def test_what_cannot_be_loaded_is_told(package: Path, code: str, words: str) -> None:
+    install(package, "broken_plugin", code, {"broken": "Broken"})
+    async with opened("broken") as it:
+        got = await it.ask()
+        assert got.failure is Failure.NOT_LOADED
+        assert words in got.problem
+
+
+async def test_an_upgraded_package_is_what_the_next_process_runs(package: Path) -> None:
+    code = "class P:\n name='p'\n def check_arguments(self, a): return ['{}']\n nominate = print\n"
+    for version in ("one", "two"):
+        install(package, "my_plugin", code.format(version), {"p": "P"})
+        async with opened("p", path="spec.dispatcher") as it:
+            assert (await it.ask()).problem.endswith(version)
+
+
+MANAGER = """
+import asyncio, os, signal, sys
+from multiqueue.multikueue.dispatching.isolation.frames import Ask, Load
+from multiqueue.multikueue.dispatching.isolation.process import Child
+from multiqueue.plugins.testing import make_view
+
+async def main():
+    child = Child("Spins", 0)
+    await child.ask(Load("evil_plugins:Spins", (sys.argv[1],), None))
+    asked = asyncio.ensure_future(child.ask(Ask(make_view(clusters=[]))))
+    await asyncio.sleep(0)
+    print(child.pid, flush=True)
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+def test_it_ends_with_the_manager_whatever_it_does(package: Path) -> None:
+    command = [sys.executable, "-c", MANAGER, str(package)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as manager:
+        assert manager.stdin is not None
+        assert manager.stdout is not None
+        gone = os.pidfd_open(int(manager.stdout.readline()))
+        manager.stdin.close()
+        asyncio.run(until_gone(gone))
