@@ -11,13 +11,15 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import TypeVar
 
+from multiqueue.engine.flavors.eligibility import wants_topology
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Shape, Workload
 from multiqueue.multikueue.foresight.curve import Curve
-from multiqueue.multikueue.foresight.needs import build_needs
+from multiqueue.multikueue.foresight.needs import Needs, build_needs
 from multiqueue.multikueue.foresight.runs import draw_shares
+from multiqueue.multikueue.foresight.sites import Gang
 from multiqueue.multikueue.foresight.timeline import Waiter
 
 _RANK = attrgetter("rank")
@@ -114,13 +116,22 @@ class Lines:
         queue = self._cluster_queues.get(name)
         if queue is None:
             return None
+        needs = build_needs(workload, queue, self._flavors)
+        flavors = _flavors_of(needs)
+        is_implied = all(self._flavors[flavor].topology_name for flavor in flavors)
         return Waiter(
             key=workload.key,
             rank=rank_of(workload),
             queue=name,
-            needs=build_needs(workload, queue, self._flavors),
+            needs=needs,
             curve=curve,
             shares=draw_shares(workload.key),
+            gangs=tuple(
+                Gang(pod_set.count, pod_set.node_requests, pod_set.topology_request)
+                for pod_set in workload.pod_sets
+                if is_implied or wants_topology(pod_set)
+            ),
+            flavors=flavors,
         )
 
     def _settle(self) -> None:
@@ -133,3 +144,8 @@ class Lines:
             insort(lines.setdefault(workload.shape, []), waiter, key=_RANK)
             self._places[key] = ((waiter.queue, workload.shape), waiter)
         self._late.clear()
+
+
+def _flavors_of(needs: Needs) -> tuple[str, ...]:
+    found = {pair[0] for options in needs for option in options for pair, _ in option}
+    return tuple(sorted(found))

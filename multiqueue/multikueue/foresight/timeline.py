@@ -2,16 +2,15 @@
 
 A light model of the worker: who holds quota ends when its sample says so; at each end those that
 wait are tried by rank, and who fits starts, whoever is before it (in a StrictFIFO queue nobody
-passes). Quotas are those of the replica's own tree, borrowing and all. Nobody new arrives, and
-nobody preempts. The tree is used as a slate and left as it was found.
+passes). Quotas are those of the replica's own tree, borrowing and all; nodes are those of `sites`.
+Nobody new arrives, and nobody preempts. The tree is used as a slate and left as it was found.
 """
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter, itemgetter
@@ -23,6 +22,8 @@ from multiqueue.engine.queues.entry import Rank
 from multiqueue.multikueue.foresight.curve import Curve
 from multiqueue.multikueue.foresight.needs import Needs, give_back, try_to_take
 from multiqueue.multikueue.foresight.runs import SAMPLES, Run, Runs
+from multiqueue.multikueue.foresight.sites import Gang, Sites, Taken
+from multiqueue.multikueue.foresight.slate import slate
 from multiqueue.plugins.forecast import StartEstimate
 
 TRIES = 4000
@@ -35,13 +36,17 @@ SHORTEST = 40
 """Ends that each sample may look at, at least."""
 
 Gate = tuple[tuple[int, int], ...]
-Started = tuple[float, str, str, list[tuple[int, int]]]
-"""When it ends, its key, its queue, what it took there."""
+Started = tuple[float, str, str, list[tuple[int, int]], list[Taken]]
+"""When it ends, its key, its queue, what it took of quotas and of nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A Workload that waits; ``shares`` are the quantiles of its runtime by sample."""
+    """A Workload that waits; ``shares`` are the quantiles of its runtime by sample.
+
+    Shape: ``gangs`` are its pods, where they need places in a topology, and ``flavors`` those that
+    these may get.
+    """
 
     key: str
     rank: Rank
@@ -49,6 +54,8 @@ class Waiter:
     needs: Needs
     curve: Curve
     shares: Sequence[float]
+    gangs: tuple[Gang, ...] = ()
+    flavors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +95,13 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
     gates = [_gate(scene, line) for line in scene.lines]
     starts: list[tuple[float, int]] = []
     used = 0
-    with _slate(scene.tree) as wipe:
+    sites = Sites(scene.tree, _scarce(scene.asked)[1])
+    with slate(scene.tree) as wipe:
         for index in range(samples):
-            future = _Future(scene, gates, index * SAMPLES // samples)
+            future = _Future(scene, gates, sites, index * SAMPLES // samples)
             found = future.play(limit, ahead)
             wipe()
+            sites.put_back()
             used += future.tries
             if found is not None:
                 starts.append(found)
@@ -111,9 +120,10 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
 class _Future:
     """One sample being played."""
 
-    def __init__(self, scene: Scene, gates: Sequence[Gate], sample: int) -> None:
+    def __init__(self, scene: Scene, gates: Sequence[Gate], sites: Sites, sample: int) -> None:
         self._scene = scene
         self._gates = gates
+        self._sites = sites
         self._sample = sample
         self._next = [0] * len(scene.lines)
         self._heads = sorted((line[0].rank, index) for index, line in enumerate(scene.lines))
@@ -134,8 +144,9 @@ class _Future:
                 return now, self._count
             started = self._started
             if started and (following is None or started[0][0] < following[0]):
-                now, _, queue, taken = heapq.heappop(started)
+                now, _, queue, taken, places = heapq.heappop(started)
                 give_back(taken, self._nodes[queue])
+                self._sites.give(places)
                 slot = self._nodes[queue].slot_by_flavor_resource.get(self._scarce)
                 self._freed += sum(amount for taken_slot, amount in taken if taken_slot == slot)
             elif following is not None:
@@ -168,6 +179,8 @@ class _Future:
             node.remove_usage(node.slot(pair), amount)
             if pair == self._scarce:
                 self._freed += amount
+        if self._sites.are_any:
+            self._sites.end(run.key)
 
     def _start_all(self, now: float) -> bool:
         """Start who fits, by rank; whether who asks did. What failed once fails until an end."""
@@ -182,7 +195,7 @@ class _Future:
             taken = None
             if waiter.queue not in closed and self._may_fit(waiter.queue, node, index, room):
                 self.tries += 1
-                taken = try_to_take(waiter.needs, node)
+                taken = self._try(waiter, node)
             if taken is None:
                 if waiter.queue in scene.strict:
                     closed.add(waiter.queue)
@@ -192,10 +205,32 @@ class _Future:
                 return True
             room.clear()
             end = now + waiter.curve.quantile(waiter.shares[self._sample])
-            heapq.heappush(self._started, (end, waiter.key, waiter.queue, taken))
+            heapq.heappush(self._started, (end, waiter.key, waiter.queue, *taken))
             self._count += 1
             self._advance(place)
         return False
+
+    def _try(
+        self, waiter: Waiter, node: QuotaNode
+    ) -> tuple[list[tuple[int, int]], list[Taken]] | None:
+        """Have a Workload take quota, and places where its pods need some."""
+        if not waiter.gangs or not self._sites.are_any:
+            taken = try_to_take(waiter.needs, node)
+            return None if taken is None else (taken, [])
+        if not self._sites.may_hold(waiter.gangs, waiter.flavors):
+            return None
+        taken = try_to_take(waiter.needs, node)
+        if taken is None:
+            return None
+        slots = {slot for slot, _ in taken}
+        flavors = {
+            name for (name, _), slot in node.slot_by_flavor_resource.items() if slot in slots
+        }
+        places = self._sites.take(waiter.gangs, sorted(flavors))
+        if places is None:
+            give_back(taken, node)
+            return None
+        return taken, places
 
     def _may_fit(
         self, queue: str, node: QuotaNode, index: int, room: dict[tuple[str, int], int]
@@ -248,28 +283,6 @@ def _amount(waiter: Waiter, scarce: FlavorResource) -> int:
         for pair, amount in options[0]
         if pair == scarce
     )
-
-
-@contextmanager
-def _slate(tree: Tree) -> Iterator[Callable[[], None]]:
-    """Have usage changed at will inside the block; its end undoes it, and so does what it gives."""
-    nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
-    before = [(node, tuple(node.usage)) for node in nodes]
-
-    def wipe() -> None:
-        for node, usage in before:
-            _restore(node, usage)
-
-    try:
-        yield wipe
-    finally:
-        wipe()
-
-
-def _restore(node: QuotaNode, usage: tuple[int, ...]) -> None:
-    node.usage[: len(usage)] = usage
-    node.usage[len(usage) :] = [0] * (len(node.usage) - len(usage))
-    node.ratio = None
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

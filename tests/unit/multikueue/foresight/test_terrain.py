@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
@@ -10,7 +11,7 @@ from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import HOSTNAME, Node, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Workload
 from multiqueue.multikueue.foresight.replica import Replica
-from multiqueue.plugins.forecast import Forecast, Prospect
+from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from tests.engine_world import (
     NAMESPACE,
     T0,
@@ -187,3 +188,33 @@ def test_without_topologies_nothing_is_said_of_nodes() -> None:
     replica.upsert_flavor(ResourceFlavor(name="h100"))
     assert ask(replica, gang("a", 2, wish=None)).reason == f"fits: 16 {GPU} (h100)"
     assert ask(replica, gang("a", 2)).prospect is Prospect.NEVER
+
+
+def hours(number: float) -> Runtime:
+    median = timedelta(hours=number)
+    return Runtime(expected=median, low=median * 0.99, high=median * 1.01)
+
+
+def test_a_gang_starts_when_its_rack_has_room_however_much_quota_is_free() -> None:
+    replica = make_replica()
+    for number, node in enumerate(("node-1", "node-2", "node-3", "node-4"), start=1):
+        workload = running(gang(f"on-{node}", 1), node)
+        replica.upsert_workload(workload, T0, runtime=hours(number))
+    single, pair = ask(replica, gang("a", 1)), ask(replica, gang("a", 2))
+    anywhere = ask(replica, gang("a", 3, wish=CLOSE))
+    for found, at in ((single, 1), (pair, 2), (anywhere, 3)):
+        assert found.prospect is Prospect.WAITS
+        assert found.start is not None
+        assert abs(found.start.at - T0 - timedelta(hours=at)) < timedelta(minutes=5)
+
+
+def test_who_waits_before_a_gang_takes_its_place() -> None:
+    replica = make_replica()
+    for number, node in enumerate(("node-1", "node-2", "node-3", "node-4"), start=1):
+        workload = running(gang(f"on-{node}", 1), node)
+        replica.upsert_workload(workload, T0, runtime=hours(number))
+    first = replace(gang("first", 2), queue_order_at=T0 - timedelta(minutes=1))
+    replica.upsert_workload(first, T0, runtime=hours(9))
+    found = ask(replica, gang("a", 2))
+    assert found.start is not None
+    assert (found.start.ahead, found.start.at - T0 > timedelta(hours=3)) == (1, True)

@@ -1,0 +1,31 @@
+"""Usage of a quota tree to be changed at will, and put back as it was. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.cache.tree import Tree
+
+
+@contextmanager
+def slate(tree: Tree) -> Iterator[Callable[[], None]]:
+    """Have usage changed at will inside the block; its end undoes it, and so does what it gives."""
+    nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
+    before = [(node, tuple(node.usage)) for node in nodes]
+
+    def wipe() -> None:
+        for node, usage in before:
+            _restore(node, usage)
+
+    try:
+        yield wipe
+    finally:
+        wipe()
+
+
+def _restore(node: QuotaNode, usage: tuple[int, ...]) -> None:
+    node.usage[: len(usage)] = usage
+    node.usage[len(usage) :] = [0] * (len(node.usage) - len(usage))
+    node.ratio = None
