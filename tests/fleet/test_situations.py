@@ -38,7 +38,7 @@ def test_a_worker_that_lacks_a_kind_gets_no_job_of_it_and_the_others_get_all():
     lacks = Act(0.0, "unserve_jobs", ("a", BUSY - 1.0))
     report = run_plan(make_plan(lacks, jobs=make_jobs(8, within=30.0)), keep_log=True)
     assert not report.breaches
-    assert count_created(report, "workloads")["a"] == 0
+    assert not any("nominated a" in line for line in report.lines)
     assert count_created(report, "jobs")["b"] == 8
 
 
@@ -61,4 +61,4 @@ def test_a_thousand_jobs_are_spread_evenly_over_twenty_workers():
     assert not report.breaches
     got = [count_created(report, "jobs")[name] for name in workers]
     assert sum(got) == 1000
-    assert max(got) <= 1.2 * min(got)
+    assert max(got) <= 1.25 * min(got)

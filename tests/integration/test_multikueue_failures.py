@@ -73,6 +73,23 @@ async def test_a_lost_worker_loses_the_job_although_its_last_status_said_active(
 
 
 @virtual_time
+async def test_a_restart_is_no_new_grace_for_a_worker_that_is_lost():
+    """M-91: the Active condition remembers since when."""
+    async with multikueue_world("worker1", "worker2") as world:
+        async with world.manager(LONG):
+            await submit(world)
+            await start_on(world, "worker1")
+            world.gates["worker1"].cut()
+            await world.until_cluster("worker1", reason="ClientConnectionFailed")
+            await asyncio.sleep(600.0)
+            assert world.workload().status.cluster_name == "worker1"
+        async with world.manager(LONG):
+            await asyncio.sleep(270.0)
+            assert world.workload().status.cluster_name == "worker1"
+            await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
+
+
+@virtual_time
 async def test_a_returning_worker_is_fenced_and_the_latch_stands():
     """G-1: its older admission does not win, and its job goes."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from multiqueue.api import names
 from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
@@ -9,6 +11,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, WORKLOADS
 from tests.multikueue_world import GPU, World, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
 
 
 async def submit(world: World, name: str = "train", **spec: object) -> None:
@@ -220,6 +223,7 @@ async def test_a_changed_priority_class_reaches_the_copy():
         assert world.copy("worker1").metadata.uid == uid
 
 
+@virtual_time
 async def test_nothing_is_sent_before_the_other_checks_are_ready():
     async with multikueue_world("worker1") as world, world.manager():
         await world.hub.create(
@@ -254,7 +258,9 @@ async def test_nothing_is_sent_before_the_other_checks_are_ready():
             ),
             "quota and both checks",
         )
+        await asyncio.sleep(30.0)
         assert world.workload().status.nominated_cluster_names == ()
+        assert world.copy("worker1") is None
         states = [
             {
                 "name": "budget",
