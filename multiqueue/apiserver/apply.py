@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.authz.entrance import check_create
 from multiqueue.apiserver.body import decode_yaml
 from multiqueue.apiserver.causes import required
@@ -25,7 +26,7 @@ from multiqueue.apiserver.managed.repeated_keys import repeated_keys
 from multiqueue.apiserver.managed.updates import reset_fields, type_of
 from multiqueue.apiserver.managed.validation import problems
 from multiqueue.apiserver.managed.zero import zero_object
-from multiqueue.apiserver.metadata import check_update_identity, format_time
+from multiqueue.apiserver.metadata import check_update_identity
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.scale import API_VERSION as SCALE_VERSION
 from multiqueue.apiserver.scale import write

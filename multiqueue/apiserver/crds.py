@@ -6,13 +6,13 @@ from typing import Any
 
 import orjson
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.auth import API_SERVER
 from multiqueue.apiserver.background import Background
 from multiqueue.apiserver.converters import Converters, with_conversion
 from multiqueue.apiserver.custom import kind_from_crd
 from multiqueue.apiserver.delete import CRD_CLEANUP, DeleteOptions, delete, is_finished
 from multiqueue.apiserver.kinds import GroupPlural, JsonObject, Kind, Registry
-from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.plane import Call, ControlPlane, target_of
 from multiqueue.apiserver.status import StatusError, forbidden
 from multiqueue.apiserver.versions import to_storage

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause, required
 from multiqueue.apiserver.entry import Entry
@@ -13,7 +14,6 @@ from multiqueue.apiserver.managed.tracking import after_create, asked, shown
 from multiqueue.apiserver.metadata import (
     check_identity,
     check_update_identity,
-    format_time,
     generated_name,
     stamp_new,
 )

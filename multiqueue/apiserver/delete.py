@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject
-from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.plane import Call, Target
 from multiqueue.apiserver.status import StatusError, bad_request, conflict, not_found
 from multiqueue.apiserver.versions import decode_in

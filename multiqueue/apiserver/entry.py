@@ -1,6 +1,6 @@
 """One state of one stored object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -31,8 +31,6 @@ class Entry:
     managed: Owners
     """What managedFields says; kept apart, since most of it is shared between objects."""
     labels: Mapping[str, str]
-    fields: Mapping[str, str]
-    """Values of selectable fields."""
     owners: tuple[str, ...]
     """uids of the owners."""
     deleting: bool
@@ -40,6 +38,15 @@ class Entry:
     """The version whose schema the JSON came through as it is; None: not known."""
     versions: dict[str, bytes] = field(default_factory=dict)
     """Bare JSON in other versions, made when first asked for."""
+    fields: dict[str, str] = field(default_factory=dict)
+    """Values of selectable fields, likewise; see :meth:`select`."""
+
+    def select(self, name: str, read: Callable[[JsonObject], str]) -> str:
+        """The value of a selectable field, read once: most states are never selected by one."""
+        value = self.fields.get(name)
+        if value is None:
+            value = self.fields[name] = read(self.decode_bare())
+        return value
 
     @property
     def raw(self) -> bytes:

@@ -85,5 +85,5 @@ def _reader(name: str, kind: Kind, version: KindVersion) -> Callable[[Entry], st
     if read is None:
         raise bad_request(f"field label not supported: {name}")
     if version.storage and kind.stored_as is None:
-        return lambda entry: entry.fields[name]
+        return lambda entry: entry.select(name, read)
     return lambda entry: read(decode_in(kind, version, entry))

@@ -3,9 +3,10 @@
 import secrets
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.causes import Cause, forbidden, invalid
 from multiqueue.apiserver.entry import Entry
 from multiqueue.apiserver.kinds import JsonObject
@@ -24,11 +25,6 @@ _SERVER_OWNED = (
     "deletionGracePeriodSeconds",
     "generation",
 )
-
-
-def format_time(moment: datetime) -> str:
-    """A metav1.Time: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def check_identity(body: Any, target: Target) -> JsonObject:

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.auth import NAMESPACE_CONTROLLER
 from multiqueue.apiserver.background import Background
 from multiqueue.apiserver.delete import DeleteOptions, delete, is_finished
 from multiqueue.apiserver.entry import Entry
-from multiqueue.apiserver.metadata import format_time, generated_uid
+from multiqueue.apiserver.metadata import generated_uid
 from multiqueue.apiserver.plane import Call, ControlPlane, Target, target_of
 from multiqueue.apiserver.status import StatusError, forbidden, not_found
 from multiqueue.apiserver.store import Store

@@ -1,6 +1,7 @@
 """From a URL path to what it names. Pure text; whether it is served is for the handlers to say."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 
@@ -20,6 +21,7 @@ class Route:
     """``/api/v1/watch/...``: the old way to ask for a watch."""
 
 
+@lru_cache(maxsize=4096)
 def parse_route(path: str) -> Route | None:
     """The resource that a raw (still escaped) path names; None if it is not a resource path.
 

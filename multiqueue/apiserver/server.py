@@ -203,15 +203,7 @@ class ApiServer:
 
     def _build_plane(self) -> ControlPlane:
         registry = builtin_registry()
-
-        def fields_of(key: GroupPlural, obj: Mapping[str, Any]) -> Mapping[str, str]:
-            kind = registry.get(*key)
-            readers = kind.storage_version.selectable_fields if kind is not None else {}
-            return {name: read(obj) for name, read in readers.items()}
-
-        store = Store(
-            self._storage, fields_of=fields_of, history_length=self.options.history_length
-        )
+        store = Store(self._storage, history_length=self.options.history_length)
         tokens = ServiceAccountTokens(store, self.options.clock, self._signing_key)
         return ControlPlane(
             registry=registry,

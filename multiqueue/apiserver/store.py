@@ -11,7 +11,6 @@ import asyncio
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 import orjson
 
@@ -25,8 +24,6 @@ FIRST_REVISION = 1000
 """A new server starts here, so that small revisions are "too old", as in any cluster that has lived
 for a while.
 """
-
-ObjectFields = Callable[[GroupPlural, Mapping[str, Any]], Mapping[str, str]]
 
 
 class StorageFailed(Exception):  # noqa: N818 - says what happened
@@ -100,9 +97,8 @@ class Collection:
 class Store:
     """All collections and the indexes across them."""
 
-    def __init__(self, storage: Storage, *, fields_of: ObjectFields, history_length: int) -> None:
+    def __init__(self, storage: Storage, *, history_length: int) -> None:
         self._storage = storage
-        self._fields_of = fields_of
         self._history_length = history_length
         self._collections: dict[GroupPlural, Collection] = {}
         self._by_uid: dict[str, Entry] = {}
@@ -296,7 +292,6 @@ class Store:
             bare=encode_bare(obj),
             managed=managed,
             labels=metadata.get("labels") or {},
-            fields=self._fields_of(key, obj),
             owners=tuple(owner["uid"] for owner in owners) if owners else (),
             deleting="deletionTimestamp" in metadata,
             admitted=admitted,

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver import crds
 from multiqueue.apiserver.causes import Cause
 from multiqueue.apiserver.delete import is_finished
@@ -18,7 +19,6 @@ from multiqueue.apiserver.metadata import (
     check_identity,
     check_uid,
     check_update_identity,
-    format_time,
     keep_server_fields,
     metadata_causes,
 )

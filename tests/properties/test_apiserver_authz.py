@@ -113,7 +113,7 @@ WISHES = st.lists(
 @settings(deadline=None)
 @given(steps=STEPS, wishes=WISHES, user=st.sampled_from(USERS))
 def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: User) -> None:
-    store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
+    store = Store(MemoryStorage(), history_length=1)
     store.start()
     authorizer = Authorizer()
     authorizer.load(store)
@@ -126,7 +126,7 @@ def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user:
 @settings(deadline=None)
 @given(steps=STEPS, user=st.sampled_from(USERS))
 def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: User) -> None:
-    store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
+    store = Store(MemoryStorage(), history_length=1)
     store.start()
     followed, loaded = Authorizer(), Authorizer()
     followed.load(store)

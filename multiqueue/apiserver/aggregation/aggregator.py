@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.aggregation import documents
 from multiqueue.apiserver.aggregation.backend import (
     Backend,
@@ -28,7 +29,6 @@ from multiqueue.apiserver.background import Background
 from multiqueue.apiserver.builtin.api_service import AVAILABLE, KEY, LOCAL
 from multiqueue.apiserver.create import create
 from multiqueue.apiserver.kinds import JsonObject
-from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.plane import ControlPlane, Target
 from multiqueue.apiserver.status import StatusError
 from multiqueue.apiserver.update import Change, update

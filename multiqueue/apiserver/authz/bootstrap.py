@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.authz import bootstrap_rules as wanted
 from multiqueue.apiserver.authz.aggregation import aggregate_all
 from multiqueue.apiserver.authz.policy import (
@@ -13,7 +14,7 @@ from multiqueue.apiserver.authz.policy import (
     ROLES,
 )
 from multiqueue.apiserver.kinds import GroupPlural, JsonObject
-from multiqueue.apiserver.metadata import format_time, generated_uid
+from multiqueue.apiserver.metadata import generated_uid
 from multiqueue.apiserver.store import Store
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"

@@ -1,8 +1,8 @@
 """Reviews of who somebody is: kinds that are asked and answered, never stored."""
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.auth import BadToken
 from multiqueue.apiserver.kinds import Hooks, JsonObject, RequestContext
-from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.status import bad_request
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.apiserver.auth import ISSUER
 from multiqueue.apiserver.authz.tokens import BOUND
 from multiqueue.apiserver.builtin.types import schema_of
 from multiqueue.apiserver.causes import Cause, invalid
 from multiqueue.apiserver.kinds import JsonObject, Kind, KindVersion, RequestContext, Subresource
-from multiqueue.apiserver.metadata import format_time
 from multiqueue.apiserver.schema import admit
 from multiqueue.apiserver.status import StatusError, bad_request
 from multiqueue.apiserver.status import invalid as invalid_object

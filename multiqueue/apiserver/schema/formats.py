@@ -22,6 +22,7 @@ def canonical_quantity(text: str) -> str:
     return str(parse_quantity(text))
 
 
+@lru_cache(maxsize=1024)
 def canonical_time(text: str) -> str:
     """A time as Kubernetes prints it: UTC, whole seconds. Raises ValueError if it is none."""
     if _PLAIN_TIME.fullmatch(text):

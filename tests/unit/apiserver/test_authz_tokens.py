@@ -35,7 +35,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def tokens(clock: Clock) -> ServiceAccountTokens:
-    store = Store(MemoryStorage(), fields_of=lambda _key, _obj: {}, history_length=1)
+    store = Store(MemoryStorage(), history_length=1)
     store.start()
     head = {"apiVersion": "v1", "kind": "ServiceAccount"}
     store.put(ACCOUNTS, {**head, "metadata": dict(ACCOUNT)})
