@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -21,11 +22,13 @@ from multiqueue.multikueue.dispatching.conduct import Misconduct
 from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.isolation.landlock import find_version
+from multiqueue.multikueue.dispatching.loader import BUDGET
 from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
 from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.dispatcher_package import install
+from tests.fleet.inline_thread import InlineThread
 
 VIEW = make_view(clusters=[make_cluster("a"), make_cluster("b")])
 MEMORY = 256 * 1024**2
@@ -195,6 +198,9 @@ async def opened(name: str, **options: Any) -> AsyncIterator[Opened]:
         it.runner.close()
         if handle is not None:
             await until_gone(handle)
+        for thread in threading.enumerate():
+            if thread.name == f"dispatcher-output-{name}":
+                await asyncio.to_thread(thread.join, 20)
 
 
 async def until_gone(handle: int) -> None:
@@ -288,6 +294,15 @@ async def test_what_it_starts_ends_with_it() -> None:
     await until_gone(gone)
 
 
+async def test_between_questions_nothing_of_it_runs() -> None:
+    async with opened("Forks") as it:
+        for _ in range(2):
+            assert (await it.ask()).problem == ""
+            stopped = await asyncio.to_thread(os.waitid, os.P_PID, it.pid, os.WSTOPPED)
+            assert stopped is not None
+            assert stopped.si_status == signal.SIGSTOP
+
+
 async def test_a_copy_of_it_does_not_answer_in_its_place() -> None:
     async with opened("ForksAndReturns") as it:
         answers = [await it.ask() for _ in range(3)]
@@ -328,6 +343,26 @@ async def test_what_cannot_be_loaded_is_told(package: Path, code: str, words: st
         got = await it.ask()
         assert got.failure is Failure.NOT_LOADED
         assert words in got.problem
+
+
+async def test_one_that_hangs_when_it_is_loaded_is_ended(package: Path) -> None:
+    install(package, "slow_plugin", "while True: ...", {"slow": "Slow"})
+    clock = [T0]
+    runner = DispatchRunner(
+        Way(dispatcher="slow"),
+        lambda: Selection(name="slow", apart="slow_plugin:Slow"),
+        now=lambda: clock[0],
+        open_thread=InlineThread,
+        patience=timedelta(milliseconds=100),
+    )
+    await runner.prepare()
+    assert runner.load_problem == 'dispatcher "slow" is still being loaded'
+    host: Any = runner._loader._opened
+    gone = os.pidfd_open(host._child.pid)
+    clock[0] += BUDGET
+    await runner.prepare()
+    assert runner.load_problem == 'dispatcher "slow" could not be loaded in 30 s'
+    await until_gone(gone)
 
 
 async def test_an_upgraded_package_is_what_the_next_process_runs(package: Path) -> None:

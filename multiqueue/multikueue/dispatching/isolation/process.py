@@ -87,11 +87,14 @@ class Child:
     async def ask(self, request: Request) -> Reply:
         """Ask it something; one call at a time. Whoever does not wait for the answer ends it.
 
+        Between two questions nothing of it runs.
+
         Raises:
             EndedError: it ended, or says what nobody understands.
         """
+        self._signal(signal.SIGCONT)
         try:
-            return await self._exchange(request)
+            reply = await self._exchange(request)
         except (OSError, asyncio.IncompleteReadError):
             how = await self._find_end()
             self.kill()
@@ -99,21 +102,27 @@ class Child:
         except BaseException:
             self.kill()
             raise
+        self._signal(signal.SIGSTOP)
+        return reply
 
     def kill(self) -> None:
         """End it, and all that it started."""
         if self._is_over:
             return
-        self._is_over = True
         # Before it is waited for: until then the number is that of nobody else.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
+        self._is_over = True
         if self._streams is not None:
             self._streams[1].transport.abort()
         else:
             self._socket.close()
         wait = self._process.wait
         threading.Thread(target=wait, name=f"dispatcher-end-{self.pid}", daemon=True).start()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if not self._is_over:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
 
     async def _exchange(self, request: Request) -> Reply:
         if self._is_over:
