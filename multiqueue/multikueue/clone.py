@@ -25,7 +25,8 @@ Json = dict[str, Any]
 def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool = False) -> Json:
     """Return the Workload to create on a worker (M-105).
 
-    Name, namespace, labels, annotations and spec; never owners, finalizers or status.
+    Name, namespace, labels, annotations and spec; never owners, finalizers or status. How many pods
+    it has where that depends on the hardware is said by `steering`, and not by the worker.
 
     Args:
         local: The Workload on the manager.
@@ -36,6 +37,7 @@ def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool 
     metadata = local.metadata
     labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
     labels[names.MULTIKUEUE_ORIGIN] = owner.origin
+    annotations = {k: v for k, v in metadata.annotations.items() if k != names.ALTERNATIVES}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,
@@ -45,7 +47,7 @@ def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool 
             "labels": labels,
             "annotations": {
                 **_slice_mark(local),
-                **metadata.annotations,
+                **annotations,
                 **_stamp(local, owner),
                 names.DISPATCH_DIGEST: digest_of(local),
                 names.OFFERED_AT: format_micro_time(now),

@@ -26,6 +26,7 @@ from multiqueue.kube.errors import KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.session import CREATE_JOB, REMOVE
+from multiqueue.multikueue.fitting import Fitting
 from multiqueue.multikueue.group import Opening
 from multiqueue.multikueue.local import EVENT_REASON
 from multiqueue.multikueue.memory import GroupMemory
@@ -33,7 +34,6 @@ from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.outcome import AGAIN, DONE, WAITING, Outcome, stuck
 from multiqueue.multikueue.plan import ConfirmCopyGone, OpenGate, Removal, UpdatePriority
 from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
-from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.worker_figures import Rejection
 
 T = TypeVar("T")
@@ -76,6 +76,7 @@ class RemoteSteps:
         self._context = context
         self._fleet = fleet
         self._wake = wake
+        self._fitting = Fitting(context, fleet)
         self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
@@ -113,6 +114,7 @@ class RemoteSteps:
             gated=self._context.config.gates.enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
         )
         job_name = job["metadata"]["name"]
+        fit = self._fitting.fit(body, workload)
         got = await _side_by_side(
             self._call(
                 "copy",
@@ -120,7 +122,7 @@ class RemoteSteps:
                 seen.view.key,
                 partial(
                     _create_copy,
-                    body=self._steer(body, workload, name),
+                    body=fit(name),
                     adapter=adapter,
                     job_name=job_name,
                     earlier=[split_key(earlier)[1] for earlier in seen.view.earlier],
@@ -134,21 +136,17 @@ class RemoteSteps:
         outcomes = [self._judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
         return min(outcomes, key=lambda outcome: (not outcome.again, outcome.goes_on))
 
-    def _steer(self, body: Json, workload: api.Workload, cluster: str) -> Json:
-        """Have a copy ask for the hardware that was reserved, as far as the cluster names it."""
-        limits = self._fleet.limits.find(cluster)
-        queue = limits.find_for(workload) if limits is not None else None
-        find_flavor = self._context.informers.resource_flavors.store.get
-        return steer(body, workload, find_flavor, queue) if queue is not None else body
-
     async def create_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Create the remote job."""
         workload, adapter, job = seen.workload, seen.adapter, seen.job
         if workload is None or adapter is None or job is None:
             return WAITING
         name = workload.metadata.name
+        pods = self._fitting.find_pods(cluster, workload)
+        if pods is None:
+            return AGAIN
         body = stamp_job(
-            adapter.remote_job(job, workload_name=name, origin=self._fleet.owner.origin),
+            adapter.remote_job(job, workload_name=name, origin=self._fleet.owner.origin, pods=pods),
             workload,
             owner=self._fleet.owner,
         )

@@ -1,63 +1,67 @@
-"""Asks a worker for the hardware that the manager reserved. Pure.
+"""Fits the copy of a Workload to a worker: the hardware to ask for, and how many pods. Pure.
 
 A worker chooses flavors by the node selectors of the pod sets. So a copy asks for the node labels
 of the reserved flavor, as far as the worker's flavors have such labels: H100 quota runs on H100.
+Where the number of pods depends on the hardware, it asks for that which the number is for.
 The job is left as its user wrote it; a worker compares containers, not selectors, and gives the
 pods the labels of the flavor that it chose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from multiqueue.api import v1beta2 as api
-from multiqueue.lib.quantity import QuantityError
-from multiqueue.model.resources import parse_request
-from multiqueue.multikueue.workload_view import list_accepted
-from multiqueue.plugins import QueueView, ResourceGroupView
+from multiqueue.plugins import PodSetView, QueueView, ResourceGroupView, WorkloadView
+from multiqueue.plugins.alternatives import Way
+from multiqueue.plugins.capacity import choose_way
 
-FindFlavor = Callable[[str], api.ResourceFlavor | None]
 Json = dict[str, Any]
 Labels = Mapping[str, str]
 
 
-def steer(body: Json, workload: api.Workload, find_flavor: FindFlavor, queue: QueueView) -> Json:
-    """Return a copy's body whose pod sets ask for the hardware that the manager reserved.
+def steer(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
+    """Return a copy's body as a worker gets it.
+
+    The copy says the number of pods, so the worker cannot choose other hardware later.
 
     Args:
         body: The copy.
-        workload: On the manager, with its reservation.
-        find_flavor: Finds the manager's flavors.
-        queue: The worker's, as if nothing were in use.
+        workload: It, with the manager's reservation.
+        queue: The worker's; None: it is not known.
     """
-    admission = workload.status.admission
-    wishes = {
-        assignment.name: _wish(assignment, find_flavor, queue)
-        for assignment in (admission.pod_set_assignments if admission is not None else ())
-    }
-    if not any(wishes.values()):
-        return body
-    pod_sets = [_with_selector(ps, wishes.get(ps["name"], {})) for ps in body["spec"]["podSets"]]
-    return {**body, "spec": {**body["spec"], "podSets": pod_sets}}
+    wishes: dict[str, Labels] = {}
+    if queue is not None:
+        way = choose_way(workload, queue)
+        workload = way.workload
+        wishes = {ps.name: {**find_wish(ps, queue), **_bind(ps, way)} for ps in workload.pod_sets}
+    before = body["spec"]["podSets"]
+    after = [
+        _resize(_with_selector(pod_set, wishes.get(pod_set["name"], {})), shown.count)
+        for pod_set, shown in zip(before, workload.pod_sets, strict=True)
+    ]
+    return body if after == before else {**body, "spec": {**body["spec"], "podSets": after}}
 
 
-def _wish(
-    assignment: api.PodSetAssignment, find_flavor: FindFlavor, queue: QueueView
-) -> dict[str, str]:
+def _bind(pod_set: PodSetView, way: Way) -> Labels:
+    """Return the labels of the hardware that the number of pods is for."""
+    return way.labels if pod_set.alternatives else {}
+
+
+def find_wish(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
+    """Return the node labels of what the manager reserved, as far as a worker has such."""
     wish: dict[str, str] = {}
-    for resource, name in sorted(assignment.flavors.items()):
+    for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)
-        if group is None:
-            continue
-        amount = _amount(resource, assignment.resource_usage.get(resource))
-        accepted = list_accepted(name, find_flavor)
-        for key, value in choose_labels(queue, group, resource, accepted, amount).items():
-            wish.setdefault(key, value)
+        if group is not None:
+            accepted = (reserved.node_labels, *reserved.equivalents)
+            amount = pod_set.total(resource)
+            for key, value in _choose_labels(queue, group, resource, accepted, amount).items():
+                wish.setdefault(key, value)
     return wish
 
 
-def choose_labels(
+def _choose_labels(
     queue: QueueView,
     group: ResourceGroupView,
     resource: str,
@@ -71,7 +75,7 @@ def choose_labels(
         group: Of the resource there.
         resource: What is reserved.
         accepted: Node labels that would do, the preferred first.
-        amount: How much is reserved.
+        amount: How much is asked for.
     """
     declared = {
         label
@@ -100,13 +104,6 @@ def _holds(
     )
 
 
-def _amount(resource: str, raw: str | float | None) -> int:
-    try:
-        return parse_request(resource, raw or 0)
-    except QuantityError:
-        return 0
-
-
 def _with_selector(pod_set: Json, wish: Labels) -> Json:
     if not wish:
         return pod_set
@@ -114,3 +111,9 @@ def _with_selector(pod_set: Json, wish: Labels) -> Json:
     spec = template.get("spec") or {}
     selector = {**wish, **(spec.get("nodeSelector") or {})}
     return {**pod_set, "template": {**template, "spec": {**spec, "nodeSelector": selector}}}
+
+
+def _resize(pod_set: Json, count: int) -> Json:
+    if pod_set["count"] <= count:
+        return pod_set
+    return {**{key: value for key, value in pod_set.items() if key != "minCount"}, "count": count}

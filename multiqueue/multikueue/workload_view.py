@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.alternatives import OTHERWISE, name_hardware
 from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model.build import BuildOptions, build_pod_sets, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
 from multiqueue.model.resources import parse_request
-from multiqueue.model.workload import Workload
+from multiqueue.model.workload import PodSet, Workload
 from multiqueue.plugins import PodSetView, ReservedFlavor, WeightedTerm, WorkloadView
 
 FindFlavor = Callable[[str], api.ResourceFlavor | None]
@@ -32,7 +33,7 @@ def build_workload_view(
     """
     pod_sets, _ = build_pod_sets(workload, options)
     admission = workload.status.admission
-    assigned = {a.name: a.flavors for a in admission.pod_set_assignments} if admission else {}
+    assigned = {a.name: a for a in admission.pod_set_assignments} if admission else {}
     return WorkloadView(
         key=workload.metadata.key,
         uid=workload.metadata.uid,
@@ -43,19 +44,7 @@ def build_workload_view(
         labels=workload.metadata.labels,
         annotations=workload.metadata.annotations,
         pod_sets=tuple(
-            PodSetView(
-                name=pod_set.name,
-                count=spec.count,
-                min_count=pod_set.min_count,
-                requests=pod_set.requests,
-                placement=pod_set.placement,
-                preferred=_preferred(spec.template),
-                reserved={
-                    resource: _reserved(name, find_flavor)
-                    for resource, name in assigned.get(pod_set.name, {}).items()
-                },
-                topology=pod_set.topology_request,
-            )
+            _view_of(pod_set, spec, assigned.get(spec.name), find_flavor)
             for pod_set, spec in zip(pod_sets, workload.spec.pod_sets, strict=True)
         ),
     )
@@ -82,10 +71,10 @@ def build_asked_view(
                 min_count=pod_set.min_count,
                 requests=pod_set.requests,
                 placement=pod_set.placement,
-                reserved={
-                    resource: _reserved(name, find_flavor)
-                    for resource, name in flavors.get(pod_set.name, {}).items()
-                },
+                reserved=_reserved(
+                    flavors.get(pod_set.name, {}), pod_set, pod_set.count, find_flavor
+                ),
+                alternatives=_alternatives(pod_set, pod_set.count),
             )
             for pod_set in workload.pod_sets
         ),
@@ -106,20 +95,71 @@ def usage_of(workload: api.Workload) -> dict[FlavorResource, int]:
     return usage
 
 
-def list_accepted(name: str, find_flavor: FindFlavor) -> list[Mapping[str, str]]:
-    """Return the node labels of a manager's flavor, then those of its declared equivalents."""
+def _view_of(
+    pod_set: PodSet,
+    spec: api.PodSet,
+    assignment: api.PodSetAssignment | None,
+    find_flavor: FindFlavor,
+) -> PodSetView:
+    count = _pods_of(pod_set, spec.count, assignment)
+    flavors = assignment.flavors if assignment is not None else {}
+    return PodSetView(
+        name=pod_set.name,
+        count=count,
+        min_count=pod_set.min_count,
+        requests=pod_set.requests,
+        placement=pod_set.placement,
+        preferred=_preferred(spec.template),
+        reserved=_reserved(flavors, pod_set, count, find_flavor),
+        topology=pod_set.topology_request,
+        alternatives=_alternatives(pod_set, count),
+    )
+
+
+def _pods_of(pod_set: PodSet, asked: int, assignment: api.PodSetAssignment | None) -> int:
+    """Return how many pods may run: all that are asked for, or with alternatives the reserved."""
+    if not pod_set.alternatives or assignment is None or assignment.count is None:
+        return asked
+    return assignment.count
+
+
+def _alternatives(pod_set: PodSet, count: int) -> dict[str, int]:
+    """Return where fewer pods do than so many."""
+    return {name: pods for name, pods in pod_set.alternatives if name and pods < count}
+
+
+def _reserved(
+    flavors: Mapping[str, str], pod_set: PodSet, count: int, find_flavor: FindFlavor
+) -> dict[str, ReservedFlavor]:
+    """Return the manager's flavors by resource; equivalents that need more pods are none."""
+    found = {}
+    for resource, name in flavors.items():
+        flavor, *others = _list_accepted(name, find_flavor) or (None,)
+        found[resource] = ReservedFlavor(
+            name=name,
+            node_labels=flavor.spec.node_labels if flavor is not None else {},
+            equivalents=tuple(
+                other.spec.node_labels
+                for other in others
+                if other is not None and _needed(pod_set, other) <= count
+            ),
+        )
+    return found
+
+
+def _list_accepted(name: str, find_flavor: FindFlavor) -> list[api.ResourceFlavor]:
+    """Return a manager's flavor, then its declared equivalents; those that are there."""
     flavor = find_flavor(name)
     if flavor is None:
         return []
     listed = flavor.metadata.annotations.get(EQUIVALENT_FLAVORS, "").split(",")
     others = (find_flavor(other) for other in dict.fromkeys(n.strip() for n in listed) if other)
-    found = [flavor, *(other for other in others if other is not None)]
-    return [each.spec.node_labels for each in found]
+    return [flavor, *(other for other in others if other is not None)]
 
 
-def _reserved(name: str, find_flavor: FindFlavor) -> ReservedFlavor:
-    labels, *equivalents = list_accepted(name, find_flavor) or [{}]
-    return ReservedFlavor(name=name, node_labels=labels, equivalents=tuple(equivalents))
+def _needed(pod_set: PodSet, flavor: api.ResourceFlavor) -> int:
+    pods = dict(pod_set.alternatives) or {OTHERWISE: 0}
+    return pods[name_hardware(flavor.metadata.name, flavor.spec.node_labels, pods)]
 
 
 def _preferred(template: Mapping[str, Any]) -> tuple[WeightedTerm, ...]:

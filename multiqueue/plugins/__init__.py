@@ -16,7 +16,6 @@ from multiqueue.plugins.arguments import (
 )
 from multiqueue.plugins.capacity import (
     Fit,
-    Limit,
     Outlook,
     find_refusal,
     judge,
@@ -33,6 +32,7 @@ from multiqueue.plugins.forecast import (
 )
 from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
+from multiqueue.plugins.limits import Limit
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, ScoreTerm
 from multiqueue.plugins.offers import cost_of, find_speed, runtime_on, speed_on
 from multiqueue.plugins.options import Option, Survey, Tier, bind, rank, survey

@@ -1,6 +1,7 @@
 """Gangs that need fewer pods on some hardware ("8 x A100 or 4 x H100"), beside a queue.
 
-Each flavor of the resource group that tells the hardware is one way to hold such a gang.
+The flavors of the resource group that tells the hardware, sorted by how many pods are needed, are
+the ways to hold such a gang.
 """
 
 from __future__ import annotations
@@ -9,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from multiqueue.api.alternatives import name_hardware
+from multiqueue.plugins.suitability import Suitability
 from multiqueue.plugins.view import PodSetView, QueueView, ResourceGroupView, WorkloadView
+
+Counts = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,52 +22,50 @@ class Way:
 
     Attributes:
         workload: It, with the pods that it needs there.
-        flavor: The one that pods with alternatives take; empty for whichever they like.
-        pods: Where these are fewer than the gang asks for, by pod set.
+        flavors: Those that pods with alternatives may take of their group; empty for any.
+        labels: What all of these have in common, to ask for them by.
+        pods: How many there are, where fewer than the gang asks for, by pod set.
     """
 
     workload: WorkloadView
-    flavor: str = ""
+    flavors: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
     pods: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        counts = ", ".join(map(str, self.pods.values()))
-        return f"{counts} pods on {self.flavor}" if self.pods else ""
+        return f"{', '.join(map(str, self.pods.values()))} pods on {' or '.join(self.flavors)}"
 
 
 def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:
     """Return the ways to hold a gang, in the order of the queue; never none."""
-    if not any(pod_set.alternatives for pod_set in workload.pod_sets):
-        return (Way(workload=workload),)
-    group = find_group(workload, queue)
+    group = _find_group(workload, queue)
     if group is None:
         return (Way(workload=workload),)
-    return [_way(workload, queue, group, name) for name in group.flavors]
+    flavors: dict[Counts, list[str]] = {}
+    for name in group.flavors:
+        counts = tuple(_needed(pod_set, queue, name) for pod_set in workload.pod_sets)
+        flavors.setdefault(counts, []).append(name)
+    return [_way(workload, queue, group, tuple(names)) for names in flavors.values()]
 
 
-def find_group(workload: WorkloadView, queue: QueueView) -> ResourceGroupView | None:
+def suit(way: Way, queue: QueueView) -> Suitability:
+    """Return which flavors would do for a gang in that way."""
+    return Suitability(way.workload, queue, only=way.flavors)
+
+
+def _find_group(workload: WorkloadView, queue: QueueView) -> ResourceGroupView | None:
     """Return the resource group whose flavors decide how many pods there are; None: none does."""
     return next(
         (
             group
-            for group in queue.groups
             for pod_set in workload.pod_sets
+            if pod_set.alternatives
+            for group in queue.groups
             if any(pod_set.requests.get(resource) for resource in group.resources)
-            and any(pods_on(pod_set, queue, group, n) < pod_set.count for n in group.flavors)
+            and any(_needed(pod_set, queue, name) < pod_set.count for name in group.flavors)
         ),
         None,
     )
-
-
-def pods_on(pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, name: str) -> int:
-    """Return how many pods are needed where this flavor is asked for.
-
-    By its node labels: another flavor with all of them may be taken as well, so the one that needs
-    most counts.
-    """
-    labels = _labels(queue, name)
-    alike = (other for other in group.flavors if labels.items() <= _labels(queue, other).items())
-    return max(_needed(pod_set, queue, other) for other in alike)
 
 
 def _needed(pod_set: PodSetView, queue: QueueView, name: str) -> int:
@@ -78,13 +80,23 @@ def _labels(queue: QueueView, name: str) -> Mapping[str, str]:
     return flavor.node_labels if flavor is not None else {}
 
 
-def _way(workload: WorkloadView, queue: QueueView, group: ResourceGroupView, name: str) -> Way:
-    counts = {ps.name: pods_on(ps, queue, group, name) for ps in workload.pod_sets}
-    fewer = {ps.name: counts[ps.name] for ps in workload.pod_sets if counts[ps.name] < ps.count}
-    pod_sets = tuple(
-        replace(pod_set, count=fewer[pod_set.name], min_count=None)
-        if pod_set.name in fewer
-        else pod_set
-        for pod_set in workload.pod_sets
-    )
-    return Way(workload=replace(workload, pod_sets=pod_sets), flavor=name, pods=fewer)
+def _way(
+    workload: WorkloadView, queue: QueueView, group: ResourceGroupView, names: tuple[str, ...]
+) -> Way:
+    """Return the way of flavors on which as many pods are needed.
+
+    Who asks for them by their labels may get another flavor that has these, too: so there are as
+    many pods as the one of all these takes that needs most.
+    """
+    first, *others = (_labels(queue, name).items() for name in names)
+    labels = dict(item for item in first if all(item in other for other in others))
+    alike = [n for n in group.flavors if labels.items() <= _labels(queue, n).items()]
+    pod_sets = []
+    fewer: dict[str, int] = {}
+    for pod_set in workload.pod_sets:
+        count = max(_needed(pod_set, queue, name) for name in alike)
+        if count < pod_set.count:
+            fewer[pod_set.name] = count
+        pod_sets.append(replace(pod_set, count=count))
+    resized = replace(workload, pod_sets=tuple(pod_sets))
+    return Way(workload=resized, flavors=names, labels=labels, pods=fewer)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from multiqueue.model.resources import format_amount
-from multiqueue.plugins.alternatives import Way, list_ways
-from multiqueue.plugins.hardware import Grade, describe_wish
+from multiqueue.plugins.alternatives import Way, list_ways, suit
+from multiqueue.plugins.hardware import Grade
+from multiqueue.plugins.limits import Limit, most_of, why_never
 from multiqueue.plugins.suitability import FlavorResource, Suitability
-from multiqueue.plugins.view import ClusterView, PodSetView, QueueView, QuotaView, WorkloadView
+from multiqueue.plugins.view import ClusterView, QueueView, QuotaView, WorkloadView
 
 NO_QUOTA = QuotaView()
 
@@ -49,19 +50,6 @@ class Assignment:
     taken: Mapping[FlavorResource, int] = field(default_factory=dict)
     grade: Grade = Grade.SILENT
     preference: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """What a queue has of a resource at most, and what was asked."""
-
-    resource: str
-    asked: int
-    most: int
-
-    def __str__(self) -> str:
-        most, asked = (format_amount(self.resource, n) for n in (self.most, self.asked))
-        return f"has at most {most} {self.resource}, {asked} asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +106,8 @@ def _rank(fit: Fit) -> tuple[int, bool, int]:
 
 
 def _judge(way: Way, queue: QueueView) -> Fit:
-    suited = _suit(way, queue)
-    if impossible := _find_impossibility(suited):
+    suited = suit(way, queue)
+    if impossible := why_never(suited):
         limit = impossible if isinstance(impossible, Limit) else None
         return Fit(outlook=Outlook.NEVER, reason=str(impossible), limit=limit)
     if not queue.active:
@@ -135,17 +123,21 @@ def _judge(way: Way, queue: QueueView) -> Fit:
     return replace(fit, reason=f"{fit.reason}, {way}", pods=way.pods) if way.pods else fit
 
 
-def _suit(way: Way, queue: QueueView) -> Suitability:
-    return Suitability(way.workload, queue, only=way.flavor)
-
-
 def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
     """Find flavors with room now for all pod sets, the best suited first; None where there is none.
 
     Cost: pod sets times flavors.
     """
-    found = (_place(_suit(way, queue)) for way in list_ways(workload, queue))
+    found = (_place(suit(way, queue)) for way in list_ways(workload, queue))
     return next((assignment for assignment in found if assignment is not None), None)
+
+
+def choose_way(workload: WorkloadView, queue: QueueView) -> Way:
+    """Return how a queue is to hold a gang: the first way with room now, or ever."""
+    ways = list_ways(workload, queue)
+    fitting = (way for way in ways if _place(suit(way, queue)) is not None)
+    possible = (way for way in ways if not why_never(suit(way, queue)))
+    return next(fitting, None) or next(possible, ways[0])
 
 
 def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
@@ -168,37 +160,6 @@ def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
         return f"no worker can hold {asked} x {resource}: {', '.join(mosts)}"
     reasons = [f"{name} {fit.reason}" for name, fit in sorted(fits.items())]
     return f"no worker can run this workload: {'; '.join(reasons)}"
-
-
-def find_impossibility(workload: WorkloadView, queue: QueueView) -> Limit | str:
-    """Say why a queue can never hold a gang, however few pods do; empty where it could."""
-    found = [_find_impossibility(_suit(way, queue)) for way in list_ways(workload, queue)]
-    if not all(found):
-        return ""
-    limits = (reason for reason in found if isinstance(reason, Limit))
-    return min(limits, key=lambda limit: limit.asked, default=found[0])
-
-
-def _find_impossibility(suited: Suitability) -> Limit | str:
-    queue, totals = suited.queue, suited.totals
-    for resource, asked in totals.items():
-        if _is_absent(resource, queue):
-            return Limit(resource=resource, asked=asked, most=0)
-    for need in suited.needs:
-        pod_set = need.pod_set
-        if not need.candidates:
-            return f"has no flavor for {describe_wish(pod_set) or 'these pods'}"
-        for resource in need.group.resources:
-            most = max(_most(queue, candidate.flavor, resource) for candidate in need.candidates)
-            if _least_total(pod_set, resource) > most:
-                return Limit(resource=resource, asked=totals.get(resource, 0), most=most)
-    for resource, asked in totals.items():
-        flavors = suited.flavors_for(resource)
-        most = sum(_most(queue, flavor, resource) for flavor in flavors)
-        least = sum(_least_total(pod_set, resource) for pod_set in suited.workload.pod_sets)
-        if flavors and least > most:
-            return Limit(resource=resource, asked=asked, most=most)
-    return ""
 
 
 def _place(suited: Suitability) -> Assignment | None:
@@ -240,7 +201,7 @@ def _compare_room(suited: Suitability) -> Fit:
         )
     flavors = suited.flavors_for(scarce)
     grade, preference = suited.best()
-    most = sum(_most(queue, name, scarce) for name in flavors)
+    most = sum(most_of(queue, name, scarce) for name in flavors)
     busy = sum(
         quota.used + quota.in_flight
         for name in flavors
@@ -278,20 +239,6 @@ def _describe_wait(suited: Suitability) -> str:
 def _free(suited: Suitability, resource: str) -> int:
     quotas = suited.queue.quotas
     return sum(quotas.get((name, resource), NO_QUOTA).free for name in suited.flavors_for(resource))
-
-
-def _most(queue: QueueView, flavor: str, resource: str) -> int:
-    return queue.quotas.get((flavor, resource), NO_QUOTA).most
-
-
-def _least_total(pod_set: PodSetView, resource: str) -> int:
-    count = pod_set.count if pod_set.min_count is None else min(pod_set.min_count, pod_set.count)
-    return pod_set.requests.get(resource, 0) * count
-
-
-def _is_absent(resource: str, queue: QueueView) -> bool:
-    """Whether a queue has none of a device. A worker may be told not to count cpu or memory."""
-    return "/" in resource and queue.group_of(resource) is None
 
 
 def _uncovered(suited: Suitability) -> str:

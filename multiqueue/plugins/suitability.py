@@ -56,7 +56,7 @@ class Suitability:
     Args:
         workload: The gang.
         queue: The queue.
-        only: The flavor that pods with alternatives take of its resource group; empty for any.
+        only: Flavors that pods with alternatives may take of their group; empty for any.
 
     Shape: ``totals`` are the requests of all pod sets, by resource; ``scarce`` is the resource that
     matters; ``needs`` has an entry for each pod set and resource group that it asks of.
@@ -64,7 +64,9 @@ class Suitability:
 
     __slots__ = ("needs", "queue", "scarce", "totals", "workload")
 
-    def __init__(self, workload: WorkloadView, queue: QueueView, *, only: str = "") -> None:
+    def __init__(
+        self, workload: WorkloadView, queue: QueueView, *, only: Sequence[str] = ()
+    ) -> None:
         self.workload = workload
         self.queue = queue
         self.totals = workload.totals()
@@ -109,11 +111,11 @@ def _find_scarce(totals: dict[str, int]) -> str:
 
 
 def _find_candidates(
-    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, only: str
+    pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, only: Sequence[str]
 ) -> list[Candidate]:
     candidates = []
-    is_settled = bool(pod_set.alternatives) and only in group.flavors
-    for name in (only,) if is_settled else group.flavors:
+    is_bound = bool(pod_set.alternatives) and any(name in group.flavors for name in only)
+    for name in only if is_bound else group.flavors:
         flavor = queue.flavors.get(name)
         grade = Grade.MISMATCH if flavor is None else grade_flavor(pod_set, queue, group, flavor)
         if flavor is not None and grade is not Grade.MISMATCH:

@@ -118,7 +118,7 @@ class BatchJob:
         if template:
             spec["template"] = template
         is_sized = _min_count(job) is not None or _has_alternatives(job)
-        spec.update(_sizes(job, infos[0].count) if is_sized else {})
+        spec.update(sizes_of(job, infos[0].count) if is_sized else {})
         return JobPatch(patch={"spec": spec})
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
@@ -237,8 +237,8 @@ def _terminal_count(job: Job) -> int:
     return count_indexes(texts, below=_completions(job))
 
 
-def _sizes(job: Job, count: int) -> dict[str, int]:
-    """What partial admission sets: how many pods run, and with an annotation how many ever will."""
+def sizes_of(job: Job, count: int) -> dict[str, int]:
+    """Return what sets the number of pods: how many run, with an annotation how many ever will."""
     sizes = {"parallelism": count}
     if _annotations(job).get(names.JOB_COMPLETIONS_EQUAL_PARALLELISM) == "true":
         sizes["completions"] = count
@@ -256,7 +256,7 @@ def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
     if template:
         restored["template"] = template
     if pod_sets[0].min_count is not None or _has_alternatives(job):
-        sizes = _sizes(job, pod_sets[0].count)
+        sizes = sizes_of(job, pod_sets[0].count)
         restored.update({k: v for k, v in sizes.items() if job["spec"].get(k) != v})
     return restored
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
+from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob, sizes_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
-from multiqueue.jobs.framework.multikueue import StatusSync
+from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
 from multiqueue.jobs.informers import prebuilt_name
 from multiqueue.jobs.workload_wire import diff
 from multiqueue.kube.resources import JOBS, Resource
@@ -52,11 +52,14 @@ class BatchJobAdapter:
             f'create it again with managedBy "{names.MULTIKUEUE_CONTROLLER}"'
         )
 
-    def remote_job(self, local: Job, *, workload_name: str, origin: str) -> Job:
+    def remote_job(
+        self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
+    ) -> Job:
         """Name, namespace, labels, annotations and spec; suspended until its worker admits it."""
         metadata = local["metadata"]
         annotations = dict(metadata.get("annotations") or {})
-        annotations.pop(names.STOPPING, None)
+        for name in (names.STOPPING, names.ALTERNATIVES):
+            annotations.pop(name, None)
         annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
         labels = dict(metadata.get("labels") or {})
         labels[names.MULTIKUEUE_ORIGIN] = origin
@@ -65,6 +68,8 @@ class BatchJobAdapter:
             labels[names.PREBUILT_WORKLOAD_NAME] = workload_name
         spec = {key: value for key, value in local["spec"].items() if key not in DROPPED_SPEC}
         spec["suspend"] = True
+        if names.DEFAULT_PODSET in pods:
+            spec.update(sizes_of(local, pods[names.DEFAULT_PODSET]))
         spec["template"] = _without_tracking_labels(spec.get("template") or {})
         return {
             "apiVersion": self.resource.api_version,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.kube.resources import Resource
+
+NO_PODS: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +46,17 @@ class MultiKueueAdapter(Protocol):
         """Why this job cannot be run by MultiKueue (M-82), or None when it can."""
         ...
 
-    def remote_job(self, local: Job, *, workload_name: str, origin: str) -> Job:
-        """The object to create on the worker (M-132): suspended, its worker lets it run."""
+    def remote_job(
+        self, local: Job, *, workload_name: str, origin: str, pods: Mapping[str, int] = NO_PODS
+    ) -> Job:
+        """The object to create on the worker (M-132): suspended, its worker lets it run.
+
+        Args:
+            local: The job on the manager.
+            workload_name: Name of the copy of its Workload.
+            origin: Of the manager.
+            pods: Numbers of pods by pod set, where they are others than the job asks for.
+        """
         ...
 
     def status_patch(self, local: Job, remote: Job) -> StatusSync:

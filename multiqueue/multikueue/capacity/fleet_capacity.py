@@ -31,7 +31,7 @@ from multiqueue.multikueue.filters.candidate import WISHES, list_wishes
 from multiqueue.multikueue.owners import find_job
 from multiqueue.multikueue.workload_view import build_asked_view, build_workload_view
 from multiqueue.plugins import Fit, Limit, Outlook, WorkloadView, find_refusal
-from multiqueue.plugins.capacity import find_impossibility
+from multiqueue.plugins.limits import find_impossibility
 
 Json = dict[str, Any]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from multiqueue.api.alternatives import OTHERWISE
 from multiqueue.api.names import key_of
 from multiqueue.model.workload import PodSet, Workload
 from multiqueue.multikueue.foresight.estimates import Budget
-from multiqueue.multikueue.steering import choose_labels
+from multiqueue.multikueue.steering import find_wish
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
 Wish = tuple[tuple[str, str], ...]
@@ -66,25 +67,15 @@ class Asking:
 
     def build_for(self, queue: QueueView) -> Workload:
         """Return the Workload with the node selectors that its copy for this queue gets."""
-        wishes = tuple(_wish(pod_set, queue) for pod_set in self.view.pod_sets)
+        wishes = tuple(
+            tuple(sorted(find_wish(pod_set, queue).items())) for pod_set in self.view.pod_sets
+        )
         built = self._built.get(wishes)
         if built is None:
             steered = tuple(map(_steer, self.view.pod_sets, wishes))
             built = build_asked(replace(self.view, pod_sets=steered), self.now)
             self._built[wishes] = built
         return built
-
-
-def _wish(pod_set: PodSetView, queue: QueueView) -> Wish:
-    wish: dict[str, str] = {}
-    for resource, reserved in sorted(pod_set.reserved.items()):
-        group = queue.group_of(resource)
-        if group is not None:
-            accepted = (reserved.node_labels, *reserved.equivalents)
-            amount = pod_set.total(resource)
-            for key, value in choose_labels(queue, group, resource, accepted, amount).items():
-                wish.setdefault(key, value)
-    return tuple(sorted(wish.items()))
 
 
 def _steer(pod_set: PodSetView, wish: Wish) -> PodSetView:
@@ -103,4 +94,7 @@ def _pod_set(view: PodSetView) -> PodSet:
         requests=view.requests,
         placement=view.placement,
         topology_request=view.topology,
+        alternatives=tuple(sorted({**view.alternatives, OTHERWISE: view.count}.items()))
+        if view.alternatives
+        else (),
     )

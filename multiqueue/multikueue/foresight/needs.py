@@ -25,7 +25,7 @@ def build_needs(
         _options(pod_set, group, flavors)
         for pod_set in workload.pod_sets
         for group in queue.resource_groups
-        if _requests(pod_set, group)
+        if _requests(pod_set, group, pod_set.count)
     )
 
 
@@ -67,18 +67,25 @@ def _fits(option: Option, node: QuotaNode) -> bool:
 def _options(
     pod_set: PodSet, group: ResourceGroup, flavors: Mapping[str, ResourceFlavor]
 ) -> tuple[Option, ...]:
-    requests = _requests(pod_set, group)
     return tuple(
-        tuple(((item.name, resource), amount) for resource, amount in requests)
+        tuple(
+            ((item.name, resource), amount)
+            for resource, amount in _requests(pod_set, group, _pods(pod_set, flavor))
+        )
         for item in group.flavors
         if (flavor := flavors.get(item.name)) is not None
         and refuse_placement(flavor, pod_set.placement) is None
     )
 
 
-def _requests(pod_set: PodSet, group: ResourceGroup) -> list[tuple[str, int]]:
+def _pods(pod_set: PodSet, flavor: ResourceFlavor) -> int:
+    """Return how many pods there are on a flavor; of one that does not tell, the most."""
+    return pod_set.pods_on(flavor.name, flavor.node_labels)
+
+
+def _requests(pod_set: PodSet, group: ResourceGroup, pods: int) -> list[tuple[str, int]]:
     return [
         (resource, amount)
         for resource in group.covered_resources
-        if (amount := pod_set.count if resource == PODS else pod_set.total(resource)) > 0
+        if (amount := pods * (1 if resource == PODS else pod_set.requests.get(resource, 0))) > 0
     ]

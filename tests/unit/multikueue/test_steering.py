@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +11,16 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.steering import steer
-from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import (
+    FlavorView,
+    QueueView,
+    QuotaView,
+    ResourceGroupView,
+    WorkloadView,
+)
 
 GPU = "nvidia.com/gpu"
 
@@ -22,12 +31,24 @@ def make_flavor(name: str, *equivalents: str, **labels: str) -> api.ResourceFlav
     return decode(api.ResourceFlavor, {"metadata": metadata, "spec": {"nodeLabels": labels}})
 
 
-def make_workload(flavor: str, gpus: int = 4) -> api.Workload:
-    assignment = {"name": "main", "flavors": {GPU: flavor}, "resourceUsage": {GPU: str(gpus)}}
-    return decode(
+def make_workload(
+    flavor: str = "", *, pods: int = 4, reserved: int | None = None, alternatives: str = ""
+) -> WorkloadView:
+    """A gang of pods with a GPU each, and what the manager reserved for it."""
+    annotations = {names.ALTERNATIVES: alternatives} if alternatives else {}
+    requests = {"containers": [{"resources": {"requests": {GPU: "1"}}}]}
+    pod_sets = [{"name": "main", "count": pods, "template": {"spec": requests}}]
+    assignment = {"name": "main", "flavors": {GPU: flavor}, "count": reserved or pods}
+    admission = {"clusterQueue": "cq", "podSetAssignments": [assignment]}
+    workload = decode(
         api.Workload,
-        {"status": {"admission": {"clusterQueue": "cq", "podSetAssignments": [assignment]}}},
+        {
+            "metadata": {"name": "w", "namespace": "n", "annotations": annotations},
+            "spec": {"podSets": pod_sets},
+            "status": {"admission": admission} if flavor else {},
+        },
     )
+    return build_workload_view(workload, kind="", find_flavor=FLAVORS.get, options=BuildOptions())
 
 
 def make_queue(sizes: Mapping[str, int], labels: Mapping[str, Mapping[str, str]]) -> QueueView:
@@ -39,9 +60,10 @@ def make_queue(sizes: Mapping[str, int], labels: Mapping[str, Mapping[str, str]]
     )
 
 
-def make_body(**selector: str) -> dict[str, Any]:
+def make_body(*, pods: int = 4, **selector: str) -> dict[str, Any]:
     spec = {"nodeSelector": selector} if selector else {}
-    return {"spec": {"podSets": [{"name": "main", "template": {"spec": spec}}]}}
+    pod_set = {"name": "main", "count": pods, "template": {"spec": spec}}
+    return {"spec": {"podSets": [pod_set]}}
 
 
 FLAVORS = {
@@ -55,9 +77,9 @@ FLAVORS = {
 LABELS = {name: {"gpu": name} for name in ("a100", "h100", "h200")}
 
 
-def wish(workload: api.Workload, queue: QueueView, **selector: str) -> dict[str, str]:
+def wish(workload: WorkloadView, queue: QueueView, **selector: str) -> dict[str, str]:
     """The node selector that the copy gets."""
-    body = steer(make_body(**selector), workload, FLAVORS.get, queue)
+    body = steer(make_body(**selector), workload, queue)
     spec = body["spec"]["podSets"][0]["template"]["spec"]
     return dict(spec.get("nodeSelector", {}))
 
@@ -102,4 +124,60 @@ def test_equivalents_come_second(sizes: Mapping[str, int], want: str):
 
 def test_a_workload_without_quota_is_left_as_it_is():
     body = make_body()
-    assert steer(body, api.Workload(), FLAVORS.get, make_queue({"h100": 8}, LABELS)) is body
+    assert steer(body, make_workload(), make_queue({"h100": 8}, LABELS)) is body
+
+
+def fitted(
+    workload: WorkloadView, queue: QueueView | None, *, pods: int = 8
+) -> tuple[int, dict[str, str]]:
+    """Pods and node selector that the copy gets."""
+    (pod_set,) = steer(make_body(pods=pods), workload, queue)["spec"]["podSets"]
+    return pod_set["count"], pod_set["template"]["spec"].get("nodeSelector", {})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "want"),
+    [
+        ({"h100": 8}, (4, {"gpu": "h100"})),
+        ({"a100": 8}, (8, {})),
+        ({"a100": 8, "h100": 8}, (8, {"gpu": "a100"})),
+        ({"a100": 6, "h100": 8}, (4, {"gpu": "h100"})),
+        ({"a100": 8, "h200": 8, "h100": 8}, (8, {})),
+        ({"a100": 6, "h100": 2}, (8, {"gpu": "a100"})),
+    ],
+    ids=[
+        "as many as that hardware needs",
+        "all on any other",
+        "asked for by its label where there is both",
+        "what could hold it",
+        "those that need all cannot be told from the other by a label",
+        "as large as ever where nothing holds it",
+    ],
+)
+def test_a_copy_has_as_many_pods_as_its_hardware_needs(sizes: Mapping[str, int], want: object):
+    workload = make_workload("plain", pods=8, alternatives="h100=4")
+    assert fitted(workload, make_queue(sizes, LABELS)) == want
+
+
+def test_the_first_hardware_with_room_is_taken():
+    queue = make_queue({"a100": 8, "h100": 8}, LABELS)
+    quotas = {
+        pair: replace(quota, available=0 if pair[0] == "a100" else 8)
+        for pair, quota in queue.quotas.items()
+    }
+    workload = make_workload("plain", pods=8, alternatives="h100=4")
+    assert fitted(workload, replace(queue, quotas=quotas)) == (4, {"gpu": "h100"})
+
+
+def test_as_many_as_were_reserved_where_nothing_is_known():
+    workload = make_workload("h100", pods=8, reserved=4, alternatives="h100=4")
+    assert fitted(workload, None) == (4, {})
+    assert fitted(workload, make_queue({"any": 8}, {})) == (4, {})
+
+
+def test_an_equivalent_that_needs_more_than_was_reserved_is_none():
+    h200 = make_queue({"h200": 8}, LABELS)
+    fewer = make_workload("h100", pods=8, reserved=4, alternatives="h100=4,h200=2")
+    assert fitted(fewer, h200) == (2, {"gpu": "h200"})
+    more = make_workload("h100", pods=8, reserved=4, alternatives="h100=4")
+    assert [dict(labels) for labels in more.pod_sets[0].reserved[GPU].equivalents] == []

@@ -23,7 +23,7 @@ from multiqueue.plugins import (
     survey,
 )
 from multiqueue.plugins.alternatives import list_ways
-from multiqueue.plugins.capacity import find_impossibility
+from multiqueue.plugins.limits import find_impossibility
 from multiqueue.plugins.testing import GPU, make_cluster, make_view, make_workload
 
 GANG = make_workload(pods=8, alternatives={"h100": 4})
@@ -107,7 +107,7 @@ def test_flavors_that_cannot_be_told_apart_need_what_the_worst_of_them_needs() -
     cluster = make_mixed({"h100": 8, "a100": 8}, labels={})
     assert cluster.queue is not None
 
-    assert [way.pods for way in list_ways(GANG, cluster.queue)] == [{}]
+    assert [way.pods for way in list_ways(GANG, cluster.queue)] == [{}, {}]
     alone = make_cluster(flavor="h100").queue
     assert alone is not None
     assert [way.pods for way in list_ways(GANG, alone)] == [{"main": 4}]

@@ -7,6 +7,7 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode, encode
 from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
+from multiqueue.multikueue.clone import encode_pod_set
 from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.steering import steer
 from multiqueue.multikueue.workload_view import build_workload_view
@@ -47,8 +48,8 @@ def test_a_worker_is_asked_for_the_hardware_that_a_copy_asks_for(
     workload = make_workload("a", 4, reserved=True)
     view = build_workload_view(workload, kind="", find_flavor=flavors.get, options=DEFAULT_OPTIONS)
     body = encode(workload)
-    body["spec"]["podSets"][0]["name"] = "main"
-    body = steer(body, workload, flavors.get, queue)
+    body["spec"]["podSets"] = [encode_pod_set(pod_set) for pod_set in workload.spec.pod_sets]
+    body = steer(body, view, queue)
     copy = build_workload(decode(api.Workload, body), DEFAULT_OPTIONS)
     (asked,) = Asking(view, T0).build_for(queue).pod_sets
     assert asked.placement == copy.pod_sets[0].placement

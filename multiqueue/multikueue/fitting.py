@@ -1,0 +1,60 @@
+"""Fits what is sent to a worker to what it has: which hardware is asked for, and how many pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.alternatives import find_alternatives
+from multiqueue.api.slices import counts_of
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.multikueue import NO_PODS
+from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.steering import steer
+from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.plugins import QueueView, WorkloadView
+
+Json = dict[str, Any]
+
+
+class Fitting:
+    """Knows the workers.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+        self._context = context
+        self._fleet = fleet
+
+    def fit(self, body: Json, workload: api.Workload) -> Callable[[str], Json]:
+        """Return what says of a copy's body how a cluster gets it, by the cluster's name."""
+        find_flavor = self._context.informers.resource_flavors.store.get
+        options = build_options(self._context.config)
+        shown = build_workload_view(workload, kind="", find_flavor=find_flavor, options=options)
+        return lambda cluster: steer(body, shown, self._find_queue(cluster, workload, shown))
+
+    def find_pods(self, cluster: str, workload: api.Workload) -> Mapping[str, int] | None:
+        """Return how many pods a job has on a cluster where that is not what it asks for.
+
+        As many as its copy there; None where that is gone.
+        """
+        if not find_alternatives(workload.metadata.annotations):
+            return NO_PODS
+        session = self._fleet.find_session(cluster)
+        copy = session.find_copy(workload.metadata.key) if session is not None else None
+        return counts_of(copy.spec.pod_sets) if copy is not None else None
+
+    def _find_queue(
+        self, cluster: str, workload: api.Workload, shown: WorkloadView
+    ) -> QueueView | None:
+        """Return a worker's queue: with what is free, where the number of pods depends on that."""
+        limits, state = self._fleet.limits.find(cluster), self._fleet.find_state(cluster)
+        queue = limits.find_for(workload) if limits is not None else None
+        if queue is None or state is None or not find_alternatives(workload.metadata.annotations):
+            return queue
+        return state.queue_view(shown.namespace, shown.queue, without=shown.key) or queue
