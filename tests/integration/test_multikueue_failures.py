@@ -241,6 +241,28 @@ async def test_what_was_deleted_while_no_manager_ran_is_collected():
 
 
 @virtual_time
+async def test_what_was_deleted_while_its_worker_was_away_goes_when_that_is_back():
+    """T-20, T-139, T-178: and what lost the race, T-21."""
+    async with multikueue_world("worker1", "worker2") as world, world.manager(LONG):
+        await submit(world)
+        await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
+        key = world.workload().metadata.key
+        world.gates["worker2"].cut()
+        await world.until_cluster("worker2", reason="ClientConnectionFailed")
+        await start_on(world, "worker1")
+        world.gates["worker1"].cut()
+        await world.until_cluster("worker1", reason="ClientConnectionFailed")
+        await world.hub.client.delete(JOBS, "train", namespace=NAMESPACE, propagation="Background")
+        await world.until(lambda: key not in world.hub.informers.workloads.store, "deleted here")
+        assert runs(world, "worker1")
+        for name, worker in world.workers.items():
+            world.gates[name].heal()
+            store = worker.informers.workloads.store
+            await world.until(lambda s=store: key not in s, "copy gone", on=name)
+            await world.until(lambda n=name: not runs(world, n), "job gone", on=name)
+
+
+@virtual_time
 async def test_a_job_that_was_evicted_here_while_its_worker_was_away_waits_for_it():
     """I-6: the quota goes only when nothing runs, or the worker was given up."""
     async with multikueue_world("worker1", "worker2") as world, world.manager() as manager:
@@ -271,6 +293,22 @@ async def test_one_hanging_worker_holds_up_nobody():
         assert asyncio.get_running_loop().time() - begun < 2.0
         world.gates["worker2"].heal()
         await world.until(lambda: not world.copy("worker2"), "stranger gone", on="worker2")
+
+
+@virtual_time
+async def test_a_worker_that_hangs_from_the_start_is_told_of_and_holds_up_nobody():
+    """T-250: and it is used once it answers."""
+    async with multikueue_world("worker1", "worker2") as world:
+        world.gates["worker2"].hang()
+        async with world.manager():
+            await world.until_connected("worker1")
+            await world.hub.create(JOBS, make_gpu_job())
+            await world.admit("worker1")
+            assert await world.until_ready() == "worker1"
+            message = await world.until_cluster("worker2", reason="ClientConnectionFailed")
+            assert "connection attempts: 1, next at" in message
+            world.gates["worker2"].heal()
+            await world.until_connected()
 
 
 @virtual_time
