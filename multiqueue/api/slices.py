@@ -61,6 +61,15 @@ def is_replaced(status: WorkloadStatus) -> bool:
     )
 
 
+def replaced_message(by: Workload) -> str:
+    """Return the words for the end of a slice that another one took over from."""
+    metadata = by.metadata
+    return (
+        f"Replaced to accommodate a workload (UID: {metadata.uid}, JobUID:"
+        f" {metadata.labels.get(names.JOB_UID, '')}) due to workload slice aggregation"
+    )
+
+
 def counts_of(pod_sets: tuple[PodSet, ...]) -> Counts:
     """Pods by name of the pod set."""
     return {pod_set.name: pod_set.count for pod_set in pod_sets}

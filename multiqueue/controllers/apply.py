@@ -32,7 +32,7 @@ from multiqueue.api.workload_state import (
     sync_admitted,
 )
 from multiqueue.controllers.place_writer import PlaceWriter
-from multiqueue.controllers.slice_handover import SliceHandover
+from multiqueue.controllers.slice_handover import taken_over
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext
@@ -93,7 +93,6 @@ class PlanApplier:
         self._engine = engine
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
-        self._slices = SliceHandover(context)
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
         self._writing: dict[str, Admission] = {}  # the newest of each workload
@@ -184,7 +183,7 @@ class PlanApplier:
         """Write an admission; returns whether it is written."""
         key, now = admission.decision.workload, self._context.clock.now()
         try:
-            written = await self._context.writer.update_status(
+            await self._context.writer.update_status(
                 key, lambda newest: self._admitted(newest, admission, now)
             )
         except OutdatedDecisionError:
@@ -198,15 +197,14 @@ class PlanApplier:
             # A surprise about one Workload must not end the writing of the others.
             log.exception("admission not written, trying again", workload=key)
         else:
-            if admission.decision.replaces:
-                await self._slices.finish(admission.decision.replaces, written)
             return True
         return False
 
     def _admitted(self, newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
         status = admitted_status(newest, admission, now)
         if admission.decision.replaces:
-            status = self._slices.take_over(status, admission.decision.replaces, now)
+            old = self._context.informers.workloads.store.get(admission.decision.replaces)
+            status = taken_over(status, old, now)
         if self._context.config.wait_for_pods_ready is None or not is_admitted(status):
             return status
         return sync_pods_ready(status, ready=False, now=now, generation=newest.metadata.generation)

@@ -1,68 +1,31 @@
-"""What an admission means for the slice that it replaces (E-167).
+"""What the admission of a slice means for itself and for the one that it replaces (E-167). Pure.
 
-Called by the writer of admissions. The engine counts the two as one from its decision on; here the
-new slice takes over what its job had until then, and the old one ends. Where that fails the job
-reconciler ends it.
+The engine counts the two as one from its decision on. The new one goes on where the other was, in
+the write of its admission; the workload controller ends the other, on workers too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
-import structlog
 
-from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition
+from multiqueue.api.slices import Find, list_earlier, replaced_message
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
-from multiqueue.api.workload_state import find, finish
-from multiqueue.jobs.context import ManagerContext
-from multiqueue.kube.errors import KubeError, NotFound
-
-log = structlog.get_logger("multiqueue.scheduler")
+from multiqueue.api.workload_state import find, finish, has_quota, is_finished
 
 
-class SliceHandover:
-    """Ends slices that others took over from."""
+def taken_over(status: WorkloadStatus, old: Workload | None, now: datetime) -> WorkloadStatus:
+    """Return the status of a slice that goes on where another one was, if that is known still.
 
-    def __init__(self, context: ManagerContext) -> None:
-        self._context = context
-
-    def take_over(self, status: WorkloadStatus, replaced: str, now: datetime) -> WorkloadStatus:
-        """Return the status of a new slice with what stays as it was for its job.
-
-        The cluster that runs it (M-160), and how long it ran.
-        """
-        old = self._context.informers.workloads.store.get(replaced)
-        return status if old is None else taken_over(status, old, now)
-
-    async def finish(self, replaced: str, by: Workload) -> None:
-        """End the slice that another one took over from."""
-        now = self._context.clock.now()
-        message = (
-            f"Replaced to accommodate a workload (UID: {by.metadata.uid}, JobUID:"
-            f" {by.metadata.labels.get(names.JOB_UID, '')}) due to workload slice aggregation"
-        )
-
-        def change(newest: Workload) -> WorkloadStatus:
-            generation = newest.metadata.generation
-            reason = Reason.WORKLOAD_SLICE_REPLACED
-            return finish(newest.status, reason, message, now=now, generation=generation)
-
-        try:
-            await self._context.writer.update_status(replaced, change)
-        except NotFound:
-            return
-        except KubeError as error:
-            log.warning("replaced slice not finished", workload=replaced, error=str(error))
-            return
-
-
-def taken_over(status: WorkloadStatus, old: Workload, now: datetime) -> WorkloadStatus:
-    """Return the status of a slice that goes on where another one was.
+    With the cluster that runs its job (M-160), and how long that ran.
 
     Deviates: upstream begins anew to count the time that the job may run (E-107).
     """
+    if old is None:
+        return status
     past = old.status.accumulated_past_execution_time_seconds or 0
     admitted = find(old.status, WorkloadCondition.ADMITTED)
     if admitted is not None and admitted.status == "True":
@@ -71,4 +34,33 @@ def taken_over(status: WorkloadStatus, old: Workload, now: datetime) -> Workload
         status,
         cluster_name=old.status.cluster_name or status.cluster_name,
         accumulated_past_execution_time_seconds=past or None,
+    )
+
+
+def find_successor(
+    workload: Workload, find_workload: Find, find_successors: Callable[[str], Iterable[Workload]]
+) -> Workload | None:
+    """Return the slice that has the quota of this one by now; None where none has.
+
+    Nor where they replace each other, which somebody wrote by hand: none of them has taken over.
+    """
+    if workload.status.admission is None:
+        return None
+    queue = workload.status.admission.cluster_queue
+    earlier = set(list_earlier(workload, find_workload))
+    for successor in find_successors(workload.metadata.key):
+        status = successor.status
+        if successor.metadata.key in earlier or is_finished(status) or not has_quota(status):
+            continue
+        if status.admission is not None and status.admission.cluster_queue == queue:
+            return successor
+    return None
+
+
+def ended(workload: Workload, by: Workload, now: datetime) -> WorkloadStatus:
+    """Return the status of a slice that another one took over from; the job runs on."""
+    generation = workload.metadata.generation
+    message = replaced_message(by)
+    return finish(
+        workload.status, Reason.WORKLOAD_SLICE_REPLACED, message, now=now, generation=generation
     )

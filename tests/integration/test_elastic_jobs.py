@@ -360,3 +360,54 @@ async def test_a_manager_that_dies_in_mid_handover_is_gone_on_from() -> None:
             await until_ready(cluster, 5)
             assert finished(slices(cluster)[0]) == REPLACED
             await until(cluster, lambda: reserved_cpu(cluster) == "5", "five cpus in use")
+
+
+class Stumbling(KubeClient):
+    """The first write that would end a slice fails."""
+
+    async def patch(self, resource: Any, name: str, patch: Any, **what: Any) -> Any:
+        conditions = (patch.get("status") or {}).get("conditions") or ()
+        if not self._has_failed and any(each["type"] == "Finished" for each in conditions):
+            self._has_failed = True
+            raise TransportError("broken pipe")
+        return await super().patch(resource, name, patch, **what)
+
+    _has_failed = False
+
+
+@virtual_time
+async def test_the_end_of_a_slice_that_is_not_written_is_written_later() -> None:
+    """No job looks after these: they are what a worker has of one that grows."""
+    clock = LoopClock()
+    async with (
+        queue_cluster(clock=clock) as cluster,
+        cluster.manager(clock=clock, client_type=Stumbling),
+    ):
+        await make_queue(cluster, cpu="5")
+        store = cluster.informers.workloads.store
+        await cluster.create(resources.WORKLOADS, lone_slice("old", pods=2))
+        await until(
+            cluster,
+            lambda: [w for w in store.list() if is_admitted(w.status)],
+            "the first one runs",
+        )
+        replaced = f"{NAMESPACE}/old"
+        await cluster.create(resources.WORKLOADS, lone_slice("new", pods=5, replaces=replaced))
+        await until(cluster, lambda: REPLACED in map(finished, store.list()), "its end")
+        await until(cluster, lambda: reserved_cpu(cluster) == "5", "five cpus in use")
+
+
+def lone_slice(name: str, *, pods: int, replaces: str = "") -> dict[str, Any]:
+    annotations = {names.ELASTIC_JOB: "true", names.WORKLOAD_SLICE_NAME: "old"}
+    if replaces:
+        annotations[names.WORKLOAD_SLICE_REPLACEMENT_FOR] = replaces
+    template = make_job("any")["spec"]["template"]
+    return {
+        "apiVersion": resources.WORKLOADS.api_version,
+        "kind": resources.WORKLOADS.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {
+            "queueName": "lq",
+            "podSets": [{"name": "main", "count": pods, "template": template}],
+        },
+    }

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
 from multiqueue.api.names import GROUP, key_of
+from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import (
     ClusterQueue,
     LocalQueue,
@@ -20,6 +22,7 @@ from multiqueue.api.v1beta2 import (
     WorkloadPriorityClass,
 )
 from multiqueue.api.workload_state import has_quota
+from multiqueue.controllers.slice_handover import find_successor
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.lifecycle import backoff_left
 from multiqueue.controllers.workload.plan import (
@@ -40,6 +43,7 @@ from multiqueue.jobs.informers import (
     BY_CLUSTER_QUEUE,
     BY_PRIORITY_CLASS,
     BY_QUEUE,
+    BY_REPLACED,
 )
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import NotFound
@@ -167,10 +171,17 @@ class WorkloadController:
             else None,
             explanation=self._engine.workload_reason(key) if waits else None,
             requests=find_requests(self._engine.find_workload(key)) if waits else (),
+            successor=self._find_successor(workload),
             admitting=self._is_admitting(key),
             options=self._options,
             now=self._context.clock.now(),
         )
+
+    def _find_successor(self, workload: Workload) -> Workload | None:
+        if not self._options.elastic or not has_quota(workload.status):
+            return None
+        store = self._context.informers.workloads.store
+        return find_successor(workload, store.get, partial(store.by_index, BY_REPLACED))
 
     async def _execute(self, plan: WorkloadPlan, view: WorkloadView) -> None:
         writer, workload = self._context.writer, view.workload
@@ -215,6 +226,8 @@ class WorkloadController:
             if has_quota(new.status) and old is not None and not has_quota(old.status):
                 self._words.admitted()
             self._reconciler.queue.add(new.metadata.key)
+            if has_quota(new.status) and (replaced := replaced_key(new)):
+                self._reconciler.queue.add(replaced)
 
     def _on_local_queue(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         if old is None or new is None or _stance(old) != _stance(new):

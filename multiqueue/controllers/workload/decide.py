@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     lifecycle.end_orphan,
     lifecycle.keep_finished,
     lifecycle.leave_deleted,
+    lifecycle.end_replaced,
     lifecycle.clear_active,
     lifecycle.evict_inactive,
     lifecycle.end_backoff,

@@ -19,6 +19,7 @@ from multiqueue.api.workload_state import (
     set_requeue_at,
     set_requeued,
 )
+from multiqueue.controllers.slice_handover import ended
 from multiqueue.controllers.workload.plan import (
     ChangeStatus,
     Delete,
@@ -75,6 +76,14 @@ def keep_finished(view: WorkloadView) -> WorkloadPlan | None:
 def leave_deleted(view: WorkloadView) -> WorkloadPlan | None:
     """Its job stops first; then the job framework lets it go."""
     return Done() if view.workload.metadata.deletion_timestamp else None
+
+
+def end_replaced(view: WorkloadView) -> WorkloadPlan | None:
+    """A slice whose quota a larger one has by now ends; its job runs on (E-167)."""
+    successor = view.successor
+    if successor is None:
+        return None
+    return ChangeStatus(change=lambda newest: ended(newest.workload, successor, newest.now))
 
 
 def follow_class(view: WorkloadView) -> WorkloadPlan | None:

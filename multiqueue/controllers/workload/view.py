@@ -27,6 +27,7 @@ class WorkloadOptions:
         delete_finished_after: Retention of what is finished.
         finish_orphans: Gate FinishOrphanedWorkloads.
         readiness: When pods are waited for, and how long.
+        elastic: Gate ElasticJobsViaWorkloadSlices.
         preemption_gates: Gate MultiKueueOrchestratedPreemption.
         coarse_reasons: Without gate UnadmittedWorkloadsObservability.
         explicit_status: Gate UnadmittedWorkloadsExplicitStatus.
@@ -35,6 +36,7 @@ class WorkloadOptions:
     delete_finished_after: timedelta | None = None
     finish_orphans: bool = True
     readiness: ReadinessRules | None = None
+    elastic: bool = False
     preemption_gates: bool = False
     coarse_reasons: bool = False
     explicit_status: bool = False
@@ -47,6 +49,7 @@ class WorkloadOptions:
             delete_finished_after=retention.after_finished if retention else None,
             finish_orphans=enabled(Gate.FINISH_ORPHANED_WORKLOADS),
             readiness=_readiness(config),
+            elastic=enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES),
             preemption_gates=enabled(Gate.MULTIKUEUE_ORCHESTRATED_PREEMPTION),
             coarse_reasons=not enabled(Gate.UNADMITTED_WORKLOADS_OBSERVABILITY),
             explicit_status=enabled(Gate.UNADMITTED_WORKLOADS_EXPLICIT_STATUS),
@@ -83,6 +86,7 @@ class WorkloadView:
         priority_class: The WorkloadPriorityClass that it refers to, where it exists.
         explanation: Why it waits, as the engine has it; None where it does not.
         requests: What its pod sets ask for, as the engine has it, while it waits.
+        successor: The slice that took over the quota that it holds, where one did.
         admitting: Whether its admission is being written right now.
         options: The Configuration.
         now: The time.
@@ -95,6 +99,7 @@ class WorkloadView:
     priority_class: WorkloadPriorityClass | None = None
     explanation: Explanation | None = None
     requests: tuple[PodSetRequest, ...] = ()
+    successor: Workload | None = None
     admitting: bool = False
     options: WorkloadOptions = WorkloadOptions()
     now: datetime

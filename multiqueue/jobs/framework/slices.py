@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
-from multiqueue.api.slices import Counts, counts_of, is_replaced, is_scale_down, replaced_key
+from multiqueue.api.slices import (
+    Counts,
+    counts_of,
+    is_replaced,
+    is_scale_down,
+    replaced_key,
+    replaced_message,
+)
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import (
     find,
@@ -94,19 +101,20 @@ def arrange(workloads: Sequence[Workload], wanted: Counts) -> Slices:
     if not live:
         return Slices(selected=_ended(workloads))
     holders = [workload for workload in live if has_quota(workload.status)]
-    taken = {replaced_key(workload) for workload in holders}
+    taken = {replaced_key(workload): workload for workload in holders}
     heads = [workload for workload in holders if workload.metadata.key not in taken]
     # Those that replace each other, which somebody wrote by hand, have no last one but the newest.
     holder = (heads or holders or (None,))[-1]
     waiting = [workload for workload in live if not has_quota(workload.status)]
     selected = _select(holder, waiting, wanted)
     replaced = {replaced_key(workload) for workload in live}
+    by_key = {workload.metadata.key: workload for workload in live}
     return Slices(
         selected=selected,
         holder=holder,
         left_over=tuple(
-            _left_over(workload, is_replaced=workload.metadata.key in replaced)
-            for workload in live
+            _left_over(workload, taken.get(key), is_replaced=key in replaced)
+            for key, workload in by_key.items()
             if not _stays(workload, holder, selected)
         ),
     )
@@ -137,9 +145,10 @@ def _stays(workload: Workload, holder: Workload | None, selected: Workload) -> b
     return holder is not None and is_leaving(holder) and is_waiting
 
 
-def _left_over(workload: Workload, *, is_replaced: bool) -> LeftOver:
-    if is_replaced:
-        return LeftOver(workload=workload, reason=Reason.WORKLOAD_SLICE_REPLACED, message=REPLACED)
+def _left_over(workload: Workload, by: Workload | None, *, is_replaced: bool) -> LeftOver:
+    if by is not None or is_replaced:
+        message = replaced_message(by) if by is not None else REPLACED
+        return LeftOver(workload=workload, reason=Reason.WORKLOAD_SLICE_REPLACED, message=message)
     return LeftOver(workload=workload, reason=Reason.OUT_OF_SYNC, message=OUT_OF_SYNC)
 
 
