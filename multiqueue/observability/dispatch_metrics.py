@@ -12,7 +12,7 @@ class DispatchMetrics(LocalQueueMetrics):
     dispatch_failures_total = counter(
         "multiqueue_dispatch_failures_total",
         "Questions that a dispatcher had no answer to, by reason: NotLoaded, Raised, TimedOut, "
-        "Malformed, or Paused after it hung.",
+        "Ended, Malformed, or Paused after it hung or its process ended.",
         "dispatcher",
         "reason",
         ROLE,
@@ -27,7 +27,7 @@ class DispatchMetrics(LocalQueueMetrics):
     )
     dispatcher_hung_threads = gauge(
         "multiqueue_dispatcher_hung_threads",
-        "Threads in which calls of a dispatcher hang.",
+        "Threads of the manager in which calls of a dispatcher hang.",
         "dispatcher",
         ROLE,
     )

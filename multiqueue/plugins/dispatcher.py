@@ -14,10 +14,10 @@ class Dispatcher(Protocol):
     """Chooses the clusters that a Workload is offered to.
 
     One is made, without arguments, for each profile that names it; ``nominate`` is called in a
-    thread of its own, one call at a time. It gets everything in the view: there is no client, and
-    the time is ``view.now``. The same view must give the same answer. A call that takes longer than
-    the budget (a second) or raises leaves the Workload pending with that reason and disturbs
-    nothing else.
+    process of its own (what is built in: in a thread), one call at a time. It gets everything in
+    the view: there is no client, and the time is ``view.now``. The same view must give the same
+    answer. A call that takes longer than the budget (a second) or raises leaves the Workload
+    pending with that reason and disturbs nothing else.
     """
 
     name: str

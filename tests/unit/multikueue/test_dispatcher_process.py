@@ -83,6 +83,14 @@ class SendsNonsense(Plugin):
             except OSError: ...
         time.sleep(30)
 
+class SendsDepths(Plugin):
+    def act(self, view):
+        body = b"\\x81\\xa1x" + bytes([0x91]) * 100_000 + bytes([0xc0])
+        for handle in range(3, 64):
+            try: os.write(handle, len(body).to_bytes(4, "big") + body)
+            except OSError: ...
+        time.sleep(30)
+
 class SendsMuch(Plugin):
     def act(self, view):
         for handle in range(3, 64):
@@ -232,6 +240,7 @@ async def test_it_is_asked_there_as_it_would_be_here() -> None:
         ("Crashes", "ended its process: Segmentation fault", Failure.ENDED),
         ("HangsUp", "was ended: it hung up", Failure.ENDED),
         ("SendsNonsense", "was ended: its answer cannot be read", Failure.ENDED),
+        ("SendsDepths", "was ended: its answer cannot be read", Failure.ENDED),
         ("SendsMuch", "was ended: its answer has 4294967295 bytes", Failure.ENDED),
         ("Raises", "failed: SystemExit: enough", Failure.RAISED),
         ("Changes", "failed: TypeError: the view of a dispatcher cannot be", Failure.RAISED),

@@ -108,5 +108,8 @@ def read_reply(body: bytes) -> Reply:
     Raises:
         ValueError: it is none of what it may say.
     """
-    reply: Reply = _REPLIES.decode(body)
+    try:
+        reply: Reply = _REPLIES.decode(body)
+    except RecursionError as error:
+        raise ValueError("is nested too deep") from error
     return reply

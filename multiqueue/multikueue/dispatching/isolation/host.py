@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -29,7 +30,8 @@ from multiqueue.plugins import DispatchView
 
 MEMORY = 1024**3
 """Of address space, by default: numpy and its threads take a few hundred mebibytes."""
-MOST_FINDINGS = 16
+MOST_TOLD = 16
+"""Findings, and the like: an honest process has a few."""
 
 R = TypeVar("R", bound=Reply)
 
@@ -63,22 +65,28 @@ class ProcessHost:
         arguments = dict(self._way.arguments) if self._way.path else None
         reply = await self._ask(Load(self._value, tuple(filter(None, sys.path)), arguments))
         loaded = _expect(Loaded, reply)
-        for way in loaded.open_ways:
-            log.warning("a dispatcher's process is not shut in", dispatcher=name, open_way=way)
-        problem = f'dispatcher "{name}" {loaded.problem}' if loaded.problem else ""
-        return Selection(
-            name=name, problem=problem, apart=self._value, wrong_arguments=loaded.wrong_arguments
-        )
+        for way in loaded.open_ways[:MOST_TOLD]:
+            log.warning(
+                "a dispatcher's process is not shut in", dispatcher=name, open_way=way[:MAX_TEXT]
+            )
+        problem = f'dispatcher "{name}" {loaded.problem[:MAX_TEXT]}' if loaded.problem else ""
+        wrong = loaded.wrong_arguments[:MOST_TOLD]
+        return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
 
     async def nominate(self, view: DispatchView) -> Reading:
         """Ask it, as `Host` says."""
         reading = _expect(Answered, await self._ask(Ask(view))).reading
-        # Its process says that it was read; nobody has to believe that.
-        return take(reading.nomination) if reading.nomination is not None else reading
+        if reading.nomination is None:
+            return Reading(malformed=reading.malformed[:MAX_TEXT])
+        try:  # its process says that this was read; nobody has to believe that
+            return take(reading.nomination)
+        except (ValueError, OverflowError) as error:
+            raise PluginError(f"its answer cannot be read: {error}") from error
 
     async def examine(self) -> tuple[Finding, ...]:
         """Look at it, as `Host` says."""
-        return _expect(Examined, await self._ask(Examine())).findings[:MOST_FINDINGS]
+        findings = _expect(Examined, await self._ask(Examine())).findings
+        return tuple(replace(found, words=found.words[:MAX_TEXT]) for found in findings[:MOST_TOLD])
 
     def abandon(self) -> None:
         """End the process."""
