@@ -27,6 +27,7 @@ class Rejection(StrEnum):
     OUT_OF_SYNC = "OutOfSync"
     DELETED = "Deleted"
     LOST = "Lost"
+    DRAINED = "Drained"
     OTHER = "Other"
 
 
@@ -35,6 +36,7 @@ _WORDS = (
     ("was evicted on cluster", Rejection.EVICTED),
     ("was deleted on cluster", Rejection.DELETED),
     ("has been out of reach", Rejection.LOST),
+    ("is being drained", Rejection.DRAINED),
 )
 """What the rules say on the check when a worker has to give a Workload up."""
 

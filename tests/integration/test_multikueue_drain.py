@@ -18,6 +18,7 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     RESOURCE_FLAVORS,
 )
+from multiqueue.multikueue.worker_figures import Rejection
 from tests.integration.waiting import until
 from tests.multikueue_world import (
     GPU,
@@ -96,7 +97,8 @@ def assert_runs_once(world: World, jobs: Iterable[str]) -> None:
 @pytest.mark.parametrize("dispatcher", ["all-at-once", "score"])
 async def test_four_gangs_move_to_another_worker(dispatcher: str) -> None:
     config = make_config(dispatcher_name=dispatcher)
-    async with multikueue_world("a", "b", real_workers=True) as world, world.manager(config):
+    world_of_two = multikueue_world("a", "b", real_workers=True)
+    async with world_of_two as world, world.manager(config) as manager:
         await world.until_connected()
         await submit_to(world, "a", GANGS)
         await annotate(world, "a", drain="true")
@@ -106,6 +108,8 @@ async def test_four_gangs_move_to_another_worker(dispatcher: str) -> None:
         assert message.startswith("4 moved, 0 moving, 0 left; at most 0.0")
         assert_runs_once(world, GANGS)
         assert not any(world.copy("a", job) or world.workers["a"].job(job) for job in GANGS)
+        given_up = manager.metrics.worker_rejections_total.child("cq", "a", Rejection.DRAINED)
+        assert given_up._value.get() == 4
 
 
 async def test_what_has_nowhere_to_go_stays_and_says_why_until_it_is_forced() -> None:
