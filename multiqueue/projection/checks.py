@@ -41,11 +41,12 @@ def find_expiry(
 ) -> Iterator[Drift]:
     """Say that credentials end soon, and ``what`` of them does."""
     if expires_at is not None and expires_at - now < within:
-        left = max(0, (expires_at - now).days)
+        days = (expires_at - now).days
+        when = f"in {days} days" if days > 0 else "within a day"
         yield Drift(
             reason=DriftReason.CREDENTIALS_EXPIRE,
-            message=f"the {what} that the manager has ends at {expires_at:%Y-%m-%dT%H:%M:%SZ}, in "
-            f"{left} days; renew it with bootstrap --rotate",
+            message=f"the {what} that the manager has ends at {expires_at:%Y-%m-%dT%H:%M:%SZ}, "
+            f"{when}; renew it with bootstrap --rotate",
         )
 
 

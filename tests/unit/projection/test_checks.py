@@ -39,6 +39,8 @@ def test_credentials_that_end_soon_are_drift() -> None:
     within = timedelta(days=14)
     (drift,) = find_expiry("token", T0 + timedelta(days=13), T0, within)
     assert "in 13 days" in drift.message
+    (drift,) = find_expiry("token", T0 + timedelta(minutes=10), T0, within)
+    assert "2026-01-01T00:10:00Z, within a day" in drift.message
     assert list(find_expiry("token", T0 + timedelta(days=15), T0, within)) == []
     assert list(find_expiry("", None, T0, within)) == []
 
