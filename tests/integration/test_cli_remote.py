@@ -14,7 +14,7 @@ import yaml
 
 from multiqueue.cli.remote import following
 from multiqueue.kube.resources import API_SERVICES, EVENTS
-from tests.integration.test_remote_access import make_event
+from tests.integration.test_remote_access import ROLES, make_event
 from tests.integration.waiting import until
 from tests.multikueue_world import make_config
 from tests.remote_world import RemoteWorld, Shell, remote_world
@@ -73,6 +73,13 @@ async def test_a_job_on_a_worker_is_looked_at_from_the_manager(
     rows = [(row.split()[1], row.split()[3]) for row in events[1:] if "(x" not in row]
     assert ("worker1", "SuccessfulCreate") in rows
     assert ("-", "MultiKueue") in rows
+
+    await remote.world.workers["worker1"].client.request(
+        "DELETE", f"/apis/{ROLES}/clusterrolebindings/multikueue-manager-pods-rolebinding"
+    )
+    assert "MultiKueue" in await shell.read("events", "train")
+    assert "only events of this cluster" in shell.err.getvalue()
+    assert "apply config/worker-role-pods there" in shell.err.getvalue()
 
 
 async def test_a_followed_log_goes_along_with_its_job(

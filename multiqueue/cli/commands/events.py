@@ -80,7 +80,7 @@ async def _events(
 
 async def _list(workload: Workload, places: Places, job: str) -> list[Json]:
     """Return what is known here, and on the worker as far as it can be asked."""
-    from multiqueue.kube.errors import NotFound, ServerError, TransportError
+    from multiqueue.kube.errors import Forbidden, NotFound, ServerError, TransportError
 
     events = await places.here(workload).list_events()
     if workload.status.cluster_name:
@@ -90,6 +90,8 @@ async def _list(workload: Workload, places: Places, job: str) -> list[Json]:
             pass  # the copy was removed, as that of a finished job is
         except (ServerError, TransportError) as error:
             _say(job, f"only events of this cluster: {error}")
+        except Forbidden as error:
+            _say(job, f"only events of this cluster: {error.server_message}")
     return events
 
 
