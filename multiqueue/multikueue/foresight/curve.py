@@ -9,6 +9,7 @@ goes on.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import NormalDist
@@ -67,12 +68,19 @@ class Curve:
         width = self.below if deviations < 0 else self.above
         return self.median * math.exp(deviations * width)
 
-    def end(self, age: float, share: float) -> float:
+    def ends(self, age: float, shares: Sequence[float]) -> list[float]:
         """Return when so many end of those that have run for ``age``; never less than the age."""
         ended = self.share(age)
         if ended >= OVERDUE:
-            return age * float((1.0 - share) ** (-1.0 / LINDY))
-        return max(age, self.quantile(min(1.0 - 1e-9, ended + share * (1.0 - ended))))
+            return [age * float((1.0 - share) ** (-1.0 / LINDY)) for share in shares]
+        left, most = 1.0 - ended, 1.0 - 1e-9
+        median, below, above = self.median, self.below, self.above
+        found = []
+        for share in shares:
+            deviations = _NORMAL.inv_cdf(min(most, ended + share * left))
+            width = below if deviations < 0 else above
+            found.append(max(age, median * math.exp(deviations * width)))
+        return found
 
 
 def scale(runtime: Runtime, speed: int) -> Runtime:

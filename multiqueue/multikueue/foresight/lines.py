@@ -1,30 +1,31 @@
 """Who waits on a worker, ready to be played forward. Pure.
 
-Equals of one ClusterQueue stand in one line, by rank. Lines are kept as Workloads come and go, and
-built anew when a queue or a flavor changes.
+Equals of one ClusterQueue stand in one line, by rank. Lines are kept as Workloads come and go; what
+their Workloads want is worked out when somebody asks, and anew when a queue or a flavor changed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import TypeVar
 
-from multiqueue.engine.flavors.eligibility import wants_topology
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Shape, Workload
 from multiqueue.multikueue.foresight.curve import Curve
-from multiqueue.multikueue.foresight.needs import Needs, build_needs
-from multiqueue.multikueue.foresight.runs import draw_shares
-from multiqueue.multikueue.foresight.sites import Gang
-from multiqueue.multikueue.foresight.timeline import Waiter
+from multiqueue.multikueue.foresight.scene import Line, Waiter
+from multiqueue.multikueue.foresight.wants import Wants, build_wants
 
 _RANK = attrgetter("rank")
 _Place = tuple[str, Shape]
 T = TypeVar("T")
+MOST = 10_000
+"""Shapes whose wants are remembered."""
+FEW = 64
+"""So many wait to be put in line."""
 
 
 class Lines:
@@ -42,51 +43,54 @@ class Lines:
         self._waiting: dict[str, tuple[Workload, Curve]] = {}
         self._lines: dict[str, dict[Shape, list[Waiter]]] = {}
         self._places: dict[str, tuple[_Place, Waiter]] = {}
-        self._late: set[str] = set()
+        self._wants: dict[_Place, Wants] = {}
+        self._late: dict[str, tuple[Workload, Curve]] = {}
 
     # ------------------------------------------------------------ queues
 
     def set_cluster_queue(self, name: str, queue: ClusterQueue | None) -> None:
         """Add, change or (None) remove a ClusterQueue."""
-        self._set(self._cluster_queues, name, queue)
+        if _set(self._cluster_queues, name, queue):
+            self._wants.clear()
+            self.arrivals += 1
 
     def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
         """Add, change or (None) remove a ResourceFlavor."""
-        self._set(self._flavors, name, flavor)
+        if _set(self._flavors, name, flavor):
+            self._wants.clear()
+            self.arrivals += 1
 
     def set_local_queue(self, key: str, cluster_queue: str | None) -> None:
         """Add, change or (None) remove a LocalQueue."""
-        self._set(self._targets, key, cluster_queue)
-
-    def _set(self, objects: dict[str, T], key: str, value: T | None) -> None:
-        if objects.get(key) == value:
+        if not _set(self._targets, key, cluster_queue):
             return
-        if value is None:
-            del objects[key]
-        else:
-            objects[key] = value
-        self._lines.clear()
-        self._places.clear()
-        self._late = set(self._waiting)
         self.arrivals += 1
+        for workload, curve in list(self._waiting.values()):
+            if workload.queue == key:
+                self._leave_line(workload.key)
+                self._late[workload.key] = (workload, curve)
 
     # ------------------------------------------------------------ who waits
 
     def put(self, workload: Workload, curve: Curve) -> None:
-        """Add or change one; it is put in line when somebody asks."""
+        """Add or change one."""
         known = self._waiting.get(workload.key)
         if known == (workload, curve):
             return
         self.drop(workload.key)
         if is_queueable(workload):
-            self._waiting[workload.key] = (workload, curve)
-            self._late.add(workload.key)
+            self._late[workload.key] = self._waiting[workload.key] = (workload, curve)
             self.arrivals += known is None
+            if len(self._late) >= FEW:
+                self._settle()
 
     def drop(self, key: str) -> None:
         """Remove one."""
         self._waiting.pop(key, None)
-        self._late.discard(key)
+        self._late.pop(key, None)
+        self._leave_line(key)
+
+    def _leave_line(self, key: str) -> None:
         place = self._places.pop(key, None)
         if place is None:
             return
@@ -100,52 +104,59 @@ class Lines:
         """Whether a Workload waits."""
         return key in self._waiting
 
-    def of(self, queues: Iterable[str], *, without: str) -> list[list[Waiter]]:
+    def of(self, queues: Iterable[str], *, without: str) -> list[Line]:
         """Return the lines of these queues; the Workload of that key stands in none."""
         self._settle()
         own = self._places.get(without)
-        found = [line for queue in queues for line in self._lines.get(queue, {}).values()]
-        if own is None:
-            return found
-        rest = ([waiter for waiter in line if waiter.key != without] for line in found)
-        return [line for line in rest if line]
+        found = []
+        for name in queues:
+            queue = self._cluster_queues.get(name)
+            for shape, line in self._lines.get(name, {}).items() if queue is not None else ():
+                assert queue is not None
+                waiters: Sequence[Waiter] = line
+                if own is not None and own[0] == (name, shape):
+                    waiters = [waiter for waiter in line if waiter.key != without]
+                if waiters:
+                    wants = self._find_wants(self._waiting[waiters[0].key][0], queue)
+                    found.append(Line(wants, waiters))
+        return found
 
-    def build_waiter(self, workload: Workload, curve: Curve) -> Waiter | None:
-        """Return a Workload as it would wait; None where its queue is unknown."""
-        name = self._targets.get(workload.queue, "")
-        queue = self._cluster_queues.get(name)
+    def build_line(self, workload: Workload, curve: Curve) -> Line | None:
+        """Return a Workload as it would wait alone; None where its queue is unknown."""
+        queue = self._cluster_queues.get(self._targets.get(workload.queue, ""))
         if queue is None:
             return None
-        needs = build_needs(workload, queue, self._flavors)
-        flavors = _flavors_of(needs)
-        is_implied = all(self._flavors[flavor].topology_name for flavor in flavors)
-        return Waiter(
-            key=workload.key,
-            rank=rank_of(workload),
-            queue=name,
-            needs=needs,
-            curve=curve,
-            shares=draw_shares(workload.key),
-            gangs=tuple(
-                Gang(pod_set.count, pod_set.node_requests, pod_set.topology_request)
-                for pod_set in workload.pod_sets
-                if is_implied or wants_topology(pod_set)
-            ),
-            flavors=flavors,
-        )
+        waiter = Waiter(workload.key, rank_of(workload), queue.name, curve)
+        return Line(self._find_wants(workload, queue), (waiter,))
+
+    def _find_wants(self, workload: Workload, queue: ClusterQueue) -> Wants:
+        """Return what equals of a queue need, worked out once for all of them."""
+        place = (queue.name, workload.shape)
+        found = self._wants.get(place)
+        if found is None:
+            if len(self._wants) >= MOST:
+                self._wants.clear()
+            found = self._wants[place] = build_wants(workload, queue, self._flavors)
+        return found
 
     def _settle(self) -> None:
-        for key in sorted(self._late):
-            workload, curve = self._waiting[key]
-            waiter = self.build_waiter(workload, curve)
-            if waiter is None:
+        for key, (workload, curve) in self._late.items():
+            queue = self._targets.get(workload.queue)
+            if queue is None:
                 continue
-            lines = self._lines.setdefault(waiter.queue, {})
-            insort(lines.setdefault(workload.shape, []), waiter, key=_RANK)
-            self._places[key] = ((waiter.queue, workload.shape), waiter)
+            waiter = Waiter(key, rank_of(workload), queue, curve)
+            line = self._lines.setdefault(queue, {}).setdefault(workload.shape, [])
+            insort(line, waiter, key=_RANK)
+            self._places[key] = ((queue, workload.shape), waiter)
         self._late.clear()
 
 
-def _flavors_of(needs: Needs) -> tuple[str, ...]:
-    found = {pair[0] for options in needs for option in options for pair, _ in option}
-    return tuple(sorted(found))
+def _set(objects: dict[str, T], key: str, value: T | None) -> bool:
+    """Add, change or (None) remove something; return whether that changed anything."""
+    if objects.get(key) == value:
+        return False
+    if value is None:
+        del objects[key]
+    else:
+        objects[key] = value
+    return True

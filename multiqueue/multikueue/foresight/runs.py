@@ -12,6 +12,7 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.queues.entry import is_evicted
@@ -22,6 +23,8 @@ SAMPLES = 31
 """Futures that are played through: enough for tenths to mean something."""
 FEW = 64
 """Newcomers are put where they belong one by one up to so many; else all is sorted again."""
+LATELY = 60.0
+"""Seconds after which who comes brings the guesses up to date."""
 
 STOP_SECONDS = 30.0
 """How long who has to stop may take: the grace period of pods by default."""
@@ -33,7 +36,8 @@ End = tuple[float, str]
 _SHARES = tuple((place + 0.5) / SAMPLES for place in range(SAMPLES))
 
 
-def draw_shares(key: str) -> list[float]:
+@lru_cache(maxsize=4096)
+def draw_shares(key: str) -> Sequence[float]:
     """Return the quantile of a Workload's runtime in each sample: all of them, in its own order."""
     digest = hashlib.blake2b(key.encode(), digest_size=SAMPLES).digest()
     order = sorted(range(SAMPLES), key=digest.__getitem__)
@@ -63,8 +67,8 @@ class Run:
             self.ends = array("d", (now + share * STOP_SECONDS for share in shares))
             return
         age = max(0.0, now - self.since)
-        ends = (max(now, self.since + self.curve.end(age, share)) for share in shares)
-        self.ends = array("d", ends)
+        ends = self.curve.ends(age, shares)
+        self.ends = array("d", (max(now, self.since + end) for end in ends))
 
 
 def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run:
@@ -82,19 +86,22 @@ def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run
 class Runs:
     """What holds quota of one ClusterQueue.
 
-    Cost: of a change, its guesses; when somebody asks, some microseconds a sample for each change.
+    Cost: of a change, its guesses, and some microseconds a sample.
     """
 
     def __init__(self) -> None:
         self.by_key: dict[str, Run] = {}
         self._sorted: list[list[End]] = [[] for _ in range(SAMPLES)]
         self._new: set[str] = set()
+        self._settled_at = 0.0
 
     def put(self, run: Run, now: float) -> None:
         """Add or change one."""
         run.draw(now)
         self.by_key[run.key] = run
         self._new.add(run.key)
+        if len(self._new) > FEW or now - self._settled_at > LATELY:
+            self.settle(now)  # so that who asks need not wait for all of it
 
     def drop(self, key: str) -> None:
         """Remove one; its guesses go when their time comes, or there are too many of that kind."""
@@ -103,6 +110,7 @@ class Runs:
 
     def settle(self, now: float) -> None:
         """Bring the guesses up to date."""
+        self._settled_at = now
         self._new |= self._take_outlived(now)
         changed = [self.by_key[key] for key in sorted(self._new)]
         self._new.clear()

@@ -12,7 +12,8 @@ from multiqueue.multikueue.foresight.curve import UNKNOWN, Curve
 from multiqueue.multikueue.foresight.estimates import Budget, Estimates, Question
 from multiqueue.multikueue.foresight.lines import Lines
 from multiqueue.multikueue.foresight.runs import Runs, build_run
-from multiqueue.multikueue.foresight.timeline import QUICK, TRIES, Scene, estimate
+from multiqueue.multikueue.foresight.scene import Scene
+from multiqueue.multikueue.foresight.timeline import QUICK, TRIES, estimate
 from multiqueue.plugins.forecast import Runtime, StartEstimate
 
 UNKNOWN_CURVE = Curve.of(UNKNOWN)
@@ -114,7 +115,7 @@ class Starts:
         return found
 
     def _set(self, tree: Tree, workload: Workload, now: datetime) -> Scene | None:
-        asked = self._lines.build_waiter(workload, UNKNOWN_CURVE)
+        asked = self._lines.build_line(workload, UNKNOWN_CURVE)
         if asked is None:
             return None
         queues = tree.queues
@@ -122,8 +123,7 @@ class Starts:
         return Scene(
             tree=tree,
             runs=[self._runs[name] for name in sorted(queues) if name in self._runs],
-            lines=[*self._lines.of(active, without=workload.key), [asked]],
-            asked=asked,
+            lines=[*self._lines.of(active, without=workload.key), asked],
             strict=frozenset(
                 name
                 for name in active

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from multiqueue.multikueue.foresight.estimates import Budget, Estimates, Question
 from multiqueue.multikueue.foresight.replica import Replica
+from multiqueue.multikueue.foresight.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
-from tests.engine_world import T0, condition, seconds
+from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
 from tests.unit.multikueue.foresight.test_replica import ask, gang, make_replica, running
 
 HOUR = timedelta(hours=1)
@@ -107,3 +108,13 @@ def test_who_is_told_to_stop_stops_soon() -> None:
 
 def test_the_same_state_gives_the_same_estimate() -> None:
     assert ask(make_full(), gang("a", 4)) == ask(make_full(), gang("a", 4))
+
+
+def test_who_asks_first_waits_for_few_to_be_put_in_order() -> None:
+    replica = make_replica(make_queue("cq", flavor_quotas("a100", gpu=100)))
+    for index in range(500):
+        replica.upsert_workload(running(f"runs-{index}", 1), T0)
+        replica.upsert_workload(gang(f"waits-{index}", 1), T0)
+    starts = replica._starts
+    assert len(starts._lines._late) < FEW
+    assert len(starts._runs["cq"]._new) <= FEW

@@ -159,11 +159,11 @@ def test_what_runs_ends_later_than_now_and_later_the_older_it_is(
     seen: list[float], age: float, share: float
 ) -> None:
     curve = Curve.of(summarize(seen))
-    end = curve.end(age, share)
+    (end,) = curve.ends(age, [share])
     assert age <= end < math.inf
     older = age * 1.1 + 1
     becomes_overdue = curve.share(age) < OVERDUE <= curve.share(older)
-    assert becomes_overdue or end <= curve.end(older, share) * (1 + 1e-9)
+    assert becomes_overdue or end <= curve.ends(older, [share])[0] * (1 + 1e-9)
 
 
 @given(SECONDS, st.floats(0.01, 0.99))
