@@ -116,6 +116,7 @@ class ClusterState:
             them.
         refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
             to somebody else, ... Empty when nothing speaks against it.
+        misfit: Why the copy, which holds nothing there yet, shall be made anew; empty: it is right.
         leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
         jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
@@ -132,6 +133,7 @@ class ClusterState:
     creating: bool = False
     may_run_unseen: bool = False
     refusal: str = ""
+    misfit: str = ""
     leave: str = ""
     jobs: int = 0
     condemned: str = ""

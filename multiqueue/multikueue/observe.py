@@ -14,13 +14,12 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
-from multiqueue.api.slices import is_elastic, list_earlier
+from multiqueue.api.slices import is_elastic
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
-from multiqueue.multikueue.chain import Heir, find_heir
+from multiqueue.multikueue.chain import Heir
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
@@ -32,8 +31,10 @@ from multiqueue.multikueue.dispatching.references import (
 )
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
+from multiqueue.multikueue.fitting import Fitting
 from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
+from multiqueue.multikueue.lineage import Lineage
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.owners import find_job, find_kind
 
@@ -79,6 +80,8 @@ class Observer:
         self._context = context
         self._fleet = fleet
         self._capacity = capacity
+        self._fitting = Fitting(context, fleet)
+        self._lineage = Lineage(context.informers, fleet)
         self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
@@ -184,9 +187,9 @@ class Observer:
         return self._capacity.look(workload, clusters)
 
     def _list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
-        if not self._elastic or not is_elastic(workload):
+        if not self._elastic:
             return ()
-        return tuple(list_earlier(workload, self._context.informers.workloads.store.get))
+        return self._lineage.list_earlier(workload)
 
     def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
         """Return the slice that took over, for one that has something there."""
@@ -194,10 +197,7 @@ class Observer:
             return None
         informers = self._context.informers
         check = find_multikueue_check(workload, informers) if workload is not None else None
-        store = informers.workloads.store
-        return find_heir(
-            key, partial(store.by_index, BY_REPLACED), check.name if check is not None else ""
-        )
+        return self._lineage.find_heir(key, workload, check.name if check is not None else "")
 
     # ------------------------------------------------------------ manager
 
@@ -291,6 +291,7 @@ class Observer:
             job=self._remote_job(session, key, local),
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=refusal,
+            misfit=self._fitting.find_misfit(name, workload, now) if workload is not None else "",
             leave=self._fleet.leaving.get((name, key), ""),
             jobs=session.job_count,
             creating=session.is_doing("job", key),
@@ -325,9 +326,7 @@ class Observer:
                 return found
         return None
 
-    def _read_job(
-        self, session: WorkerSession, key: str, *, earlier_key: str
-    ) -> RemoteJob | None:
+    def _read_job(self, session: WorkerSession, key: str, *, earlier_key: str) -> RemoteJob | None:
         for kind, job in session.find_jobs(key):
             integration = self._context.integrations.find_by_gvk(kind)
             end = integration.finished(job) if integration is not None else None

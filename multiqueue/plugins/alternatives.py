@@ -33,7 +33,8 @@ class Way:
     pods: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{', '.join(map(str, self.pods.values()))} pods on {' or '.join(self.flavors)}"
+        counts = ", ".join(map(str, self.pods.values())) or "all"
+        return f"{counts} pods on {' or '.join(self.flavors)}"
 
 
 def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:

@@ -132,12 +132,17 @@ def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
     return next((assignment for assignment in found if assignment is not None), None)
 
 
+def find_room(workload: WorkloadView, queue: QueueView) -> Way | None:
+    """Return the first way to hold a gang that has room now; None where none has."""
+    ways = list_ways(workload, queue)
+    return next((way for way in ways if _place(suit(way, queue)) is not None), None)
+
+
 def choose_way(workload: WorkloadView, queue: QueueView) -> Way:
     """Return how a queue is to hold a gang: the first way with room now, or ever."""
     ways = list_ways(workload, queue)
-    fitting = (way for way in ways if _place(suit(way, queue)) is not None)
     possible = (way for way in ways if not why_never(suit(way, queue)))
-    return next(fitting, None) or next(possible, ways[0])
+    return find_room(workload, queue) or next(possible, ways[0])
 
 
 def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:

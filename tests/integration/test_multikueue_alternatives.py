@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from multiqueue.multikueue.fitting import SETTLE
 from tests.integration.test_multikueue_flavors import give, make_queue, ran_on, usage
 from tests.multikueue_world import CHECK, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
@@ -184,3 +186,31 @@ async def test_what_makes_no_sense_is_told_and_keeps_only_that_job_waiting():
             name = world.workload("more").metadata.name
             await world.hub.patch(WORKLOADS, name, mended, namespace=NAMESPACE)
             assert await world.until_ready("more") == "h"
+
+
+@virtual_time
+async def test_a_copy_that_waits_for_one_hardware_takes_another_that_gets_room():
+    async with multikueue_world("mixed", real_workers=True) as world:
+        worker = world.workers["mixed"]
+        await give(worker, a100=8, h100=4)
+        async with world.manager():
+            await world.until_connected()
+            for name, pods, accelerator in (("x", 8, "a100"), ("y", 4, "h100")):
+                job = make_gpu_job(
+                    name,
+                    managed_by=None,
+                    parallelism=pods,
+                    completions=pods,
+                    node_selector={"accelerator": accelerator},
+                )
+                await worker.create(JOBS, job)
+                await running(world, "mixed", name)
+            await world.hub.create(JOBS, make_gang())
+            await world.until(lambda: world.copy("mixed"), "a copy", on="mixed")
+            assert world.copy("mixed").spec.pod_sets[0].count == 8
+            await asyncio.sleep(SETTLE.total_seconds())
+
+            await worker.client.delete(JOBS, "y", namespace=NAMESPACE)
+            await world.until_ready()
+            assert ran_on(world, "mixed") == "h100"
+            assert await running(world, "mixed") == (4, 4)

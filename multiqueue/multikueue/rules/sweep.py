@@ -56,8 +56,8 @@ def _why_outdated(cluster: ClusterState, local: LocalWorkload) -> str:
         return "" if local.evicted_at is not None else "its Workload is gone"
     if copy.digest not in {"", local.digest} and copy.finished is None:
         return "the workload changed"
-    if cluster.refusal and cluster.job_presence is Presence.ABSENT:
-        return cluster.refusal
+    if cluster.job_presence is Presence.ABSENT:
+        return cluster.refusal or cluster.misfit
     return ""
 
 

@@ -91,6 +91,11 @@ class TestSweep:
         plan = make_plan(make_local(nominated=("a",)), cluster)
         assert plan.removals == (Removal(cluster="a", why="the name is taken"),)
 
+    def test_a_copy_that_waits_with_other_pods_than_there_is_room_for_is_made_anew(self):
+        cluster = make_cluster("a", workload=make_copy(), misfit="there is room for 4 pods")
+        plan = make_plan(make_local(nominated=("a",)), cluster)
+        assert plan.removals == (Removal(cluster="a", why="there is room for 4 pods"),)
+
     def test_where_a_job_is_already_it_is_not_swept_away(self):
         plan = make_plan(make_local(nominated=("a",)), make_running("a", refusal="not served"))
         assert (plan.removals, plan.ask) == ((), True)
