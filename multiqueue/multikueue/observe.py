@@ -14,12 +14,13 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
-from multiqueue.api.slices import is_elastic
+from multiqueue.api.slices import is_elastic, list_earlier
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
-from multiqueue.multikueue.chain import Heir
+from multiqueue.multikueue.chain import Heir, find_heir
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
@@ -34,7 +35,6 @@ from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
 from multiqueue.multikueue.fitting import Fitting
 from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
-from multiqueue.multikueue.lineage import Lineage
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.owners import find_job, find_kind
 
@@ -81,7 +81,6 @@ class Observer:
         self._fleet = fleet
         self._capacity = capacity
         self._fitting = Fitting(context, fleet)
-        self._lineage = Lineage(context.informers, fleet)
         self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
@@ -187,9 +186,9 @@ class Observer:
         return self._capacity.look(workload, clusters)
 
     def _list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
-        if not self._elastic:
+        if not self._elastic or not is_elastic(workload):
             return ()
-        return self._lineage.list_earlier(workload)
+        return tuple(list_earlier(workload, self._context.informers.workloads.store.get))
 
     def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
         """Return the slice that took over, for one that has something there."""
@@ -197,7 +196,10 @@ class Observer:
             return None
         informers = self._context.informers
         check = find_multikueue_check(workload, informers) if workload is not None else None
-        return self._lineage.find_heir(key, workload, check.name if check is not None else "")
+        store = informers.workloads.store
+        return find_heir(
+            key, partial(store.by_index, BY_REPLACED), check.name if check is not None else ""
+        )
 
     # ------------------------------------------------------------ manager
 
@@ -326,7 +328,9 @@ class Observer:
                 return found
         return None
 
-    def _read_job(self, session: WorkerSession, key: str, *, earlier_key: str) -> RemoteJob | None:
+    def _read_job(
+        self, session: WorkerSession, key: str, *, earlier_key: str
+    ) -> RemoteJob | None:
         for kind, job in session.find_jobs(key):
             integration = self._context.integrations.find_by_gvk(kind)
             end = integration.finished(job) if integration is not None else None
