@@ -44,6 +44,10 @@ _OWN = {
     "PYTHONDONTWRITEBYTECODE": "1",
     # The order of a set is the same in the process that takes the place of another.
     "PYTHONHASHSEED": "0",
+    # Numeric libraries start a thread per processor, each with much address space.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_ARENA_MAX": "2",
 }
 _MODULE = "multiqueue.multikueue.dispatching.isolation.child"
 _LOOKS, _LOOK_SECONDS = 30, 0.01
