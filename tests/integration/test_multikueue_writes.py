@@ -20,7 +20,7 @@ from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
-from multiqueue.kube.resources import JOBS, WORKLOADS
+from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
 from multiqueue.multikueue.connections.remote_watch import build_worker_informers
 from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.owner import Owner
@@ -190,6 +190,32 @@ async def test_removal_takes_job_and_copy_and_the_finalizer(worker):
     await worker.until(lambda: worker.copy() is None and not worker.jobs())
     await worker.writer.remove(KEY, ADAPTERS)
     assert (await worker.read(JOBS, "train"), await worker.read(WORKLOADS, "w")) == (None, None)
+
+
+async def test_a_job_is_not_gone_before_its_pods_are(worker):
+    """Else another cluster could start it while they stop."""
+    await worker.writer.create_workload(make_workload(), ADAPTER, "train")
+    job = await worker.writer.create_job(ADAPTER, make_remote_job(), "w")
+    uid = job["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": uid}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "p",
+            "namespace": NAMESPACE,
+            "finalizers": ["example.com/stopping"],
+            "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+        },
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    await worker.cluster.create(PODS, pod)
+    await worker.writer.remove(KEY, ADAPTERS)
+    await worker.until(lambda: worker.copy() is None)
+    assert (await worker.read(JOBS, "train"))["metadata"]["deletionTimestamp"]
+    assert len(worker.jobs()) == 1
+    await worker.cluster.patch(PODS, "p", {"metadata": {"finalizers": None}}, namespace=NAMESPACE)
+    await worker.until(lambda: not worker.jobs())
 
 
 async def test_other_finalizers_are_left_to_their_owners(worker):
