@@ -1,11 +1,12 @@
 """Turns the plan of a cycle into writes.
 
 Called synchronously after each cycle. Admissions are written by a bounded number of workers, the
-whole of an admission in one patch: quota, check list and, where all checks are ready, Admitted. A
-write that fails is forgotten by the engine, and the Workload queues again in the state that the
-API server has, later after each failure; one whose answer got lost is looked up first. Workloads
-that could not be admitted go to the workload controller, which writes why when it is news; whom
-they preempt is the business of `evictions`.
+whole of an admission in one patch: quota, check list, the clusters that it is offered to first
+(`FleetGate.offer`) and, where all checks are ready, Admitted. A write that fails is forgotten by
+the engine, and the Workload queues again in the state that the API server has, later after each
+failure; one whose answer got lost is looked up first. Workloads that could not be admitted go to
+the workload controller, which writes why when it is news; whom they preempt is the business of
+`evictions`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
+from msgspec.structs import replace
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
@@ -41,7 +43,8 @@ from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
 
 WRITERS = 64
-"""Admissions written at a time: at 5 ms a request they fill what one API server takes."""
+"""Admissions written at a time, of those with checks and of the others each: at 5 ms a request they
+fill what one API server takes."""
 MAX_WAITING = 512
 """Admissions that may wait for a writer before cycles pause; the limit is staleness."""
 RETRY_SECONDS = 0.05
@@ -95,6 +98,9 @@ class PlanApplier:
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
+        # Those that wait for somebody's answer first have writers of their own, and hold up no
+        # cycle: there are no more of them than quota lets in.
+        self._checked: asyncio.Queue[Admission] = asyncio.Queue()
         self._writing: dict[str, Admission] = {}  # the newest of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
@@ -123,8 +129,9 @@ class PlanApplier:
         self._context.informers.workloads.add_handler(self._on_workload)
         async with asyncio.TaskGroup() as writers:
             writers.create_task(self._places.run(), name=self._places.name)
-            for number in range(WRITERS):
-                writers.create_task(self._write_all(), name=f"{self.name}-{number}")
+            for queue in (self._waiting, self._checked):
+                for number in range(WRITERS):
+                    writers.create_task(self._write_all(queue), name=f"{self.name}-{number}")
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         if new is None and old is not None:
@@ -142,13 +149,16 @@ class PlanApplier:
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
         )
+        if decision.checks:
+            self._checked.put_nowait(admission)
+            return
         self._waiting.put_nowait(admission)
         if self._waiting.qsize() >= MAX_WAITING:
             self._room.clear()
 
-    async def _write_all(self) -> None:
+    async def _write_all(self, queue: asyncio.Queue[Admission]) -> None:
         while True:
-            admission = await self._waiting.get()
+            admission = await queue.get()
             if self._waiting.qsize() < MAX_WAITING:
                 self._room.set()
             await self._write(admission)
@@ -183,9 +193,7 @@ class PlanApplier:
         """Write an admission; returns whether it is written."""
         key, now = admission.decision.workload, self._context.clock.now()
         try:
-            await self._context.writer.update_status(
-                key, lambda newest: self._admitted(newest, admission, now)
-            )
+            await self._reserve(key, admission, now)
         except OutdatedDecisionError:
             raise
         except (NotFound, Conflict) as error:
@@ -199,6 +207,19 @@ class PlanApplier:
         else:
             return True
         return False
+
+    async def _reserve(self, key: str, admission: Admission, now: datetime) -> None:
+        def change(newest: Workload) -> WorkloadStatus:
+            return self._admitted(newest, admission, now)
+
+        writer = self._context.writer
+        if not admission.decision.checks:
+            await writer.update_status(key, change)
+            return
+        newest = self._context.informers.workloads.store.get(key) or await writer.read(key)
+        reserved = replace(newest, status=change(newest))
+        async with self._context.fleet_gate.offer(reserved) as amend:
+            await writer.update_status(key, lambda newest: amend(change(newest)))
 
     def _admitted(self, newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
         status = admitted_status(newest, admission, now)

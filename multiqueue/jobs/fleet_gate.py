@@ -1,15 +1,27 @@
 """How MultiKueue tells the engine's shell what workers can hold: siblings may not know each other.
 
 MultiKueue connects an oracle and says when its answers may have changed; whoever feeds the engine
-asks and listens.
+asks and listens. Whoever writes reservations has it say what is to be written beside them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 
+from multiqueue.api import v1beta2 as api
 from multiqueue.engine.remote import ChosenFlavors, FleetOracle, Impossible
 from multiqueue.model.workload import Workload
+
+Amend = Callable[[api.WorkloadStatus], api.WorkloadStatus]
+"""Adds to a status that reserves quota what belongs into the same write."""
+Offer = Callable[[api.Workload], AbstractAsyncContextManager[Amend]]
+"""Given a Workload as it will be with its quota; what it gives is written within its block."""
+
+
+def unchanged(status: api.WorkloadStatus) -> api.WorkloadStatus:
+    """Add nothing."""
+    return status
 
 
 class FleetGate:
@@ -17,11 +29,20 @@ class FleetGate:
 
     def __init__(self) -> None:
         self._oracle: FleetOracle | None = None
+        self._offer: Offer | None = None
         self._listeners: list[Callable[[], None]] = []
 
     def connect(self, oracle: FleetOracle) -> None:
         """Ask this from now on."""
         self._oracle = oracle
+
+    def connect_offers(self, offer: Offer) -> None:
+        """Have this say where a Workload goes that gets quota."""
+        self._offer = offer
+
+    def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
+        """Answer as `Offer` does."""
+        return nullcontext(unchanged) if self._offer is None else self._offer(reserved)
 
     @property
     def is_connected(self) -> bool:

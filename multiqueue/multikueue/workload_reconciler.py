@@ -29,6 +29,7 @@ from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.desk import DispatchDesk
 from multiqueue.multikueue.dispatching.view import DispatchViews
 from multiqueue.multikueue.execute import Executor
+from multiqueue.multikueue.first_offer import FirstOffers
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.outcome import AGAIN
@@ -94,6 +95,16 @@ class WorkloadReconciler:
             on_room=self._waiting.wake,
         )
         dispatchers.on_change = self._wakes.ask_all_again
+        self._first_offers = FirstOffers(
+            context,
+            self._config,
+            self._observer,
+            ask=self._ask,
+            recall=self._memory,
+            forget=dispatchers.forget_workload,
+            find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
+        )
+        context.fleet_gate.connect_offers(self._first_offers.offer)
 
     def open_desk(self, engine: Engine) -> DispatchDesk:
         """Return what answers questions about decisions."""
@@ -143,6 +154,7 @@ class WorkloadReconciler:
             plan = decide(seen.view, self._config, now)
             if plan.ask:
                 seen = await self._ask(seen, memory)
+                self._forget_if_released(seen)
                 plan = decide(seen.view, self._config, now)
             if plan.removals and seen.workload is None and await self._exists(key):
                 continue
@@ -165,16 +177,14 @@ class WorkloadReconciler:
         workload = seen.workload
         assert workload is not None
         fleet = (self._wakes.fleet_version, seen.clusters)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         answer = await self._dispatchers.ask(
             seen.reference,
             lambda: self._views.build(seen, workload, memory),
             lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
         )
-        there = self._context.informers.workloads.store.get(workload.metadata.key)
-        uid = workload.metadata.uid
-        if there is None or there.metadata.uid != uid or not has_quota(there.status):
-            # That was told while it was asked about, when there was nothing to forget.
-            self._dispatchers.forget_workload(uid)
+        self._first_offers.took = loop.time() - begun
         if answer.nomination is None:
             self._views.postpone(memory, answer.retry_at, fleet)
         elif set(answer.nomination.clusters) != set(workload.status.nominated_cluster_names):
@@ -188,6 +198,13 @@ class WorkloadReconciler:
             ask_again_at=memory.ask_again_at,
         )
         return replace(seen, view=view)
+
+    def _forget_if_released(self, seen: Observation) -> None:
+        """That was told while it was asked about, when there was nothing to forget."""
+        there = self._context.informers.workloads.store.get(seen.view.key)
+        uid = seen.workload.metadata.uid if seen.workload is not None else ""
+        if there is None or there.metadata.uid != uid or not has_quota(there.status):
+            self._dispatchers.forget_workload(uid)
 
     async def _exists(self, key: str) -> bool:
         """Ask the API server itself before everything of a Workload is deleted."""

@@ -1,0 +1,142 @@
+"""Where a Workload is offered first, in the same write that reserves its quota.
+
+Otherwise two writes of its status would follow each other, and one costs an API server more than
+creating the Workload and its job together. What cannot be told at once is decided after the
+reservation is written, by the loop; so is everything while dispatchers take their time: nobody's
+quota waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.workload_checks import find_check, set_check_state
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.fleet_gate import Amend, unchanged
+from multiqueue.multikueue.checks import find_multikueue_check
+from multiqueue.multikueue.cluster_state import GroupConfig
+from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.local import LocalWriter
+from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.observe import Observation, Observer
+from multiqueue.multikueue.plan import Explain, Nominate
+
+PATIENCE_SECONDS = 5.0
+"""How long a reservation waits for its turn to be asked about: asked about it is in any case, and
+before that nothing becomes of it. Those of others do not wait behind it."""
+SLOW_SECONDS = 0.5
+"""While answers take longer than this, reservations do not wait for them at all."""
+
+Ask = Callable[[Observation, GroupMemory], Awaitable[Observation]]
+Step = Nominate | Explain
+
+
+class FirstOffers:
+    """Decides about Workloads whose quota is about to be reserved.
+
+    Args:
+        context: Of the manager.
+        config: For the rules.
+        observer: Looks at Workloads.
+        ask: Asks the dispatcher, and returns the view with its answer.
+        recall: Returns what is remembered of a Workload.
+        forget: Told the uid of a Workload that did not get its quota after all.
+        find_fleet_version: Of the fleet now; None while nobody is to be sent anywhere.
+
+    Attributes:
+        took: Seconds that the last question took, whoever asked it.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        config: GroupConfig,
+        observer: Observer,
+        *,
+        ask: Ask,
+        recall: Callable[[str], GroupMemory],
+        forget: Callable[[str], None],
+        find_fleet_version: Callable[[], int | None],
+    ) -> None:
+        self.took = 0.0
+        self._context = context
+        self._config = config
+        self._observer = observer
+        self._local = LocalWriter(context)
+        self._ask = ask
+        self._recall = recall
+        self._forget = forget
+        self._find_fleet_version = find_fleet_version
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def offer(self, reserved: api.Workload) -> AsyncIterator[Amend]:
+        """Give what is to be written beside a reservation; the write belongs into the block.
+
+        Args:
+            reserved: The Workload as it will be then.
+        """
+        check = find_multikueue_check(reserved, self._context.informers)
+        found = await self._decide_in_turn(reserved) if check is not None else None
+        if check is None or found is None:
+            yield unchanged
+            return
+        step, memory = found
+        now = self._context.clock.now()
+        try:
+            yield lambda status: _with_offer(status, check.name, step, now)
+        except BaseException:
+            # It was not recorded, and nothing else would tell.
+            memory.asked_at = None
+            self._forget(reserved.metadata.uid)
+            raise
+        if memory.meet(step.trouble):
+            self._local.tell(reserved, step.message, warning=True)
+        memory.explained_at = now
+
+    async def _decide_in_turn(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
+        """Decide about one after the other: while one finds out that it takes long, few wait."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._turn.acquire()
+        except TimeoutError:
+            return None
+        try:
+            return await self._decide(reserved)
+        finally:
+            self._turn.release()
+
+    async def _decide(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
+        version = self._find_fleet_version()
+        if version is None or self.took > SLOW_SECONDS:
+            return None
+        memory = self._recall(reserved.metadata.key)
+        seen = self._observer.foresee(reserved, memory, version)
+        if not decide(seen.view, self._config, self._context.clock.now()).ask:
+            return None
+        seen = await self._ask(seen, memory)
+        plan = decide(seen.view, self._config, self._context.clock.now())
+        first = plan.steps[0] if plan.steps else None
+        if plan.removals or not isinstance(first, Nominate | Explain):
+            memory.asked_at = None
+            return None
+        return first, memory
+
+
+def _with_offer(
+    status: api.WorkloadStatus, check: str, step: Step, now: datetime
+) -> api.WorkloadStatus:
+    """Return the status with the offer, unless it is none that waits for one any more."""
+    found = find_check(status, check)
+    if found is None or found.state != CheckState.PENDING or status.cluster_name is not None:
+        return status
+    if isinstance(step, Nominate):
+        status = msgspec.structs.replace(status, nominated_cluster_names=step.clusters)
+    return set_check_state(status, check, CheckState.PENDING, message=step.message, now=now)
