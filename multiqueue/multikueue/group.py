@@ -95,6 +95,11 @@ class LocalWorkload:
         return self.deleting or self.finished or not self.has_quota
 
     @property
+    def is_settled(self) -> bool:
+        """Whether one cluster runs it, and nothing else was decided here: no other one counts."""
+        return self.cluster_name is not None and not self.is_over and self.evicted_at is None
+
+    @property
     def is_being_evicted(self) -> bool:
         """Whether it holds its quota until what runs of it elsewhere has ended."""
         return (

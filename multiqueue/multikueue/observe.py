@@ -5,13 +5,11 @@ Reads only, and never awaits: what is read belongs together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from enum import Enum
 from functools import partial
 from typing import Any
 
-from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_elastic, list_earlier
@@ -22,24 +20,31 @@ from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.multikueue.chain import Heir, find_heir
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
-from multiqueue.multikueue.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.connections.session import WorkerSession
 from multiqueue.multikueue.dispatching.references import (
     NO_REFERENCE,
     Reference,
     find_reference,
 )
-from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
-from multiqueue.multikueue.fitting import Fitting
+from multiqueue.multikueue.filters.candidate import list_wishes
 from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
-from multiqueue.multikueue.group_build import build_copy, build_job_end, build_local
+from multiqueue.multikueue.group_build import build_local
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
+from multiqueue.multikueue.observe_cluster import ClusterObserver, Look
 from multiqueue.multikueue.owners import find_job, find_kind
 
 Json = dict[str, Any]
-NEVER = datetime.fromtimestamp(0, UTC)
+
+
+class Scope(Enum):
+    """How much of the fleet is looked at."""
+
+    CONCERNED = "Concerned"
+    """What a decision about the Workload may depend on."""
+    EVERYWHERE = "Everywhere"
+    """Every cluster of its configuration, too."""
+    IMAGINED = "Imagined"
+    """The same, for a Workload that is not there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,21 +85,23 @@ class Observer:
         self._context = context
         self._fleet = fleet
         self._capacity = capacity
-        self._fitting = Fitting(context, fleet)
+        self._clusters = ClusterObserver(context, fleet)
         self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
         """Return the view of one Workload, and bring the memory of it up to date."""
-        informers = self._context.informers
-        now = self._context.clock.now()
-        workload = informers.workloads.store.get(key)
+        workload = self._context.informers.workloads.store.get(key)
         if workload is None:
-            states = [self._state(name, key, memory, now) for name in self._holders(key)]
-            return Observation(
-                view=GroupView(key=key, clusters=tuple(states), heir=self._find_heir(key, None))
-            )
+            return self._observe_gone(key, memory)
+        return self._observe(workload, find_job(workload, self._context), memory, fleet_version)
+
+    def survey(self, key: str) -> Observation:
+        """Return the view of one Workload with every cluster in it, though it runs on one."""
+        workload = self._context.informers.workloads.store.get(key)
+        if workload is None:
+            return self._observe_gone(key, GroupMemory())
         job = find_job(workload, self._context)
-        return self._observe(workload, job, memory, fleet_version)
+        return self._observe(workload, job, GroupMemory(), 0, Scope.EVERYWHERE)
 
     def foresee(
         self, reserved: api.Workload, memory: GroupMemory, fleet_version: int
@@ -104,7 +111,15 @@ class Observer:
 
     def imagine(self, workload: api.Workload, job: Json) -> Observation:
         """Return the view of a Workload and its job as if they were there."""
-        return self._observe(workload, job, GroupMemory(), 0, imagined=True)
+        return self._observe(workload, job, GroupMemory(), 0, Scope.IMAGINED)
+
+    def _observe_gone(self, key: str, memory: GroupMemory) -> Observation:
+        look = Look(key=key, memory=memory, now=self._context.clock.now())
+        holders = sorted(self._fleet.find_holders(key))
+        states = tuple(self._clusters.observe(name, look) for name in holders)
+        return Observation(
+            view=GroupView(key=key, clusters=states, heir=self._find_heir(key, None))
+        )
 
     def _observe(
         self,
@@ -112,8 +127,7 @@ class Observer:
         job: Json | None,
         memory: GroupMemory,
         fleet_version: int,
-        *,
-        imagined: bool = False,
+        scope: Scope = Scope.CONCERNED,
     ) -> Observation:
         informers, key = self._context.informers, workload.metadata.key
         now = self._context.clock.now()
@@ -132,27 +146,20 @@ class Observer:
         memory.note(local, self._fleet.seen)
         memory.hear(list_wishes(workload, job))
         prospects = self._look_ahead(workload, local, configured)
-        names_ = {
-            *configured,
-            *self._holders(key),
-            *memory.suspects,
-            *filter(None, (local.cluster_name, memory.last_cluster)),
-        }
-        states = [
-            self._state(
-                name,
-                key,
-                memory,
-                now,
-                local=local,
-                configured=configured,
-                workload=workload,
-                job=job,
-                never=prospects.never if prospects is not None else {},
-                imagined=imagined,
-            )
-            for name in sorted(names_)
-        ]
+        look = Look(
+            key=key,
+            memory=memory,
+            now=now,
+            local=local,
+            configured=configured,
+            workload=workload,
+            job=job,
+            kind=kind,
+            never=prospects.never if prospects is not None else {},
+            only_asks=scope is Scope.IMAGINED,
+        )
+        concerned = self._list_concerned(look, local, scope)
+        states = [self._clusters.observe(name, look) for name in concerned]
         for state in states:
             memory.see(state)
         view = GroupView(
@@ -173,8 +180,21 @@ class Observer:
             adapter=adapter,
             clusters=configured,
             reference=find_reference(workload, listed.reference, informers),
-            imagined=imagined,
+            imagined=scope is Scope.IMAGINED,
         )
+
+    def _list_concerned(self, look: Look, local: LocalWorkload, scope: Scope) -> list[str]:
+        """Return the clusters that a decision may depend on, sorted.
+
+        What runs is not sent elsewhere: then one of the configuration counts only if it has
+        something of ours, or may have.
+        """
+        memory = look.memory
+        found = {*self._fleet.find_holders(look.key), *memory.suspects, *local.nominated}
+        found |= set(filter(None, (local.cluster_name, memory.last_cluster)))
+        if scope is not Scope.CONCERNED or not local.is_settled:
+            found.update(look.configured)
+        return sorted(found)
 
     def _look_ahead(
         self, workload: api.Workload, local: LocalWorkload, clusters: tuple[str, ...]
@@ -230,117 +250,3 @@ class Observer:
         informers = self._context.informers
         found = informers.admission_checks.store.get(check.name) if check is not None else None
         return list_clusters(found, informers) if found is not None else ClusterList()
-
-    # ------------------------------------------------------------ workers
-
-    def _holders(self, key: str) -> Iterator[str]:
-        return iter(sorted(self._fleet.find_holders(key)))
-
-    def _state(
-        self,
-        name: str,
-        key: str,
-        memory: GroupMemory,
-        now: datetime,
-        *,
-        local: LocalWorkload | None = None,
-        configured: tuple[str, ...] = (),
-        workload: api.Workload | None = None,
-        job: Json | None = None,
-        never: Mapping[str, str] | None = None,
-        imagined: bool = False,
-    ) -> ClusterState:
-        cluster = self._context.informers.multikueue_clusters.store.get(name)
-        session = self._fleet.find_session(name)
-        kind = find_kind(workload) if workload is not None else None
-        usable = cluster is not None and name in configured
-        if session is None:
-            return ClusterState(
-                name=name,
-                configured=usable,
-                reachable=False,
-                lost_at=self._fleet.lost_at(name),
-                first_chance_until=self._fleet.first_chance_until(name),
-                job_known=False,
-                may_run_unseen=local is not None
-                and memory.may_run_unseen(name, local, self._fleet.seen),
-            )
-        copy = build_copy(session.find_copy(key))
-        refusal = memory.refusal(name, now)
-        refusal = refusal or self._find_refusal(name, key, local, copy, only_asks=imagined)
-        if kind is not None and not session.serves(kind):
-            refusal = f"does not serve {kind}"
-        elif cluster is not None and workload is not None and not refusal:
-            refusal = why_not(Candidate(cluster=cluster, workload=workload, job=job))
-        if not refusal and (copy is None or not copy.quota_reserved):
-            # A worker that gave it quota knows better.
-            refusal = (never or {}).get(name, "")
-        blind = session.blind_for(kind) if kind is not None else None
-        # A worker that never serves a kind must not hold up what runs elsewhere: there a sign is
-        # wanted. One that fails to list it is like one that was not seen yet.
-        fails = kind is not None and not session.hides(kind)
-        return ClusterState(
-            name=name,
-            configured=usable,
-            lost_at=now - timedelta(seconds=blind) if blind is not None else None,
-            may_run_unseen=blind is not None
-            and local is not None
-            and (
-                (copy is not None and copy.had_job)
-                or memory.may_run_unseen(name, local, () if fails else self._fleet.seen)
-            ),
-            workload=copy,
-            job=self._remote_job(session, key, local),
-            job_known=kind is not None and session.knows_jobs(kind),
-            refusal=refusal,
-            misfit=self._fitting.find_misfit(name, workload, now) if workload is not None else "",
-            leave=self._fleet.leaving.get((name, key), ""),
-            jobs=session.job_count,
-            creating=session.is_doing("job", key),
-        )
-
-    def _find_refusal(
-        self,
-        name: str,
-        key: str,
-        local: LocalWorkload | None,
-        copy: RemoteWorkload | None,
-        *,
-        only_asks: bool,
-    ) -> str:
-        """Why a worker is not sent the Workload now; what is on its way there stays."""
-        if local is None or not local.is_pending or local.cluster_name is not None:
-            return ""
-        if copy is not None and copy.quota_reserved:
-            return ""
-        has_copy = copy is not None
-        return self._fleet.find_refusal(name, key, has_copy=has_copy, only_asks=only_asks)
-
-    def _remote_job(
-        self, session: WorkerSession, key: str, local: LocalWorkload | None
-    ) -> RemoteJob | None:
-        # Before it has the quota, what runs is none of its business (M-85).
-        has_heritage = local is not None and local.has_quota and not local.finished
-        earlier = local.earlier if local is not None and has_heritage else ()
-        for name in (key, *earlier):
-            found = self._read_job(session, name, earlier_key=name if name != key else "")
-            if found is not None:
-                return found
-        return None
-
-    def _read_job(
-        self, session: WorkerSession, key: str, *, earlier_key: str
-    ) -> RemoteJob | None:
-        for kind, job in session.find_jobs(key):
-            integration = self._context.integrations.find_by_gvk(kind)
-            end = integration.finished(job) if integration is not None else None
-            metadata = job["metadata"]
-            return RemoteJob(
-                earlier_key=earlier_key,
-                earlier_copy=build_copy(session.find_copy(key)) if earlier_key else None,
-                uid=metadata.get("uid", ""),
-                epoch=(metadata.get("annotations") or {}).get(names.DISPATCH_EPOCH, ""),
-                deleting=bool(metadata.get("deletionTimestamp")),
-                finished=build_job_end(job, end) if end is not None else None,
-            )
-        return None

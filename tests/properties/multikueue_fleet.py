@@ -22,6 +22,7 @@ from multiqueue.multikueue.cluster_state import (
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.group import Check, GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.memory import GroupMemory
+from multiqueue.multikueue.plan import GroupPlan
 from multiqueue.plugins import Nomination
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,6 +106,15 @@ class Fleet:
         self.memory.see(state)
         return state
 
+    def _needs_no_others(self, view: GroupView, plan: GroupPlan) -> None:
+        """What runs is decided about without a look at clusters that have nothing of it."""
+        local = view.local
+        if local is None or not local.is_settled:
+            return
+        named = {*self.memory.suspects, *local.nominated, local.cluster_name, view.last_cluster}
+        few = tuple(c for c in view.clusters if c.name in named or not c.is_empty)
+        assert decide(replace(view, clusters=few), CONFIG, self.now) == plan
+
     def step(self, *, writes: int | None = None) -> bool:
         """Decide once and apply; ``writes`` cuts the plan after so many. Whether all was done."""
         view = self.view()
@@ -112,6 +122,7 @@ class Fleet:
         if plan.ask:
             view = replace(view, nomination=self._nominate(view))
             plan = decide(view, CONFIG, self.now)
+        self._needs_no_others(view, plan)
         left = 10_000 if writes is None else writes
         for removal in plan.removals:
             for part in ("job", "workload"):

@@ -21,7 +21,6 @@ from multiqueue.multikueue.dispatching.view import describe_kind
 from multiqueue.multikueue.drains.stop_time import find_cut_off
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate
-from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.workload_view import build_workload_view
 from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
@@ -106,7 +105,7 @@ class Relocation:
         A cluster whose queues cannot be read counts as one with room: it decides for itself.
         Cost: a look at each cluster of the MultiKueueConfig for each way to reserve.
         """
-        seen = self._observer.observe(key, GroupMemory(), 0)
+        seen = self._observer.survey(key)
         workload = seen.workload
         if workload is None:
             return Prospect(chance=Chance.NEVER, why="it is gone")
