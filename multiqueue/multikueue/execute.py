@@ -295,7 +295,8 @@ class Executor:
         session = self._fleet.find_session(cluster)
         if session is None:
             return None
-        return next((job for _, job in session.find_jobs(seen.view.key)), None)
+        keys = (seen.view.key, *seen.view.earlier)
+        return next((job for key in keys for _, job in session.find_jobs(key)), None)
 
 
 def _join(outcomes: list[Outcome]) -> Outcome:

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
-from multiqueue.api.slices import is_elastic, list_earlier
+from multiqueue.api.slices import is_elastic
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
-from multiqueue.jobs.informers import BY_REPLACED
 from multiqueue.multikueue.capacity.fleet_capacity import FleetCapacity, Prospects
-from multiqueue.multikueue.chain import Heir, find_heir
+from multiqueue.multikueue.chain import Heir
 from multiqueue.multikueue.checks import ClusterList, find_multikueue_check, list_clusters
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.dispatching.references import (
@@ -29,6 +27,7 @@ from multiqueue.multikueue.dispatching.references import (
 from multiqueue.multikueue.filters.candidate import list_wishes
 from multiqueue.multikueue.group import GroupView, LocalJob, LocalWorkload
 from multiqueue.multikueue.group_build import build_local
+from multiqueue.multikueue.lineage import Lineage
 from multiqueue.multikueue.memory import GroupMemory, is_ask_due
 from multiqueue.multikueue.observe_cluster import ClusterObserver, Look
 from multiqueue.multikueue.owners import find_job, find_kind
@@ -85,6 +84,7 @@ class Observer:
         self._context = context
         self._fleet = fleet
         self._capacity = capacity
+        self._lineage = Lineage(context.informers, fleet)
         self._clusters = ClusterObserver(context, fleet)
         self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
@@ -206,9 +206,9 @@ class Observer:
         return self._capacity.look(workload, clusters)
 
     def _list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
-        if not self._elastic or not is_elastic(workload):
+        if not self._elastic:
             return ()
-        return tuple(list_earlier(workload, self._context.informers.workloads.store.get))
+        return self._lineage.list_earlier(workload)
 
     def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
         """Return the slice that took over, for one that has something there."""
@@ -216,10 +216,7 @@ class Observer:
             return None
         informers = self._context.informers
         check = find_multikueue_check(workload, informers) if workload is not None else None
-        store = informers.workloads.store
-        return find_heir(
-            key, partial(store.by_index, BY_REPLACED), check.name if check is not None else ""
-        )
+        return self._lineage.find_heir(key, workload, check.name if check is not None else "")
 
     # ------------------------------------------------------------ manager
 

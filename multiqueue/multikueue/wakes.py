@@ -13,14 +13,14 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
-from multiqueue.api.slices import list_earlier
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.jobs.context import Informers
-from multiqueue.jobs.informers import BY_CHECK, BY_OWNER, BY_REPLACED
+from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
 from multiqueue.model.build import effective_priority
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.filters.candidate import read_wishes
+from multiqueue.multikueue.lineage import Lineage
 from multiqueue.multikueue.waiting import Rank
 
 
@@ -60,6 +60,7 @@ class Wakes:
         self.fleet_version = 0
         self._informers = informers
         self._fleet = fleet
+        self._lineage = Lineage(informers, fleet)
         self._enqueue = enqueue
         self._is_known = is_known
         self._tracked: dict[str, Tracked] = {}
@@ -98,12 +99,8 @@ class Wakes:
         Args:
             key: Of the Workload.
         """
-        chain = [key]
-        for each in chain:
-            if each == key or each in self._tracked:
-                self._enqueue(each)
-            heirs = self._informers.workloads.store.by_index(BY_REPLACED, each)
-            chain += [w.metadata.key for w in heirs if w.metadata.key not in chain]
+        self._enqueue(key)
+        self._enqueue_all(each for each in self._lineage.list_later(key) if each in self._tracked)
 
     def _on_queue(
         self,
@@ -122,7 +119,7 @@ class Wakes:
         workload = new or old
         assert workload is not None
         key = workload.metadata.key
-        for earlier in list_earlier(workload, self._informers.workloads.store.get):
+        for earlier in self._lineage.list_earlier(workload):
             # What that one has on a cluster is this one's to take over, or goes with it.
             if any(self._fleet.find_holders(earlier)):
                 self._enqueue(earlier)

@@ -183,12 +183,35 @@ async def test_a_drain_moves_a_job_that_waits_to_grow() -> None:
 
 
 async def delete_replaced(world: World) -> None:
-    (old,) = filter(is_replaced_, all_slices(world))
-    name = old.metadata.name
-    await world.hub.client.delete(resources.WORKLOADS, name, namespace=NAMESPACE)
-    patch = {"metadata": {"finalizers": None}}
-    await world.hub.patch(resources.WORKLOADS, name, patch, namespace=NAMESPACE)
-    await world.until(lambda: len(all_slices(world)) == 1, "the earlier slice gone")
+    """Have every slice deleted here that another one took over from, whoever waits for that."""
+    await world.until(lambda: len(live(world.hub)) == 1, "the others ended")
+    for old in filter(is_replaced_, all_slices(world)):
+        name = old.metadata.name
+        await world.hub.client.delete(resources.WORKLOADS, name, namespace=NAMESPACE)
+        patch = {"metadata": {"finalizers": None}}
+        await world.hub.patch(resources.WORKLOADS, name, patch, namespace=NAMESPACE)
+    await world.until(lambda: len(all_slices(world)) == 1, "the earlier slices gone")
+
+
+async def test_a_job_that_grows_again_before_it_could_is_found_by_the_last_slice() -> None:
+    """Nothing here tells any more which slices were between that one and the first."""
+    async with multikueue_world(real_workers=True) as world, world.manager():
+        before = await start(world, 3)
+        await crowd(world)
+        for pods in (5, 6):
+            await scale(world, pods)
+            await world.until(lambda pods=pods: size_here(world) == pods, f"{pods} have quota here")
+            await world.until(lambda: "waits there for room" in check_of(world), "a reason")
+        await delete_replaced(world)
+        await set_active(world, 2)  # a look at all that there is
+        await free(world)
+        await until_runs(world, 6)
+        assert uid(world) == before["metadata"]["uid"]
+
+
+def size_here(world: World) -> int:
+    """Pods of the slice that has the quota."""
+    return max(size(w) for w in live(world.hub) if has_quota(w.status))
 
 
 async def test_a_job_that_ends_while_it_waits_to_grow_ends_here() -> None:

@@ -48,17 +48,15 @@ def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     has_no_job = cluster.reachable and cluster.job_known and cluster.job is None
     if has_no_job and heir.ready and cluster.workload is not None:
         removals.append(Removal(cluster=cluster.name, why=TAKEN_OVER))
-    has_job = cluster.reachable and cluster.job is not None and local is not None
-    steps = (MirrorStatus(cluster=cluster.name),) if has_job else ()
-    return GroupPlan(removals=tuple(removals), steps=steps, why="a larger slice takes over")
+    return GroupPlan(removals=tuple(removals), why="a larger slice takes over")
 
 
 def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Have the job of an earlier slice, where that runs, once the cluster admitted the larger one.
 
     Only there (M-160), and only then: until it is, the job runs on at its size, its status comes
-    back by the earlier slice, and nothing is stopped. Where it ends there meanwhile, because the
-    worker stops it or somebody deletes it or its copy, it goes round again.
+    back, and nothing is stopped. Where it ends there meanwhile, because the worker stops it or
+    somebody deletes it or its copy, it goes round again.
     """
     del config, now
     local = view.local
@@ -70,14 +68,15 @@ def take_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     name = cluster.name
     if cluster.admitted_at is None and (given_up := _give_up(cluster, view)) is not None:
         return given_up
+    mirror = (MirrorStatus(cluster=name),) if cluster.has_earlier_job else ()
     if cluster.workload is None:
-        return GroupPlan(steps=(CreateWorkload(cluster=name),))
+        return GroupPlan(steps=(*mirror, CreateWorkload(cluster=name)))
     copy = cluster.copy
     if copy is None or copy.finished is not None:
         return None
     if copy.admitted_at is None:
         message = f'The workload runs on cluster "{name}", and waits there for room to grow'
-        steps: tuple[Step, ...] = (Explain(message=message), *update_priorities(view))
+        steps: tuple[Step, ...] = (*mirror, Explain(message=message), *update_priorities(view))
         return GroupPlan(steps=steps, why=message)
     if not cluster.job_known:
         return GroupPlan(why=f'cluster "{name}" does not show which job to take over')

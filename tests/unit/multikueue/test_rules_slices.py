@@ -74,8 +74,7 @@ class TestHandOver:
     def test_a_replaced_slice_keeps_its_objects_until_the_larger_one_has_the_job(self) -> None:
         """M-85, T-169: upstream deletes the running job without this (S1)."""
         plan = make_plan(make_ready(finished=True), make_running(), heir=HEIR)
-        assert removed(plan) == []
-        assert plan.steps == (MirrorStatus(cluster="a"),)
+        assert (plan.removals, plan.steps) == ((), ())
 
     def test_a_slice_that_is_deleted_here_keeps_the_job_of_the_larger_one(self) -> None:
         """A retention policy deletes finished Workloads."""
@@ -117,12 +116,13 @@ class TestTakeOver:
     def test_a_larger_slice_is_copied_to_the_cluster_that_runs_the_job_only(self) -> None:
         """M-160; beside it the job of the earlier slice runs on."""
         plan = make_plan(make_slice(), make_cluster(job=EARLIER), make_cluster("b"))
-        assert plan.steps == (CreateWorkload(cluster="a"),)
+        assert plan.steps == (MirrorStatus(cluster="a"), CreateWorkload(cluster="a"))
         assert not plan.ask
 
     def test_nothing_is_stopped_while_it_waits_there(self) -> None:
         plan = make_plan(make_slice(), make_cluster(workload=make_copy(), job=EARLIER))
-        (step,) = plan.steps
+        mirror, step = plan.steps
+        assert mirror == MirrorStatus(cluster="a")
         assert isinstance(step, Explain)
         assert "waits there for room to grow" in step.message
         assert removed(plan) == []
