@@ -52,6 +52,17 @@ def test_one_where_its_job_is_being_created_stays_suspect():
     assert memory.may_run_unseen("a", local, seen={"a"})
 
 
+def test_a_worker_that_came_back_or_was_added_is_asked_about():
+    """G-4: also where it does not show its queues, so that nobody hears of room there."""
+    memory, local = GroupMemory(), make_local(nominated=("a",))
+    memory.note(local, seen={"a"})
+    memory.asked_at, memory.fleet = T0, (1, ("a",))
+    clusters = [make_cluster("a")]
+    assert not is_ask_due(memory, local, clusters, (1, ("a",)), T0)
+    assert is_ask_due(memory, local, clusters, (2, ("a",)), T0)
+    assert is_ask_due(memory, local, clusters, (1, ("a", "b")), T0)
+
+
 def test_after_a_change_of_room_only_those_whose_turn_it_is_are_asked_about():
     fleet = (1, ("a",))
     memory = GroupMemory(asked_at=T0, fleet=fleet)
