@@ -6,7 +6,7 @@ the ways to hold such a gang.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from multiqueue.api.alternatives import name_hardware
@@ -52,6 +52,11 @@ def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:
 def suit(way: Way, queue: QueueView) -> Suitability:
     """Return which flavors would do for a gang in that way."""
     return Suitability(way.workload, queue, only=way.flavors)
+
+
+def pods_on(pod_set: PodSetView, queue: QueueView, flavors: Iterable[str]) -> int:
+    """Return how many pods there are with these flavors, one of each resource group."""
+    return min((_needed(pod_set, queue, name) for name in flavors), default=pod_set.count)
 
 
 def _find_group(workload: WorkloadView, queue: QueueView) -> ResourceGroupView | None:

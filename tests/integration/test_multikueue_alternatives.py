@@ -8,7 +8,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
-from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multiqueue.multikueue.fitting import SETTLE
 from tests.integration.test_multikueue_flavors import give, make_queue, ran_on, usage
 from tests.multikueue_world import CHECK, World, make_config, make_gpu_job, multikueue_world
@@ -157,6 +157,32 @@ async def test_a_gang_that_moves_has_the_pods_of_its_new_hardware():
             assert await running(world, "a") == (8, 8)
             await world.until(lambda: sizes(world) == (8, 8), "the local job has eight again")
             await world.until(lambda: usage(world) == {"h100": "0", "a100": "8"}, "usage")
+
+
+@virtual_time
+async def test_a_drain_moves_it_where_there_is_room_for_as_many_as_it_needs_there():
+    async with multikueue_world("a", "h", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=4, a100=8)
+        await give(world.workers["a"], a100=4)
+        await give(world.workers["h"], h100=4)
+        async with world.manager():
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gang())
+            assert await world.until_ready() == "h"
+            await running(world, "h")
+            drain = {"metadata": {"annotations": {names.DRAIN: "true"}}}
+            await world.hub.patch(MULTIKUEUE_CLUSTERS, "h", drain)
+
+            def left() -> str:
+                found = world.hub.informers.multikueue_clusters.store.get("h")
+                condition = find_condition(found.status.conditions, "Drained")
+                return condition.message if condition is not None else ""
+
+            await world.until(lambda: "can ever hold it" in left(), "four A100 are not enough")
+            assert world.workload().status.cluster_name == "h"
+            await world.workers["a"].patch(CLUSTER_QUEUES, "cq", make_queue(a100=8))
+            await world.until(lambda: world.workload().status.cluster_name == "a", "moved")
+            assert await running(world, "a") == (8, 8)
 
 
 @virtual_time

@@ -305,7 +305,8 @@ def _fate(prospect: Prospect, order: DrainOrder) -> Fate:
 def _judge(workload: api.Workload, job: Json | None, name: str, around: Surroundings) -> Prospect:
     others = [other for other in around.clusters_of(workload) if other != name]
     ways = []
-    for choice, asked in list_ways(workload, around.own.choices(workload, _view(workload, around))):
+    shown = _view(with_flavors(workload, None), around)
+    for choice, asked in list_ways(workload, around.own.choices(workload, shown)):
         view = _view(asked, around)
         clusters = [_cluster(other, asked, view, job, around) for other in others]
         ways.append((choice, view, clusters))

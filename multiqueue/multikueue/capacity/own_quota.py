@@ -15,6 +15,7 @@ from multiqueue.multikueue.capacity import quota_view
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.workload_view import usage_of
 from multiqueue.plugins import Grade, QueueView, QuotaView, WorkloadView, grade_flavor
+from multiqueue.plugins.alternatives import pods_on
 
 FlavorResource = tuple[str, str]
 MAX_CHOICES = 32
@@ -36,11 +37,13 @@ class Choice:
 
     Attributes:
         flavors: By pod set and resource.
+        pods: By pod set.
         claim: What it takes.
         has_room: Whether there is so much now, what the Workload holds included.
     """
 
     flavors: Mapping[str, Mapping[str, str]]
+    pods: Mapping[str, int]
     claim: Claim
     has_room: bool
 
@@ -85,7 +88,12 @@ class OwnQuota:
             self._views[claim.queue] = quota_view.with_in_flight(view, claim.taken)
 
     def choices(self, workload: api.Workload, shown: WorkloadView) -> list[Choice]:
-        """Return the ways to reserve for a Workload, in the order of its ClusterQueue."""
+        """Return the ways to reserve for a Workload, in the order of its ClusterQueue.
+
+        Args:
+            workload: It, with what it holds.
+            shown: It, as if it held nothing.
+        """
         admission = workload.status.admission
         queue = self.find(admission.cluster_queue) if admission is not None else None
         if queue is None:
@@ -103,15 +111,18 @@ class OwnQuota:
 
     def _choice(self, shown: WorkloadView, queue: QueueView, flavors: dict[str, str]) -> Choice:
         by_pod_set: dict[str, dict[str, str]] = {}
+        pods: dict[str, int] = {}
         taken: dict[FlavorResource, int] = {}
         for pod_set in shown.pod_sets:
             used = {r: f for r, f in flavors.items() if pod_set.requests.get(r, 0) > 0}
             by_pod_set[pod_set.name] = used
+            pods[pod_set.name] = count = pods_on(pod_set, queue, used.values())
             for resource, flavor in used.items():
                 pair = (flavor, resource)
-                taken[pair] = taken.get(pair, 0) + pod_set.total(resource)
+                taken[pair] = taken.get(pair, 0) + pod_set.requests[resource] * count
         return Choice(
             flavors=by_pod_set,
+            pods=pods,
             claim=Claim(queue=queue.name, taken=taken),
             has_room=all(n <= queue.quotas.get(p, NO_QUOTA).free for p, n in taken.items()),
         )

@@ -14,6 +14,7 @@ import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.multikueue import NO_PODS
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.own_quota import Choice, Claim, OwnQuota
 from multiqueue.multikueue.connections.fleet import Fleet
@@ -109,7 +110,7 @@ class Relocation:
         workload = seen.workload
         if workload is None:
             return Prospect(chance=Chance.NEVER, why="it is gone")
-        shown = self.view(workload)
+        shown = self.view(with_flavors(workload, None))
         others = [name for name in seen.clusters if name != leaving]
         ways = []
         for choice, asked in list_ways(workload, self._own.choices(workload, shown)):
@@ -160,7 +161,7 @@ def list_ways(
 ) -> Iterator[tuple[Choice | None, api.Workload]]:
     """Yield the Workload as it would be with each choice; bare where there is none to make."""
     for choice in choices:
-        yield choice, with_flavors(workload, choice.flavors)
+        yield choice, with_flavors(workload, choice.flavors, choice.pods)
     if not choices:
         yield None, with_flavors(workload, None)
 
@@ -199,15 +200,27 @@ def combine(fits: Mapping[str, Fit]) -> Prospect:
 
 
 def with_flavors(
-    workload: api.Workload, flavors: Mapping[str, Mapping[str, str]] | None
+    workload: api.Workload,
+    flavors: Mapping[str, Mapping[str, str]] | None,
+    pods: Mapping[str, int] = NO_PODS,
 ) -> api.Workload:
-    """Return a Workload as if these flavors were reserved, by pod set and resource; None: none."""
+    """Return a Workload as if it had another reservation.
+
+    Args:
+        workload: It.
+        flavors: By pod set and resource; None: nothing is reserved.
+        pods: By pod set, where they are not those of the reservation that it has.
+    """
     admission = workload.status.admission
     if flavors is None or admission is None:
         admission = None
     else:
         assignments = tuple(
-            msgspec.structs.replace(assignment, flavors=dict(flavors.get(assignment.name, {})))
+            msgspec.structs.replace(
+                assignment,
+                flavors=dict(flavors.get(assignment.name, {})),
+                count=pods.get(assignment.name, assignment.count),
+            )
             for assignment in admission.pod_set_assignments
         )
         admission = msgspec.structs.replace(admission, pod_set_assignments=assignments)

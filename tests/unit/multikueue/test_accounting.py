@@ -12,6 +12,7 @@ from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.serde import decode
 from multiqueue.model.build import build_workload
 from multiqueue.multikueue.accounting import Substitution, account, find_substitutions
+from multiqueue.multikueue.workload_view import usage_of
 from multiqueue.plugins import FlavorView, QueueView
 
 GPU = "nvidia.com/gpu"
@@ -125,6 +126,7 @@ def test_what_ran_is_what_is_in_use(ran_on: RanOn, want: Mapping[tuple[str, str]
     reservation = build_workload(workload).reservation
     assert reservation is not None
     assert reservation.admission.usage() == want
+    assert usage_of(workload) == want
 
 
 def test_fewer_pods_are_told_and_charged():
