@@ -7,14 +7,16 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import aiohttp
 import pytest
 
 from multiqueue.api import names
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, ApiError, NotFound
-from multiqueue.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, WORKLOADS
-from multiqueue.webhooks.guard.service import MARKS, NAME, GuardOptions, WorkerGuard
+from multiqueue.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, VALIDATING_WEBHOOKS, WORKLOADS
+from multiqueue.webhooks.guard.service import MARKS, NAME, PATH, GuardOptions, WorkerGuard
+from tests.least_privilege import documents
 from tests.webhook_world import until_true
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
@@ -94,6 +96,23 @@ async def assert_old_copies_are_refused(client: KubeClient, own: KubeClient) -> 
     async with guard_of(client, own):
         await assert_refused(client, WORKLOADS, copy(OLD))
         await client.create(WORKLOADS, copy(NEW))
+
+
+async def assert_the_probes_of_its_manifest_answer(client: KubeClient, own: KubeClient) -> None:
+    """kubelet asks so, and looks at no certificate."""
+    (container,) = next(
+        found["spec"]["template"]["spec"]["containers"]
+        for found in documents("worker-guard/guard.yaml")
+        if found["kind"] == "Deployment"
+    )
+    asked = [container[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
+    assert {(probe["scheme"], probe["port"]) for probe in asked} == {("HTTPS", "guard")}
+    async with guard_of(client, own), aiohttp.ClientSession() as session:
+        registered = await client.get(VALIDATING_WEBHOOKS, NAME)
+        address = registered["webhooks"][0]["clientConfig"]["url"].removesuffix(PATH)
+        for probe in asked:
+            async with session.get(address + probe["path"], ssl=False) as answer:
+                assert (answer.status, await answer.text()) == (200, "ok")
 
 
 async def assert_an_outage_of_the_guard_stops_nothing(client: KubeClient) -> None:

@@ -70,6 +70,8 @@ class WebhookServer:
             OSError: the port is taken.
         """
         app = web.Application(client_max_size=MAX_BODY_BYTES)
+        app.router.add_get("/healthz", self._tell_health)
+        app.router.add_get("/readyz", self._tell_readiness)
         app.router.add_post(CONVERT, self._convert)
         app.router.add_post("/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
@@ -84,6 +86,18 @@ class WebhookServer:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+
+    async def _tell_health(self, request: web.Request) -> web.Response:
+        """Answer: the event loop turns."""
+        del request
+        return web.Response(text="ok")
+
+    async def _tell_readiness(self, request: web.Request) -> web.Response:
+        """Say whether reviews can be judged."""
+        del request
+        if self.knowing.is_set():
+            return web.Response(text="ok")
+        return web.Response(status=503, text="what is there is not known yet")
 
     async def _answer(self, request: web.Request) -> web.Response:
         handler = self._handlers.get(request.path)

@@ -13,6 +13,7 @@ from tests.guard_world import (
     SYSTEM,
     assert_an_outage_of_the_guard_stops_nothing,
     assert_old_copies_are_refused,
+    assert_the_probes_of_its_manifest_answer,
 )
 from tests.least_privilege import documents, kubeconfig_of
 
@@ -29,4 +30,5 @@ async def test_old_copies_are_refused_and_an_outage_of_the_guard_stops_nothing()
             await client.create(NAMESPACES, head)
             await create_missing(client, list(documents("worker-guard/role.yaml")))
             await assert_old_copies_are_refused(client, own)
+            await assert_the_probes_of_its_manifest_answer(client, own)
             await assert_an_outage_of_the_guard_stops_nothing(client)
