@@ -43,14 +43,15 @@ def is_equivalent(
     if workload.spec.maximum_execution_time_seconds != max_execution_seconds:
         return False
     ignore_tolerations = is_admitted(workload.status) or (elastic and not suspended)
-    running = _running_pod_sets(workload, find_flavor)
-    if running is not None and elastic:
-        running = _resized(running, workload.spec.pod_sets)
-    if running is not None and _same(pod_sets, running, ignore_tolerations):
+    # First what costs less: what waits says what it was made from.
+    if suspended and _same(pod_sets, workload.spec.pod_sets, ignore_tolerations):
         return True
-    if running is not None and not suspended:
-        return False
-    return _same(pod_sets, workload.spec.pod_sets, ignore_tolerations)
+    running = _running_pod_sets(workload, find_flavor)
+    if running is None:
+        return not suspended and _same(pod_sets, workload.spec.pod_sets, ignore_tolerations)
+    if elastic:
+        running = _resized(running, workload.spec.pod_sets)
+    return _same(pod_sets, running, ignore_tolerations)
 
 
 def _resized(pod_sets: Sequence[PodSet], like: Sequence[PodSet]) -> tuple[PodSet, ...]:

@@ -12,7 +12,7 @@ from multiqueue.api.names import RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.foresight.feed import INTENT, WorkerForesight
+from multiqueue.multikueue.foresight.feed import BACKLOG, INTENT, WorkerForesight
 from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.foresight.seen import read_seen
@@ -34,6 +34,7 @@ class Worker:
         nobody: Any = None  # nothing is sent
         self.ground = Ground(nobody, Metrics(), "w")
         self.now = NOW
+        self.read: list[str] = []
         self.history = History()
         self.foresight = self.connect()
         queue = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
@@ -46,7 +47,7 @@ class Worker:
         return WorkerForesight(
             self,
             self.history,
-            find_traits=lambda _: None,
+            find_traits=self.read.append,
             now=lambda: self.now,
             options=DEFAULT_OPTIONS,
         )
@@ -86,6 +87,29 @@ def test_everybodys_workloads_count_until_they_end() -> None:
     assert worker.ask(4).prospect is Prospect.WAITS
     assert worker.ask(2).prospect is Prospect.FITS
     worker.put_other("theirs", 4, ended=True)
+    worker.workloads.drop("ns/ours")
+    assert worker.ask(8).prospect is Prospect.FITS
+
+
+def test_a_copy_is_read_once_however_often_it_changed() -> None:
+    worker = Worker()
+    for reserved in (False, False, True):
+        worker.workloads.put(make_workload("ours", 6, reserved=reserved))
+    assert worker.read == []
+    assert worker.ask(4).prospect is Prospect.WAITS
+    assert worker.read == ["ns/ours"]
+
+
+def test_copies_that_nobody_asked_about_do_not_pile_up() -> None:
+    worker = Worker()
+    for i in range(BACKLOG):
+        worker.workloads.put(make_workload(f"ours-{i}", 1))
+    assert len(worker.read) == BACKLOG
+
+
+def test_a_copy_that_is_gone_again_counts_no_more() -> None:
+    worker = Worker()
+    worker.workloads.put(make_workload("ours", 8, reserved=True))
     worker.workloads.drop("ns/ours")
     assert worker.ask(8).prospect is Prospect.FITS
 
