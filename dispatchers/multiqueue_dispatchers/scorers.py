@@ -15,6 +15,7 @@ from multiqueue.plugins import (
     Grade,
     Option,
     cost_of,
+    find_gain,
     find_speed,
     runtime_on,
     scarce_resource,
@@ -76,6 +77,13 @@ def speed(view: DispatchView, options: Sequence[Option]) -> list[int]:
     speeds = [find_speed(view.workload, option) for option in options]
     most = max(speeds, default=0)
     return [_share(each, most) for each in speeds]
+
+
+def gain(view: DispatchView, options: Sequence[Option]) -> list[int]:
+    """Prefer hardware that this job gains more from than others do, so that those find theirs."""
+    gains = [find_gain(view, option) for option in options]
+    most = max(gains, default=0)
+    return [_share(each, most) for each in gains]
 
 
 def finish(view: DispatchView, options: Sequence[Option]) -> list[int]:
@@ -157,6 +165,7 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
             guaranteed,
             start,
             speed,
+            gain,
             finish,
             load,
             yielding,
@@ -173,8 +182,9 @@ SCORERS: Mapping[str, Scorer] = MappingProxyType(
 WEIGHTS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(SCORERS, 0)
     | {
-        "hardware": 300,
+        "hardware": 400,
         "packing": 30,
+        "gain": 30,
         "guaranteed": 4,
         "finish": 8,
         "load": 4,

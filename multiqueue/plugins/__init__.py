@@ -34,7 +34,7 @@ from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.limits import Limit
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, ScoreTerm
-from multiqueue.plugins.offers import cost_of, find_speed, runtime_on, speed_on
+from multiqueue.plugins.offers import cost_of, find_gain, find_speed, runtime_on, speed_on
 from multiqueue.plugins.options import Option, Survey, Tier, bind, rank, survey
 from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import (
@@ -85,6 +85,7 @@ __all__ = [
     "WorkloadView",
     "bind",
     "cost_of",
+    "find_gain",
     "find_problems",
     "find_refusal",
     "find_speed",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from multiqueue.plugins.options import Option
 from multiqueue.plugins.suitability import scarce_resource
-from multiqueue.plugins.view import ClusterView, WorkloadView
+from multiqueue.plugins.view import ClusterView, DispatchView, WorkloadView
 
 REFERENCE = 1000
 """The speed of the reference hardware."""
@@ -37,11 +38,32 @@ def find_speed(workload: WorkloadView, option: Option) -> int:
 
 def speed_on(workload: WorkloadView, cluster: ClusterView, flavor: str) -> int:
     """Return how fast a job is on a flavor, in thousandths: by its name or its node labels."""
-    if flavor in workload.speeds:
-        return workload.speeds[flavor]
+    return _look_up(workload.speeds, cluster, flavor)
+
+
+def find_gain(view: DispatchView, option: Option) -> int:
+    """Return how fast the job is there beside what jobs usually are there, in thousandths.
+
+    Compared between options it says on which hardware the job does most for the hours that it
+    takes from others.
+    """
+    cluster = option.cluster
+    flavors = flavors_of(view.workload, option)
+    gains = (
+        REFERENCE
+        * speed_on(view.workload, cluster, flavor)
+        // _look_up(view.usual_speeds, cluster, flavor)
+        for flavor in flavors
+    )
+    return min(gains, default=REFERENCE)
+
+
+def _look_up(speeds: Mapping[str, int], cluster: ClusterView, flavor: str) -> int:
+    if flavor in speeds:
+        return speeds[flavor]
     found = cluster.queue.flavors.get(flavor) if cluster.queue is not None else None
     labels = found.node_labels.values() if found is not None else ()
-    return next((workload.speeds[v] for v in labels if v in workload.speeds), REFERENCE)
+    return next((speeds[value] for value in labels if value in speeds), REFERENCE)
 
 
 def runtime_on(workload: WorkloadView, option: Option) -> timedelta:

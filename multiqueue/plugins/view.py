@@ -276,6 +276,8 @@ class DispatchView:
         clusters: The workers of its check, in the order of the MultiKueueConfig.
         nominated: Where it is offered now.
         history: Earlier rounds since quota was reserved, the oldest first; at most 20.
+        usual_speeds: How fast jobs usually are by hardware, in thousandths of their speed on all of
+            it; names as in ``WorkloadView.speeds``. Learned from finished jobs; empty at first.
         arguments: ``multiKueue.dispatcherArguments`` of the configuration.
         dispatcher: The name by which this dispatcher was chosen.
         now: The time, aware, in UTC.
@@ -285,6 +287,7 @@ class DispatchView:
     clusters: tuple[ClusterView, ...] = ()
     nominated: tuple[str, ...] = ()
     history: tuple[Round, ...] = ()
+    usual_speeds: Mapping[str, int] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)
     dispatcher: str = ""
     now: datetime

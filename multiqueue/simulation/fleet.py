@@ -53,8 +53,8 @@ class Fleet:
         clusters: In the order of the MultiKueueConfig.
         preempting: Whom Workloads may stop.
         quota_percent: Quota of the manager, of everything that the workers have.
-        speeds: What kinds of jobs are as fast as, by kind and hardware, in thousandths of the
-            reference; those of `CLASSES` where it says nothing.
+        speeds: How fast jobs are, by kind or model and by hardware, in thousandths of the
+            reference; as `CLASSES` and `MODELS` have it where it says nothing.
         watts: What a GPU draws while it is in use, by flavor; empty: not given.
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
-from multiqueue.simulation.traces.trace import CLASSES
+from multiqueue.simulation.traces.trace import CLASSES, MODELS
 
 KEYS = ("clusters", "speeds", "preemption", "managerQuotaPercent", "watts")
 CLUSTER_KEYS = ("name", "gpus", "prices")
@@ -56,12 +56,12 @@ def parse_fleet(found: Any) -> Fleet:
         choices = ", ".join(Preempting)
         raise FleetFileError(f"preemption: {preempting!r} must be one of {choices}")
     percent = _number(fields.get("managerQuotaPercent", 100), "managerQuotaPercent")
-    speeds = _mapping(fields.get("speeds", {}), "speeds", tuple(CLASSES))
+    speeds = _mapping(fields.get("speeds", {}), "speeds", (*CLASSES, *MODELS))
     return Fleet(
         clusters=clusters,
         preempting=Preempting(preempting),
         quota_percent=round(percent),
-        speeds={kind: _thousandths(of, f"speeds.{kind}") for kind, of in speeds.items()},
+        speeds={what: _thousandths(of, f"speeds.{what}") for what, of in speeds.items()},
         watts=_numbers(fields.get("watts", {}), "watts"),
     )
 

@@ -25,7 +25,13 @@ class Knowledge:
             took: From its admission to its end.
         """
         traits = _traits_of(job)
-        self._history.learn(FinishedRun(uid=job.name, traits=traits, flavor=flavor, took=took))
+        self._history.learn(
+            FinishedRun(uid=job.name, traits=traits, flavor=flavor, took=took, devices=job.gpus)
+        )
+
+    def usual_speeds(self) -> dict[str, int]:
+        """Return how fast jobs usually are, by hardware."""
+        return self._history.usual.by_hardware()
 
     def find(self, job: TraceJob) -> Runtime:
         """Return how long a job runs on the reference hardware, as far as is known."""

@@ -76,6 +76,7 @@ class Views:
             ),
             nominated=managed.nominated,
             history=managed.memory.rounds,
+            usual_speeds=self._knowledge.usual_speeds(),
             arguments=self._arguments,
             dispatcher=self._dispatcher,
             now=self._agenda.now,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,12 @@ if TYPE_CHECKING:
     help="Whom jobs may stop: nobody, the less urgent, or also whoever uses what was lent.",
 )
 @click.option(
+    "--manager-quota",
+    type=click.IntRange(min=1),
+    metavar="PERCENT",
+    help="Quota of the manager, of what the workers have; 100, or what the fleet's file says.",
+)
+@click.option(
     "--teams",
     type=click.IntRange(min=1, max=8),
     default=4,
@@ -126,6 +133,7 @@ def command(  # noqa: PLR0913 - one for each option
     clusters: int,
     fleet_file: Path | None,
     preemption: str,
+    manager_quota: int | None,
     teams: int,
     names: str,
     settings: tuple[str, ...],
@@ -145,7 +153,7 @@ def command(  # noqa: PLR0913 - one for each option
     _check_folders(report, csv_file)
     plan = Plan(
         wish=TraceWish(source=trace, count=jobs, load=load, teams=teams),
-        fleet=_read_fleet(fleet_file, clusters, preemption),
+        fleet=_read_fleet(fleet_file, clusters, preemption, manager_quota),
         contestants=_read_contestants(names, settings),
         seeds=tuple(range(first_seed, first_seed + seeds)),
     )
@@ -161,16 +169,15 @@ def _check_folders(*paths: Path | None) -> None:
             raise UsageProblem(f'"{path}": there is no folder "{path.parent}"')
 
 
-def _read_fleet(path: Path | None, clusters: int, preemption: str) -> Fleet:
+def _read_fleet(path: Path | None, clusters: int, preemption: str, quota: int | None) -> Fleet:
     from multiqueue.simulation.fleet import Preempting, make_fleet
     from multiqueue.simulation.fleet_file import FleetFileError, load_fleet
 
-    if path is None:
-        return make_fleet(clusters, Preempting(preemption))
     try:
-        return load_fleet(path)
+        fleet = load_fleet(path) if path else make_fleet(clusters, Preempting(preemption))
     except FleetFileError as error:
         raise UsageProblem(str(error)) from error
+    return replace(fleet, quota_percent=quota or fleet.quota_percent)
 
 
 def _read_contestants(names: str, settings: Sequence[str]) -> tuple[Contestant, ...]:

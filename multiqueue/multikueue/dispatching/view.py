@@ -79,6 +79,7 @@ class DispatchViews:
             ),
             nominated=local.nominated if local is not None else (),
             history=memory.rounds,
+            usual_speeds=self._fleet.history.usual.by_hardware(),
             now=self._context.clock.now(),
         )
 

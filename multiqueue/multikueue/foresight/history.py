@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from multiqueue.multikueue.foresight.curve import UNKNOWN, summarize
 from multiqueue.multikueue.foresight.traits import FinishedRun, Traits
+from multiqueue.multikueue.foresight.usual import UsualSpeeds
 from multiqueue.plugins.forecast import Basis, Runtime
 
 T = TypeVar("T")
@@ -37,10 +38,12 @@ class History:
 
     Attributes:
         version: Grows with everything that is learned.
+        usual: How fast jobs usually are.
     """
 
     def __init__(self) -> None:
         self.version = 0
+        self.usual = UsualSpeeds()
         self._classes: OrderedDict[str, dict[str, deque[float]]] = OrderedDict()
         self._any: deque[float] = deque(maxlen=8 * RUNS)
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
@@ -58,6 +61,7 @@ class History:
         if run.flavor in flavors or len(flavors) < FLAVORS:
             flavors.setdefault(run.flavor, deque(maxlen=RUNS)).append(seconds)
         self._any.append(seconds)
+        self.usual.learn(run, self.speeds(run.traits))
         declared = run.traits.declared
         if declared is not None:
             speed = run.traits.speeds.get(run.flavor, REFERENCE)

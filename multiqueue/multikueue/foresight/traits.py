@@ -11,6 +11,7 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
 from multiqueue.api.ran_on import read_ran_on
+from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import PodSet
 from multiqueue.multikueue.foresight.declarations import parse_runtime, parse_speeds, read
 from multiqueue.plugins.view import PodSetView
@@ -54,12 +55,14 @@ class FinishedRun:
         traits: Of its Workload.
         flavor: That its devices, or else all of it, were taken from.
         took: From its admission to its end.
+        devices: That it had.
     """
 
     uid: str
     traits: Traits
     flavor: str
     took: timedelta
+    devices: int = 1
 
 
 def read_traits(
@@ -94,7 +97,13 @@ def read_finished(workload: api.Workload, traits: Traits) -> FinishedRun | None:
     took = finished.transitioned_at - admitted.transitioned_at
     if admitted.status != "True" or took <= timedelta() or not flavor:
         return None
-    return FinishedRun(uid=workload.metadata.uid, traits=traits, flavor=flavor, took=took)
+    return FinishedRun(
+        uid=workload.metadata.uid,
+        traits=traits,
+        flavor=flavor,
+        took=took,
+        devices=max(1, _devices_of(workload)),
+    )
 
 
 def stem_of(name: str) -> str:
@@ -148,3 +157,13 @@ def _flavor_of(workload: api.Workload) -> str:
         for resource, flavor in assignment.flavors.items()
     ]
     return min(found)[2] if found else ""
+
+
+def _devices_of(workload: api.Workload) -> int:
+    admission = workload.status.admission
+    return sum(
+        parse_request(resource, quantity)
+        for assignment in (admission.pod_set_assignments if admission is not None else ())
+        for resource, quantity in assignment.resource_usage.items()
+        if "/" in resource
+    )

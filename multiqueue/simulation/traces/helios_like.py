@@ -8,8 +8,9 @@ bursts of alike jobs, by day more than at night, with dips at noon and at six in
 
 A log-normal with that median and mean has a sigma of 2.64, which is taken as it is. Not published
 as numbers, and chosen: how length grows with size, how many jobs a burst has, the parts of the
-kinds of jobs. Cut off: what is longer than half a day, or larger than half of the largest cluster,
-since a trace of a few days of a few hundred GPUs could not be steady otherwise.
+kinds of jobs, and that each user trains one model, all of them equally often. Cut off: what is
+longer than half a day, or larger than half of the largest cluster, since a trace of a few days of a
+few hundred GPUs could not be steady otherwise.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 from random import Random
 
 from multiqueue.simulation.traces.arrivals import Burst
-from multiqueue.simulation.traces.trace import TraceJob
+from multiqueue.simulation.traces.trace import MODELS, TraceJob
 
 MEDIAN = 206.0
 SIGMA = 2.64
@@ -36,6 +37,7 @@ DEBUG_SECONDS = 300.0
 def generate(random: Random, *, count: int, teams: int, largest: int) -> list[Burst]:
     """Return so many jobs as bursts that are still without a time."""
     users = [(TEAMS[n % teams], f"user-{n:02}", 1.0 / (n + 1) ** 0.8) for n in range(8 * teams)]
+    models = {user: random.choice(sorted(MODELS)) for _, user, _ in users}
     sizes = {size: weight for size, weight in SIZES.items() if size <= largest}
     bursts: list[Burst] = []
     made = 0
@@ -54,6 +56,7 @@ def generate(random: Random, *, count: int, teams: int, largest: int) -> list[Bu
                     team=team,
                     user=user,
                     kind=kind,
+                    model=models[user],
                     gpus=size,
                     submit=0.0,
                     duration=round(duration, 1),

@@ -11,7 +11,14 @@ from multiqueue.simulation.fleet import Fleet, find_span
 from multiqueue.simulation.traces import acme_like, helios_like
 from multiqueue.simulation.traces.arrivals import arrange
 from multiqueue.simulation.traces.csv_loader import TraceError, load_csv
-from multiqueue.simulation.traces.trace import CLASSES, Trace, TraceJob, stretch
+from multiqueue.simulation.traces.trace import (
+    CLASSES,
+    MODELS,
+    TRAINING,
+    Trace,
+    TraceJob,
+    stretch,
+)
 
 GENERATORS = {"helios-like": helios_like.generate, "acme-like": acme_like.generate}
 
@@ -60,10 +67,14 @@ def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
 
 def with_speeds(jobs: Sequence[TraceJob], fleet: Fleet) -> list[TraceJob]:
     """Return jobs that know how fast they are on the hardware of the fleet."""
-    by_kind = {
-        name: {**known.speeds, **fleet.speeds.get(name, {})} for name, known in CLASSES.items()
-    }
-    return [replace(job, speeds=by_kind[job.kind]) for job in jobs]
+    return [replace(job, speeds=_speeds_of(job.kind, job.model, fleet)) for job in jobs]
+
+
+def _speeds_of(kind: str, model: str, fleet: Fleet) -> dict[str, int]:
+    """Return the speeds of a kind, then those of its model, then what the fleet says of either."""
+    trained = MODELS.get(model, {}) if kind in TRAINING else {}
+    told = {**fleet.speeds.get(kind, {}), **fleet.speeds.get(model, {})}
+    return {**CLASSES[kind].speeds, **trained, **told}
 
 
 def _load(wish: TraceWish, largest: int, seed: int) -> Trace:

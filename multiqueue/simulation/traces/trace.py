@@ -40,6 +40,18 @@ CLASSES = {
 """Speeds are round figures: public training benchmarks put an H100 at two to three A100s for large
 transformers, and at less the more a job waits for its data, its CPUs or its user."""
 
+MODELS: Mapping[str, Mapping[str, int]] = {
+    "recommendation": {"h100": 1300},
+    "convolutional": {"h100": 1500},
+    "speech": {"h100": 1700},
+    "transformer": {"h100": 2200},
+    "large-transformer": {"h100": 2800},
+}
+"""How fast the training of what is by hardware: as above, the more of its time a model spends on
+large matrices, in few bits, the more it gains."""
+TRAINING = frozenset({"pretraining", "training", "finetuning"})
+"""Kinds of jobs that are as fast as their model; others wait for other things."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
@@ -50,6 +62,7 @@ class TraceJob:
         team: Whose queue it uses.
         user: Whose it is.
         kind: Name of its `JobClass`.
+        model: Of `MODELS`, where that is known.
         gpus: How many it takes.
         submit: When it is submitted.
         duration: How long it runs on the reference hardware.
@@ -60,6 +73,7 @@ class TraceJob:
     team: str
     user: str = ""
     kind: str = "training"
+    model: str = ""
     gpus: int
     submit: float
     duration: float

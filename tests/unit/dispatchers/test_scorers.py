@@ -29,8 +29,9 @@ def estimate(hours: float) -> StartEstimate:
     return StartEstimate(at=at, earliest=T0, latest=at + HOUR)
 
 
-def score(name: str, *clusters, workload=None) -> dict[str, int]:
+def score(name: str, *clusters, workload=None, usual=None) -> dict[str, int]:
     view = make_view(clusters=clusters, workload=workload)
+    view = replace(view, usual_speeds=usual or {})
     options = survey(view).options
     values = SCORERS[name](view, options)
     assert all(0 <= value <= BEST for value in values)
@@ -94,6 +95,21 @@ def test_speed_is_told_by_the_flavor_or_by_its_labels():
     assert score("speed", *clusters, workload=workload) == {"a": 500, "b": 1000}
     labelled = make_cluster("b", labels={"accelerator": "h100"})
     assert best(score("speed", make_cluster("a"), labelled, workload=workload)) == "b"
+
+
+def test_gain_leaves_hardware_to_those_that_gain_more_from_it():
+    workload = replace(make_workload(), speeds={"h100": 1500})
+    clusters = make_cluster("a", flavor="a100"), make_cluster("b", flavor="h100")
+    usual = {"a100": 667, "h100": 1333}
+    assert best(score("gain", *clusters, workload=workload, usual=usual)) == "a"
+    keen = replace(workload, speeds={"h100": 2500})
+    assert best(score("gain", *clusters, workload=keen, usual=usual)) == "b"
+
+
+def test_gain_is_speed_until_anything_is_usual():
+    workload = replace(make_workload(), speeds={"h100": 1500})
+    clusters = make_cluster("a", flavor="a100"), make_cluster("b", flavor="h100")
+    assert best(score("gain", *clusters, workload=workload)) == "b"
 
 
 def test_load_prefers_the_shorter_queue():

@@ -12,7 +12,14 @@ from multiqueue.simulation.traces import acme_like, helios_like
 from multiqueue.simulation.traces.arrivals import Burst, arrange
 from multiqueue.simulation.traces.csv_loader import TraceError
 from multiqueue.simulation.traces.make import GENERATORS, TraceWish, make_trace
-from multiqueue.simulation.traces.trace import Trace, TraceJob, stretch
+from multiqueue.simulation.traces.trace import (
+    CLASSES,
+    MODELS,
+    TRAINING,
+    Trace,
+    TraceJob,
+    stretch,
+)
 from tests.unit.simulation.worlds import make_job
 
 FLEET = make_fleet(4)
@@ -54,6 +61,23 @@ class TestHelios:
         assert max(len(burst.jobs) for burst in bursts) > 4
         for burst in bursts:
             assert len({(job.user, job.gpus) for job in burst.jobs}) == 1
+
+    def test_training_is_as_fast_as_its_users_model_and_trials_are_as_fast_as_trials(self) -> None:
+        jobs = make_trace(WISH, FLEET, 1).jobs
+        assert {job.model for job in jobs} == set(MODELS)
+        assert len({(job.user, job.model) for job in jobs}) == len({job.user for job in jobs})
+        for job in jobs:
+            kind = CLASSES[job.kind].speeds
+            assert job.speeds == (MODELS[job.model] if job.kind in TRAINING else kind)
+
+    def test_a_fleet_may_say_how_fast_a_model_is(self) -> None:
+        fleet = replace(FLEET, speeds={"speech": {"h100": 5000}, "debug": {"h100": 1000}})
+        speeds = {
+            (job.model, job.kind): job.speeds["h100"] for job in make_trace(WISH, fleet, 1).jobs
+        }
+        assert speeds["speech", "training"] == 5000
+        assert speeds["transformer", "training"] == 2200
+        assert speeds["transformer", "debug"] == 1000
 
 
 class TestAcme:
