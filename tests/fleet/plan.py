@@ -54,6 +54,8 @@ class JobPlan:
     fails: bool
     stop: float = 4.0
     """Seconds that its pods take to stop, at most."""
+    halves: bool = False
+    """Whether it is a gang of pods with a GPU each that needs half of them on fast workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,7 @@ class Plan:
         step: Clusters that the incremental dispatcher adds in a round.
         round_seconds: How long its rounds are.
         gated: Whether one worker at a time preempts.
+        fast: Workers with other hardware.
     """
 
     seed: int
@@ -88,13 +91,15 @@ class Plan:
     step: int = 0
     round_seconds: float = 0.0
     gated: bool = False
+    fast: frozenset[str] = frozenset()
 
     def describe(self) -> str:
         """Say in a line what kind of run it is."""
         return (
             f"seed {self.seed}: {len(self.workers)} workers ({len(self.played)} played), "
             f"{self.managers} managers, {len(self.jobs)} jobs, dispatcher {self.dispatcher}"
-            f"{' with gates' if self.gated else ''}, "
+            f"{' with gates' if self.gated else ''}"
+            f"{f', {len(self.fast)} fast workers' if self.fast else ''}, "
             f"lost timeout {self.lost_timeout:g} s, {len(self.acts)} acts"
         )
 

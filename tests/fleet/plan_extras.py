@@ -1,4 +1,4 @@
-"""What a plan gets beside its own draws: other dispatchers, gates, drains, slow stops.
+"""What a plan gets beside its own draws: other dispatchers, gates, drains, slow stops, hardware.
 
 Drawn from a chance of its own, so that a seed keeps what it had before. Pure.
 """
@@ -16,6 +16,8 @@ INCREMENTAL, EXTERNAL, GATED = 0.18, 0.12, 0.08
 MOST_GATED = 3
 """Workers of a run in which preemption is orchestrated: none of them is played."""
 DRAINS = ("true", "rate=60/min,at-once=1", "rate=120/min,at-once=2", "force,rate=120/min", "force")
+MIXED = 0.2
+"""Share of the runs in which some workers have other hardware, and jobs need half of that."""
 SLOW = 0.15
 """Share of the jobs whose pods take their time to stop."""
 
@@ -28,7 +30,16 @@ def make_seed_plan(seed: int) -> Plan:
     plan = replace(plan, order=order, jobs=tuple(_slow_down(chance, job) for job in plan.jobs))
     plan = _choose_dispatcher(plan, chance)
     acts = sorted((*plan.acts, *_draw_acts(plan, chance)), key=lambda act: act.at)
-    return replace(plan, acts=tuple(acts))
+    return _mix(replace(plan, acts=tuple(acts)), Random(f"{plan.seed} hardware"))
+
+
+def _mix(plan: Plan, chance: Random) -> Plan:
+    """Have some workers with other hardware, on which gangs need half of their pods."""
+    if chance.random() >= MIXED:
+        return plan
+    fast = frozenset(name for name in plan.workers if chance.random() < 0.5)
+    jobs = tuple(replace(job, halves=job.gpus > 1) for job in plan.jobs)
+    return replace(plan, fast=fast, jobs=jobs)
 
 
 def _slow_down(chance: Random, job: JobPlan) -> JobPlan:

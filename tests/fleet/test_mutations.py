@@ -12,11 +12,12 @@ from multiqueue_dispatchers.external import External
 
 from multiqueue.api.cluster_orders import Pace, read_orders
 from multiqueue.multikueue import decide as deciding
-from multiqueue.multikueue import filters, remote_steps
+from multiqueue.multikueue import execute, filters, remote_steps
 from multiqueue.multikueue.clone import clone_workload
 from multiqueue.multikueue.cluster_state import ClusterState, Presence
 from multiqueue.multikueue.drains import controller
 from multiqueue.multikueue.drains.relocation import Relocation
+from multiqueue.multikueue.fitting import Fitting
 from multiqueue.multikueue.plan import Nominate
 from multiqueue.multikueue.rules import choose, follow, gates, gone
 from multiqueue.multikueue.rules import evict as evicting
@@ -168,6 +169,16 @@ def drive_out(patch: Patch) -> None:
     )
 
 
+def send_all_pods(patch: Patch) -> None:
+    """Create jobs as large as they are here."""
+    patch.setattr(Fitting, "find_pods", lambda *_: {})
+
+
+def charge_all_pods(patch: Patch) -> None:
+    """Leave the quota as it was reserved."""
+    patch.setattr(execute, "account", lambda *_: execute.NOTHING)
+
+
 def replace_rule(patch: Patch, name: str, by: Callable) -> None:
     rules = tuple(by if rule.__name__ == name else rule for rule in deciding.RULES)
     patch.setattr(deciding, "RULES", rules)
@@ -259,6 +270,11 @@ NOWHERE_TO_GO = [
 ]
 
 
+HALVED = [
+    replace(make_plan(jobs=(replace(LONG, gpus=8, halves=True),)), fast=frozenset("ab")),
+]
+
+
 @pytest.mark.parametrize(
     ("break_rule", "plans", "checker"),
     [
@@ -279,6 +295,8 @@ NOWHERE_TO_GO = [
         (ignore_orders, DRAINED_ALL_DAY, "DrainsAreOrderly"),
         (rush, DRAINED, "DrainsAreOrderly"),
         (drive_out, NOWHERE_TO_GO, "DrainsAreOrderly"),
+        (send_all_pods, HALVED, "PodsAreCounted"),
+        (charge_all_pods, HALVED, "PodsAreCounted"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -297,6 +315,7 @@ WHOLE = {
     "drained": DRAINED,
     "drained all day": DRAINED_ALL_DAY,
     "nowhere to go": NOWHERE_TO_GO,
+    "halved": HALVED,
 }
 
 

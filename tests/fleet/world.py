@@ -30,6 +30,8 @@ from tests.queue_objects import make_local_queue
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HUB = "hub"
 SYSTEM = "kueue-system"
+FAST = "h100"
+"""The hardware of workers on which half of the pods do."""
 PRIORITIES = {"low": 10, "high": 1000}
 HUB_SECONDS = 35.0
 """How long a manager may take to hear of what it missed: the longest pause between two lists."""
@@ -162,8 +164,9 @@ class World:
         server = self.network.servers[name]
         queue = make_gpu_queue(gpus, checks=(CHECK,) if name == HUB else ())
         queue["spec"]["preemption"] = {"withinClusterQueue": "LowerPriority"}
+        labels = {"accelerator": FAST} if name in self.plan.fast else {}
         for plural, obj in (
-            ("resourceflavors", make_gpu_flavor("gpu")),
+            ("resourceflavors", make_gpu_flavor("gpu", **labels)),
             ("clusterqueues", queue),
             ("localqueues", make_local_queue()),
         ):
@@ -213,8 +216,14 @@ class World:
     def submit(self, job: JobPlan) -> None:
         """Create a job as its user does."""
         body = make_gpu_job(job.name, gpus=job.gpus)
+        annotations = {SECONDS: str(job.seconds), STOP: str(job.stop)}
+        if job.halves:
+            sizes = {"parallelism": job.gpus, "completions": job.gpus, "completionMode": "Indexed"}
+            body = make_gpu_job(job.name, **sizes)
+            annotations[names.ALTERNATIVES] = f"{FAST}={job.gpus // 2}"
+            annotations[names.JOB_COMPLETIONS_EQUAL_PARALLELISM] = "true"
         body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
-        body["metadata"]["annotations"] = {SECONDS: str(job.seconds), STOP: str(job.stop)}
+        body["metadata"]["annotations"] = annotations
         if job.fails:
             body["metadata"]["annotations"][FAILS] = "true"
         self.history.note("submit", job.name)

@@ -17,6 +17,7 @@ from tests.fleet.checkers.dispatching import (
 )
 from tests.fleet.checkers.drains import DrainsAreOrderly
 from tests.fleet.checkers.fleet import NobodyWaitsForTheStuck, NothingForeignTouched, OneLeads
+from tests.fleet.checkers.hardware import PodsAreCounted
 from tests.fleet.checkers.rest import NoOrphans, NothingIsLost, RestIsQuiet
 from tests.fleet.checkers.running import (
     AtMostOneRuns,
@@ -54,6 +55,7 @@ def build_checkers(world: World, report: Callable[[str, str], None]) -> list[Che
         CopiesAreNominated,
         OneWorkerPreempts,
         DrainsAreOrderly,
+        PodsAreCounted,
         NothingIsLost,
         NoOrphans,
         RestIsQuiet,

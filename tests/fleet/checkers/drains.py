@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 from multiqueue.api.cluster_orders import Orders, read_orders
-from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Workload
 from tests.fleet.checkers.checker import Checker, Report
-from tests.fleet.checkers.words import find_job, has, is_manager, is_ours, new_retry
+from tests.fleet.checkers.words import find_job, gpus_on, has, is_manager, is_ours, new_retry
 from tests.fleet.history import Change
-from tests.fleet.played_kueue import gpus_of, quota_of
+from tests.fleet.objects import Json
+from tests.fleet.played_kueue import quota_of
 from tests.fleet.world import HUB, World
 
 
@@ -90,13 +89,13 @@ class DrainsAreOrderly(Checker):
         since = change.at - self._forced_at.get(name, float("-inf"))
         if forced and not allowed and since > self.UNDER_WAY:
             self.report(f"{change.key} has to leave {name} by force, and nobody asked for that")
-        need = gpus_of(decode(Workload, change.new))
-        if not forced and not self._could_hold(need, change.at, name):
+        if not forced and not self._could_hold(change.new, change.at, name):
             self.report(f"{change.key} has to leave {name}, and no other worker can hold it")
         self._count(name, change.key, order.pace.at_once if order is not None else None)
 
-    def _could_hold(self, need: int, now: float, left: str) -> bool:
+    def _could_hold(self, workload: Json, now: float, left: str) -> bool:
         for other in self.world.plan.workers:
+            need = gpus_on(self.world, workload, other)
             quotas = self._quotas.get(other, [])
             for index, (_, quota) in enumerate(quotas):
                 until = quotas[index + 1][0] if index + 1 < len(quotas) else now

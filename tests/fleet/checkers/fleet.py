@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from multiqueue.api import names
-from multiqueue.api.serde import decode
-from multiqueue.api.v1beta2 import Workload
 from tests.fleet.checkers.checker import Checker, Report
-from tests.fleet.checkers.words import has, is_ours, waits
+from tests.fleet.checkers.words import gpus_on, has, is_ours, waits
 from tests.fleet.history import Change
 from tests.fleet.objects import Json
-from tests.fleet.played_kueue import gpus_of, quota_of
+from tests.fleet.played_kueue import quota_of
 from tests.fleet.world import HUB, World
 
 
@@ -83,7 +81,7 @@ class NobodyWaitsForTheStuck(Checker):
         if {names.CORDON, names.DRAIN} & (cluster["metadata"].get("annotations") or {}).keys():
             return True
         queue = server.find("clusterqueues", "cq")
-        if queue is None or quota_of(queue) < gpus_of(decode(Workload, workload)):
+        if queue is None or quota_of(queue) < gpus_on(self.world, workload, name):
             return True
         owners = workload["metadata"].get("ownerReferences") or ()
         for plural, found in (

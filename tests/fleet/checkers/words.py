@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2 import Workload
 from tests.fleet.history import Change
 from tests.fleet.objects import Json, is_over
+from tests.fleet.played_kueue import gpus_of
 from tests.fleet.weather import LATE
 from tests.fleet.world import HUB, World, workload_key
 
@@ -96,6 +99,14 @@ def find_job(world: World, cluster: str, key: str) -> Json | None:
         if is_ours(job) and workload_key("jobs", job) == key:
             return job
     return None
+
+
+def gpus_on(world: World, workload: Json, cluster: str) -> int:
+    """Return how many GPUs a Workload of the managers' needs on a worker."""
+    gpus = gpus_of(decode(Workload, workload))
+    annotations = workload["metadata"].get("annotations") or {}
+    halves = names.ALTERNATIVES in annotations and cluster in world.plan.fast
+    return gpus // 2 if halves else gpus
 
 
 def describe(workload: Json | None) -> str:
