@@ -9,6 +9,7 @@ import msgspec
 
 from multiqueue.api.conditions import QUOTA_AUTOMATION, find_condition
 from multiqueue.api.config import Gate
+from multiqueue.api.names import QUOTA_PERCENT
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -96,6 +97,18 @@ async def test_quotas_follow_the_workers():
         await until_quota(world, 5)
         await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "w1")
         await until_quota(world, 0)
+
+
+@virtual_time
+async def test_a_configuration_may_want_more_than_workers_have():
+    async with multikueue_world("w1", "w2") as world, world.manager(automation_config()):
+        await automate(world)
+        await until_quota(world, 16)
+        for text, quotas, status in (("125", 20, "True"), ("lots", 20, "False"), ("", 16, "True")):
+            patch = {"metadata": {"annotations": {QUOTA_PERCENT: text}}}
+            await world.hub.patch(MULTIKUEUE_CONFIGS, "fleet", patch)
+            await world.hub.changes.until(lambda s=status: condition(world)[0] == s, status)
+            await until_quota(world, quotas)
 
 
 @virtual_time

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from multiqueue.api.conditions import AutomationReason
-from multiqueue.lib.amount import Amount, add
+from multiqueue.api.names import QUOTA_PERCENT
+from multiqueue.lib.amount import UNLIMITED, Amount, add, clamp
 from multiqueue.model.cluster_queue import ClusterQueue, FlavorQuotas, Quota, ResourceGroup
 from multiqueue.model.resources import format_amount
 
@@ -18,6 +19,7 @@ Totals = Mapping[str, Amount]
 """Nominal quota by resource, over all flavors."""
 
 AUTOMATED = "Automated"
+MOST_PERCENT = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +68,36 @@ def unsupported(message: str) -> Verdict:
     return Verdict(reason=AutomationReason.UNSUPPORTED_CONFIGURATION, message=message)
 
 
-def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare]) -> Verdict:
+def read_percent(annotations: Mapping[str, str]) -> int:
+    """Return how much of what workers have the quotas of a MultiKueueConfig shall be, in percent.
+
+    A gang that waits until one worker has room for all of it holds the manager's quota meanwhile;
+    with a little more of that than workers have others may use the rest of the room.
+
+    Raises:
+        ValueError: the annotation is no such number; the text names it and says what to write.
+    """
+    text = annotations.get(QUOTA_PERCENT, "").strip().removesuffix("%")
+    if not text:
+        return 100
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST_PERCENT:
+        raise ValueError(
+            f'annotation {QUOTA_PERCENT} "{annotations[QUOTA_PERCENT]}": write a whole number of '
+            f"percent from 1 to {MOST_PERCENT}"
+        )
+    return int(text)
+
+
+def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare], percent: int = 100) -> Verdict:
     """Return the quotas that a ClusterQueue shall have.
 
     While a worker was not seen since the manager started, quotas may grow only: what it has is not
     known, and may be in use.
+
+    Args:
+        queue: As it is.
+        shares: What workers have.
+        percent: How much of that; rounded down.
     """
     groups = queue.resource_groups
     if len(groups) != 1 or len(groups[0].flavors) != 1:
@@ -88,6 +115,7 @@ def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare]) -> Verdict:
             unseen.append(share.cluster)
         for resource, amount in (share.totals or {}).items():
             total[resource] = add(total.get(resource, 0), amount)
+    total = {name: _part(amount, percent) for name, amount in total.items()}
     covered = groups[0].covered_resources
     if missing := sorted(total.keys() - set(covered)):
         return unsupported(
@@ -96,10 +124,15 @@ def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare]) -> Verdict:
     current = groups[0].flavors[0].quotas
     least = {name: quota.nominal for name, quota in current.items()} if unseen else {}
     nominal = {name: max(total.get(name, 0), least.get(name, 0)) for name in covered}
-    words = "The quotas are the sum of those of the workers"
+    share_of = "" if percent == 100 else f"{percent} % of "
+    words = f"The quotas are {share_of}the sum of those of the workers"
     if unseen:
         words += f"; nothing is known of {', '.join(sorted(unseen))} yet"
     return Verdict(reason=AutomationReason.QUOTA_AUTOMATED, message=words, nominal=nominal)
+
+
+def _part(amount: Amount, percent: int) -> Amount:
+    return amount if amount >= UNLIMITED else clamp(amount * percent // 100)
 
 
 def sum_up(queues: Iterable[ClusterQueue]) -> Totals:

@@ -30,6 +30,7 @@ from multiqueue.multikueue.capacity.quota_automation import (
     WorkerShare,
     change_of,
     decide_quota,
+    read_percent,
     sum_up,
     unsupported,
 )
@@ -65,7 +66,7 @@ class QuotaAutomation:
         informers.cluster_queues.add_handler(self._on_cluster_queue)
         informers.local_queues.add_handler(self._on_local_queue)
         informers.admission_checks.add_handler(_on_spec(self._enqueue_all))
-        informers.multikueue_configs.add_handler(_on_spec(self._enqueue_all))
+        informers.multikueue_configs.add_handler(_on_config(self._enqueue_all))
         informers.multikueue_clusters.add_handler(_on_spec(self._enqueue_all))
         fleet.limits.add_listener(self._enqueue_all)
 
@@ -99,8 +100,15 @@ class QuotaAutomation:
         if config.spec.quota_management != AUTOMATED:
             await self._write_condition(queue, NOT_REQUESTED)
             return DONE
+        try:
+            percent = read_percent(config.metadata.annotations)
+        except ValueError as error:
+            words = f'MultiKueueConfig "{config.metadata.name}": {error}'
+            await self._write_condition(queue, unsupported(words))
+            return DONE
         model = build_cluster_queue(queue)
-        verdict = decide_quota(model, [self._share(c, queue) for c in config.spec.clusters])
+        shares = [self._share(cluster, queue) for cluster in config.spec.clusters]
+        verdict = decide_quota(model, shares, percent)
         if verdict.nominal is not None:
             queue = await self._write_quotas(queue, change_of(model, verdict.nominal)) or queue
         await self._write_condition(queue, verdict)
@@ -269,3 +277,17 @@ def _on_spec(call: Callable[[], None]) -> Callable[[Any, Any], None]:
             call()
 
     return handle
+
+
+def _on_config(call: Callable[[], None]) -> Callable[[Any, Any], None]:
+    """Call after a MultiKueueConfig came, went, or says something else in spec or annotations."""
+
+    def handle(old: Any, new: Any) -> None:
+        if old is None or new is None or _told(old) != _told(new):
+            call()
+
+    return handle
+
+
+def _told(config: api.MultiKueueConfig) -> tuple[object, object]:
+    return config.spec, config.metadata.annotations

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from multiqueue.api.conditions import AutomationReason
-from multiqueue.lib.amount import Amount
+from multiqueue.api.names import QUOTA_PERCENT
+from multiqueue.lib.amount import UNLIMITED, Amount
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     FlavorQuotas,
@@ -17,6 +18,7 @@ from multiqueue.multikueue.capacity.quota_automation import (
     WorkerShare,
     change_of,
     decide_quota,
+    read_percent,
     sum_up,
 )
 
@@ -130,6 +132,26 @@ def test_quotas_only_grow_while_a_worker_was_not_seen():
     got = decide_quota(queue, [share("w1", simple(cpu=4, memory="2Gi")), unseen])
     assert got.nominal == {"cpu": 6000, "memory": 2 * 2**30}
     assert got.message.endswith("nothing is known of w2 yet")
+
+
+def test_quotas_may_be_more_than_workers_have_so_that_waiting_gangs_stop_nobody():
+    queue = simple(cpu=1, **{"nvidia.com/gpu": 1})
+    got = decide_quota(queue, [share("w1", simple(cpu=4, **{"nvidia.com/gpu": 7}))], 125)
+    assert got.nominal == {"cpu": 5000, "nvidia.com/gpu": 8}
+    assert got.message == "The quotas are 125 % of the sum of those of the workers"
+    unlimited = WorkerShare(cluster="w1", totals={"cpu": UNLIMITED})
+    assert decide_quota(simple(cpu=1), [unlimited], 50).nominal == {"cpu": UNLIMITED}
+
+
+@pytest.mark.parametrize(("text", "percent"), [("", 100), ("125", 125), (" 110% ", 110)])
+def test_the_percentage_is_of_the_configuration(text: str, percent: int):
+    assert read_percent({QUOTA_PERCENT: text}) == percent
+
+
+@pytest.mark.parametrize("text", ["a lot", "0", "-5", "1001", "12.5", "\u0663"])
+def test_a_percentage_that_is_none_says_what_to_write(text: str):
+    with pytest.raises(ValueError, match="write a whole number of percent from 1 to 1000"):
+        read_percent({QUOTA_PERCENT: text})
 
 
 def test_the_order_of_resources_is_that_of_the_queue():
