@@ -318,6 +318,13 @@ class Metrics(DispatchMetrics):
         "cluster",
         ROLE,
     )
+    worker_credentials_expiring = gauge(
+        "multiqueue_worker_credentials_expiring",
+        "1 while what a manager shows a worker should be renewed: the condition "
+        "CredentialsExpiring.",
+        "cluster",
+        ROLE,
+    )
     worker_health = gauge(
         "multiqueue_worker_health",
         "How well a worker does: 1 all well, 0 it is not sent anything for now.",

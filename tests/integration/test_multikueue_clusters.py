@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multiqueue.api import names
+from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.api.workload_state import is_finished
 from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.kube import resources
+from multiqueue.kube.certificates import AUTHORITY_LIFETIME, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
+from tests.virtual_time import loop_clock, virtual_time
 
 
 def make_token(expires_at: int) -> str:
@@ -169,6 +174,46 @@ async def test_a_cluster_profile_needs_its_gate():
             "profiled", reason="MultiKueueClusterProfileFeatureDisabled"
         )
         assert "MultiKueueClusterProfile" in message
+
+
+@virtual_time
+async def test_credentials_that_end_are_told_of_beforehand():
+    """By a condition, a Warning and figures, a week before; new ones end it all."""
+    now = loop_clock().now()
+    issued_at = now + timedelta(days=7, minutes=1) - AUTHORITY_LIFETIME
+    ending, good = (create_authority("workers", at).certificate for at in (issued_at, now))
+    async with multikueue_world("worker1") as world, world.manager() as manager:
+        await world.until_connected()
+        await world.put_secret("worker1", trusting(world, "worker1", ending))
+        await until_expiring(world, "worker1", "False")
+        await asyncio.sleep(65.0)
+        await until_expiring(world, "worker1", "True")
+        figures = manager.metrics
+        assert figures.worker_credentials_expiring.child("worker1")._value.get() == 1
+        left = figures.worker_credentials_expire_seconds.child("worker1")
+        (sample,) = left._child_samples()
+        assert timedelta(days=6) < timedelta(seconds=sample.value) < timedelta(days=7)
+        assert ("MultiKueueCluster", "worker1", CREDENTIALS_EXPIRING) in await world.hub.events()
+        await world.put_secret("worker1", trusting(world, "worker1", good))
+        await until_expiring(world, "worker1", "False")
+        assert figures.worker_credentials_expiring.child("worker1")._value.get() == 0
+
+
+def trusting(world: World, name: str, authority: bytes) -> dict[str, Any]:
+    """The kubeconfig of a worker with this CA; nobody shows a certificate here."""
+    config = world.kubeconfig(name)
+    data = base64.b64encode(authority).decode()
+    config["clusters"][0]["cluster"]["certificate-authority-data"] = data
+    return config
+
+
+async def until_expiring(world: World, name: str, status: str) -> None:
+    def found() -> str:
+        cluster = world.hub.informers.multikueue_clusters.store.get(name)
+        condition = find_condition(cluster.status.conditions, CREDENTIALS_EXPIRING)
+        return condition.status if condition is not None else "False"
+
+    await world.changes.until(lambda: found() == status, f"{CREDENTIALS_EXPIRING} {status}")
 
 
 async def use_file(world: World, path: Path) -> None:

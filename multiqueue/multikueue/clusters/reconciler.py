@@ -119,6 +119,7 @@ class ClusterReconciler:
                 metrics.worker_connected.forget(cluster=name)
                 metrics.worker_health.forget(cluster=name)
                 metrics.worker_credentials_expire_seconds.forget(cluster=name)
+                metrics.worker_credentials_expiring.forget(cluster=name)
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
@@ -140,14 +141,20 @@ class ClusterReconciler:
     ) -> list[Note]:
         """Say what else there is to know, and export when the credentials end."""
         notes = []
+        now, name = self._context.clock.now, connection.name
         expire_seconds = self._context.metrics.worker_credentials_expire_seconds
+        expiring = self._context.metrics.worker_credentials_expiring
         if isinstance(source, SafeKubeconfig):
-            notes.append(note_expiry(source, self._context.clock.now()))
-        if isinstance(source, SafeKubeconfig) and source.expiries:
-            left = partial(source.expiries[0].seconds_left, self._context.clock.now)
-            expire_seconds.child(connection.name).set_function(left)
+            note = note_expiry(source, now())
+            notes.append(note)
+            expiring.child(name).set(note.holds)
         else:
-            expire_seconds.forget(cluster=connection.name)
+            expiring.forget(cluster=name)
+        if isinstance(source, SafeKubeconfig) and source.expiries:
+            left = partial(source.expiries[0].seconds_left, now)
+            expire_seconds.child(name).set_function(left)
+        else:
+            expire_seconds.forget(cluster=name)
         if connection.session is not None:
             notes.append(note_twins(connection.session.twins, self._fleet.owner))
         return notes
