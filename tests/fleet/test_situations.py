@@ -10,7 +10,7 @@ import pytest
 from tests.fleet.plan import BUSY, Act, JobPlan
 from tests.fleet.plans import LONG, make_plan
 from tests.fleet.run import Report, run_plan
-from tests.fleet.weather import Fault
+from tests.fleet.weather import WATCH_FAULTS, Fault
 
 
 def make_jobs(number: int, *, within: float, seconds: float = 5.0) -> tuple[JobPlan, ...]:
@@ -42,13 +42,32 @@ def test_a_worker_that_lacks_a_kind_gets_no_job_of_it_and_the_others_get_all():
     assert count_created(report, "jobs")["b"] == 8
 
 
-@pytest.mark.parametrize("fault", [Fault.WATCH_REPLAYED, Fault.WATCH_GONE])
+def fail_watches(fault: Fault, *clusters: str, seconds: float) -> tuple[Act, ...]:
+    """Have watches of managers fail whenever they are opened, and open them again and again."""
+    storms = [Act(0.5, "storm", (name, seconds, ((fault, 1.0),))) for name in clusters]
+    cuts = [
+        Act(at, "cut_watches", (name,)) for name in clusters for at in range(1, int(seconds), 15)
+    ]
+    return (*storms, *cuts)
+
+
+@pytest.mark.parametrize("fault", WATCH_FAULTS)
 def test_watches_that_all_fail_lose_nothing_and_start_nothing_twice(fault):
-    """G-12: all of them replayed, or ended as too old, under clocks that differ by 40 s."""
-    storm = Act(0.5, "storm", ("*", 60.0, ((fault, 1.0),)))
+    """G-12: all of them replayed, ended as too old, late, silent or cut; clocks differ by 40 s."""
+    acts = fail_watches(fault, "hub", "a", "b", seconds=60.0)
     skews = {"hub": 20.0, "a": -20.0, "b": 0.0, "manager-a": 10.0}
-    plan = replace(make_plan(storm, jobs=make_jobs(4, within=20.0)), skews=skews)
-    assert not run_plan(plan).breaches
+    report = run_plan(replace(make_plan(*acts, jobs=make_jobs(4, within=20.0)), skews=skews))
+    assert not report.breaches
+    assert report.counts[fault] >= 10
+
+
+def test_watches_that_hang_on_one_worker_hold_up_no_other():
+    """It answers, but tells nothing: who waits there gets the other one's answer."""
+    hung = Act(0.5, "storm", ("a", BUSY - 1.0, ((Fault.WATCH_SILENT, 1.0),)))
+    opened_anew = Act(1.0, "cut_watches", ("a",))
+    report = run_plan(make_plan(hung, opened_anew, jobs=make_jobs(8, within=30.0)), keep_log=True)
+    assert not report.breaches
+    assert count_created(report, "jobs")["b"] >= 7
 
 
 @pytest.mark.fleet
