@@ -55,6 +55,7 @@ class Fleet:
         quota_percent: Quota of the manager, of everything that the workers have.
         speeds: How fast jobs are, by kind or model and by hardware, in thousandths of the
             reference; as `CLASSES` and `MODELS` have it where it says nothing.
+        alternatives: With which part of their pods gangs of several do, by hardware.
         watts: What a GPU draws while it is in use, by flavor; empty: not given.
     """
 
@@ -62,6 +63,7 @@ class Fleet:
     preempting: Preempting = Preempting.LESS_URGENT
     quota_percent: int = 100
     speeds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    alternatives: Mapping[str, float] = field(default_factory=dict)
     watts: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -98,6 +100,9 @@ def find_span(jobs: Iterable[TraceJob], fleet: Fleet, load: float) -> float:
     flavors = sorted({flavor for cluster in fleet.clusters for flavor in cluster.gpus})
     needed = 0.0
     for job in jobs:
-        able = sum(fleet.count(flavor) * job.speed_on(flavor) for flavor in flavors)
+        able = sum(
+            fleet.count(flavor) * job.speed_on(flavor) * job.gpus / job.gpus_on(flavor)
+            for flavor in flavors
+        )
         needed += job.work * fleet.total / able
     return needed / (fleet.total * load)

@@ -11,7 +11,7 @@ import yaml
 from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
 from multiqueue.simulation.traces.trace import CLASSES, MODELS
 
-KEYS = ("clusters", "speeds", "preemption", "managerQuotaPercent", "watts")
+KEYS = ("clusters", "speeds", "alternatives", "preemption", "managerQuotaPercent", "watts")
 CLUSTER_KEYS = ("name", "gpus", "prices")
 
 
@@ -57,11 +57,15 @@ def parse_fleet(found: Any) -> Fleet:
         raise FleetFileError(f"preemption: {preempting!r} must be one of {choices}")
     percent = _number(fields.get("managerQuotaPercent", 100), "managerQuotaPercent")
     speeds = _mapping(fields.get("speeds", {}), "speeds", (*CLASSES, *MODELS))
+    alternatives = _numbers(fields.get("alternatives", {}), "alternatives")
+    if large := next((name for name, part in alternatives.items() if part >= 1), ""):
+        raise FleetFileError(f"alternatives.{large}: must be less than 1, a part of the pods")
     return Fleet(
         clusters=clusters,
         preempting=Preempting(preempting),
         quota_percent=round(percent),
         speeds={what: _thousandths(of, f"speeds.{what}") for what, of in speeds.items()},
+        alternatives=alternatives,
         watts=_numbers(fields.get("watts", {}), "watts"),
     )
 

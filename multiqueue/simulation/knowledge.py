@@ -26,7 +26,13 @@ class Knowledge:
         """
         traits = _traits_of(job)
         self._history.learn(
-            FinishedRun(uid=job.name, traits=traits, flavor=flavor, took=took, devices=job.gpus)
+            FinishedRun(
+                uid=job.name,
+                traits=traits,
+                flavor=flavor,
+                took=took,
+                devices=job.gpus_on(flavor),
+            )
         )
 
     def usual_speeds(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from traceback import extract_tb
 
+from multiqueue.model.workload import Admission
 from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
 from multiqueue.multikueue.decide import decide
@@ -182,6 +183,7 @@ class Looker:
                     step.message,
                     cluster=step.cluster,
                     requeue_after=step.requeue_after,
+                    ran=self._find_admission(step.cluster, managed.key),
                 )
                 return True
             case steps.Explain():
@@ -194,6 +196,10 @@ class Looker:
         managed.check = replace(managed.check, message=step.message)
         memory.explained_at = now
         return isinstance(step, steps.Nominate)
+
+    def _find_admission(self, cluster: str | None, key: str) -> Admission | None:
+        copy = self._workers[cluster].copies.get(key) if cluster is not None else None
+        return copy.admission if copy is not None else None
 
     def _remove(self, step: steps.Removal, managed: Managed) -> bool:
         worker = self._workers[step.cluster]

@@ -143,8 +143,11 @@ class Manager:
         *,
         cluster: str | None,
         requeue_after: timedelta | None,
+        ran: Admission | None = None,
     ) -> None:
         """Write the state of the check, and with it what follows at once.
+
+        With Ready, quota is held for the pods that the worker admitted.
 
         Raises:
             RuntimeError: the Workload would be rejected; no job of a trace is.
@@ -158,7 +161,11 @@ class Manager:
                 managed,
                 replace(
                     managed.workload,
-                    reservation=replace(reservation, admitted=True),
+                    reservation=replace(
+                        reservation,
+                        admission=_shrink(reservation.admission, ran),
+                        admitted=True,
+                    ),
                     checks={CHECK: state},
                 ),
             )
@@ -252,3 +259,12 @@ class Manager:
                 checks={CHECK: CheckState.PENDING},
             ),
         )
+
+
+def _shrink(held: Admission, ran: Admission | None) -> Admission:
+    """Return what is held for as many pods as run."""
+    if ran is None or ran.pod_sets[0].count >= held.pod_sets[0].count:
+        return held
+    (pod_set,), count = held.pod_sets, ran.pod_sets[0].count
+    usage = {name: amount // pod_set.count * count for name, amount in pod_set.usage.items()}
+    return replace(held, pod_sets=(replace(pod_set, usage=usage, count=count),))

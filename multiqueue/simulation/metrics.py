@@ -111,7 +111,7 @@ def _work_done(run: RunRecord, begin: float, end: float) -> float:
     for record in run.jobs:
         for stay in record.stays:
             assert stay.ended is not None
-            kept = max(0.0, stay.ended - stay.lost / record.job.gpus)
+            kept = max(0.0, stay.ended - stay.lost / record.job.gpus_on(stay.flavor))
             seconds = min(kept, end) - max(stay.begun, begin)
             done += max(0.0, seconds) * record.job.gpus * record.job.speed_on(stay.flavor)
     return done
@@ -123,7 +123,7 @@ def _expenses(run: RunRecord, jobs: Sequence[JobRecord]) -> dict[str, float]:
     cost = energy = 0.0
     for record in jobs:
         for stay in record.stays:
-            hours = stay.seconds * record.job.gpus / HOUR
+            hours = stay.seconds * record.job.gpus_on(stay.flavor) / HOUR
             cost += hours * prices[stay.cluster].get(stay.flavor, 0) / 1000
             energy += hours * run.fleet.watts.get(stay.flavor, 0.0) / 1000
     told = {"cost": cost, "energy": energy}

@@ -82,7 +82,7 @@ class Progress:
         reached = min(self.job.duration, self.done + (now - stay.begun) * speed)
         every = CLASSES[self.job.kind].checkpoint
         kept = max(self.done, reached // every * every) if every else 0.0
-        stay.lost = (reached - kept) / speed * self.job.gpus
+        stay.lost = (reached - kept) / speed * self.job.gpus_on(stay.flavor)
         self.done = kept
 
     def finish(self, now: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
+from multiqueue.api.alternatives import OTHERWISE
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
@@ -22,14 +23,13 @@ from multiqueue.model.cluster_queue import (
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import PodSet, Workload
 from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Preempting
-from multiqueue.simulation.traces.trace import CLASSES, TraceJob
+from multiqueue.simulation.traces.trace import CLASSES, NODE_GPUS, TraceJob
 
 CHECK = "multikueue"
 COHORT = "all"
 LOCAL_QUEUE = "jobs"
 POOL = "gpu"
 """The manager's only flavor: which hardware a job gets is for the dispatcher to say."""
-NODE_GPUS = 8
 PREEMPTION = {
     Preempting.NOBODY: Preemption(),
     Preempting.LESS_URGENT: Preemption(
@@ -108,6 +108,8 @@ def make_engine(
 def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Workload:
     """Return a job as its Workload: pods of up to a node's GPUs each."""
     pods = job.gpus // NODE_GPUS if job.gpus % NODE_GPUS == 0 else 1
+    each = job.gpus // pods
+    fewer = {name: gpus // each for name, gpus in job.alternatives.items()}
     return Workload(
         key=f"{job.team}/{job.name}",
         uid=uid or f"uid-{job.name}",
@@ -118,7 +120,8 @@ def make_workload(job: TraceJob, created_at: datetime, *, uid: str = "") -> Work
         pod_sets=(
             PodSet(
                 count=pods,
-                requests={GPU: job.gpus // pods},
+                requests={GPU: each},
+                alternatives=tuple(sorted({**fewer, OTHERWISE: pods}.items())) if fewer else (),
             ),
         ),
     )

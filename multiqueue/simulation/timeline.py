@@ -65,8 +65,9 @@ def build_timeline(run: RunRecord) -> Timeline:
             assert stay.ended is not None
             _add(waiting, since, 1)
             _add(waiting, stay.begun, -1)
-            _add(used[stay.cluster], stay.begun, record.job.gpus)
-            _add(used[stay.cluster], stay.ended, -record.job.gpus)
+            gpus = record.job.gpus_on(stay.flavor)
+            _add(used[stay.cluster], stay.begun, gpus)
+            _add(used[stay.cluster], stay.ended, -gpus)
             since = stay.ended
     return Timeline({name: _sum_up(changes) for name, changes in used.items()}, _sum_up(waiting))
 

@@ -107,6 +107,7 @@ class Views:
                         resource: ReservedFlavor(name=flavor)
                         for resource, flavor in flavors.items()
                     },
+                    alternatives={name: n for name, n in pod_set.alternatives if name},
                 )
                 for pod_set in workload.pod_sets
             ),

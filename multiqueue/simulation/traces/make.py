@@ -14,6 +14,7 @@ from multiqueue.simulation.traces.csv_loader import TraceError, load_csv
 from multiqueue.simulation.traces.trace import (
     CLASSES,
     MODELS,
+    NODE_GPUS,
     TRAINING,
     Trace,
     TraceJob,
@@ -66,8 +67,27 @@ def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
 
 
 def with_speeds(jobs: Sequence[TraceJob], fleet: Fleet) -> list[TraceJob]:
-    """Return jobs that know how fast they are on the hardware of the fleet."""
-    return [replace(job, speeds=_speeds_of(job.kind, job.model, fleet)) for job in jobs]
+    """Return jobs that know how fast they are on the hardware of the fleet, and how large.
+
+    A gang of fewer GPUs is slower by as much: so long, all in all, it has each of them.
+    """
+    made = []
+    for job in jobs:
+        speeds = _speeds_of(job.kind, job.model, fleet)
+        fewer = _alternatives_of(job, fleet)
+        for hardware, gpus in fewer.items():
+            speeds[hardware] = round(speeds.get(hardware, 1000) * gpus / job.gpus)
+        made.append(replace(job, speeds=speeds, alternatives=fewer))
+    return made
+
+
+def _alternatives_of(job: TraceJob, fleet: Fleet) -> dict[str, int]:
+    """Return how many GPUs do by hardware: gangs of several nodes take some of these."""
+    nodes, rest = divmod(job.gpus, NODE_GPUS)
+    if rest or nodes < 2:
+        return {}
+    found = {name: max(1, round(nodes * share)) for name, share in fleet.alternatives.items()}
+    return {name: count * NODE_GPUS for name, count in found.items() if count < nodes}
 
 
 def _speeds_of(kind: str, model: str, fleet: Fleet) -> dict[str, int]:

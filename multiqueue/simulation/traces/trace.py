@@ -53,6 +53,10 @@ TRAINING = frozenset({"pretraining", "training", "finetuning"})
 """Kinds of jobs that are as fast as their model; others wait for other things."""
 
 
+NODE_GPUS = 8
+"""Of a node; larger gangs are pods of so many."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceJob:
     """One gang: all of its GPUs, or none.
@@ -67,6 +71,7 @@ class TraceJob:
         submit: When it is submitted.
         duration: How long it runs on the reference hardware.
         speeds: How fast it is by hardware, in thousandths of the reference.
+        alternatives: How many GPUs it takes instead, by hardware.
     """
 
     name: str
@@ -78,6 +83,7 @@ class TraceJob:
     submit: float
     duration: float
     speeds: Mapping[str, int] = field(default_factory=dict)
+    alternatives: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def work(self) -> float:
@@ -87,6 +93,10 @@ class TraceJob:
     def speed_on(self, hardware: str) -> float:
         """How many times faster than on the reference it runs."""
         return self.speeds.get(hardware, 1000) / 1000
+
+    def gpus_on(self, hardware: str) -> int:
+        """How many GPUs it takes there."""
+        return self.alternatives.get(hardware, self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from multiqueue.plugins import (
     ReservedFlavor,
     ResourceGroupView,
     cost_of,
+    find_gain,
     find_refusal,
     judge,
     place,
@@ -150,3 +151,13 @@ def test_devices_that_are_taken_are_paid() -> None:
     costs = {option.name: cost_of(GANG, option) for option in survey(view).options}
 
     assert costs == {"a": 16_000, "h": 20_000, "full": 20_000}
+
+
+def test_a_gang_that_needs_half_gains_twice_as_much() -> None:
+    """Beside jobs that are twice as fast there, with as many devices."""
+    workload = replace(GANG, speeds={"h100": 1100})
+    clusters = [make_cluster("h", flavor="h100", labels=LABELLED["h100"])]
+    view = replace(make_view(workload=workload, clusters=clusters), usual_speeds={"h100": 2000})
+    (option,) = survey(view).options
+
+    assert find_gain(view, option) == 1100
