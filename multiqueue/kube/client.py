@@ -8,6 +8,7 @@ choice, never changed.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import random
 import sys
@@ -22,6 +23,7 @@ from urllib.parse import urlencode
 import orjson
 import structlog
 
+from multiqueue.kube.bookmarks import BookmarkRhythm
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Gone
 from multiqueue.kube.limiter import RateLimiter
@@ -29,6 +31,7 @@ from multiqueue.kube.resources import LEASES, Resource
 from multiqueue.kube.sender import Outcome, Sender
 from multiqueue.kube.transport import OpenTransport, Request, Response, Transport
 from multiqueue.kube.wire import (
+    BOOKMARK,
     Json,
     Params,
     WatchEvent,
@@ -105,6 +108,7 @@ class KubeClient:
         self._default_timeout = default_timeout
         self._field_manager = field_manager
         self._known_warnings: set[str] = set()
+        self._rhythm = BookmarkRhythm()
         self._transport = open_transport(
             credentials, user_agent=user_agent, on_warning=on_warning or self._log_warning
         )
@@ -390,8 +394,8 @@ class KubeClient:
             label_selector: Only objects with these labels.
             field_selector: Only objects with these fields.
             timeout_seconds: How long the server shall keep the stream; 5 to 10 minutes by default,
-                spread
-                so that streams do not end together.
+                spread so that streams do not end together. One that is silent for longer than the
+                server's bookmarks let expect is given up before.
             open_timeout: Seconds until the stream must be open.
             on_open: Called once it is, which may be long before the first event.
 
@@ -415,14 +419,20 @@ class KubeClient:
             what=what,
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
             timeout=open_timeout or self._default_timeout,
-            idle_timeout=seconds + 15,
+            idle_timeout=min(seconds + 15, self._rhythm.patience or seconds + 15),
         )
+        loop, marked_at = asyncio.get_running_loop(), None
         async with aclosing(self._transport.stream(request)) as batches:
             async for lines in batches:
                 if not lines and on_open is not None:
                     on_open()
                 for line in lines:
-                    yield parse_frame(line, what)
+                    event = parse_frame(line, what)
+                    if event.type == BOOKMARK:
+                        if marked_at is not None:
+                            self._rhythm.hear(loop.time() - marked_at)
+                        marked_at = loop.time()
+                    yield event
 
     async def stream(
         self, path: str, *, params: Mapping[str, str] | None = None, accept: str = "*/*"

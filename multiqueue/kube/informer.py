@@ -36,7 +36,7 @@ from multiqueue.kube.errors import (
 )
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
-from multiqueue.kube.wire import WatchEvent, build_loader
+from multiqueue.kube.wire import BOOKMARK, WatchEvent, build_loader
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
@@ -260,7 +260,7 @@ class Informer(Generic[T]):
         )
         async with aclosing(events):
             async for event in events:
-                if event.type == "BOOKMARK":
+                if event.type == BOOKMARK:
                     self._advance(_version_of(event.raw))
                 else:
                     self._take_event(event)

@@ -17,6 +17,8 @@ from multiqueue.kube.resources import Resource
 Json = dict[str, Any]
 Params = dict[str, str]
 
+BOOKMARK = "BOOKMARK"
+
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:

@@ -121,3 +121,29 @@ async def test_a_peer_that_falls_silent_beyond_its_own_timeout_is_given_up() -> 
         with pytest.raises(errors.RequestTimeout):
             await watch(client)
     assert 60 < loop.time() - begun < 90
+
+
+MARK = frame("BOOKMARK", {"metadata": {"resourceVersion": "6"}})
+
+
+@pytest.mark.parametrize(
+    ("marks", "least", "most"),
+    [
+        pytest.param(4, 170.0, 190.0, id="three bookmarks are missed"),
+        pytest.param(1, 610.0, 625.0, id="one bookmark is no rhythm"),
+    ],
+)
+@virtual_time
+async def test_a_server_that_told_regularly_is_given_up_soon_after_it_falls_silent(
+    marks: int, least: float, most: float
+) -> None:
+    """Behind a proxy a stream may be dead, and its connection well."""
+    loop = asyncio.get_running_loop()
+    answers = [stream(*[MARK] * marks, gap=60.0), stream(then="hang")]
+    async with ScriptedServer(watches=answers) as server, server.client() as client:
+        assert len([e async for e in client.watch(PODS, resource_version="5")]) == marks
+        begun = loop.time()
+        with pytest.raises(errors.RequestTimeout):
+            async for _ in client.watch(PODS, resource_version="6", timeout_seconds=600):
+                pass
+    assert least < loop.time() - begun < most
