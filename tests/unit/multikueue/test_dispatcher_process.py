@@ -17,142 +17,26 @@ from typing import Any
 
 import pytest
 
+from multiqueue.api.config import load_configuration
 from multiqueue.multikueue.dispatching.answer import Failure
+from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.conduct import Misconduct
 from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.isolation.landlock import find_version
 from multiqueue.multikueue.dispatching.loader import BUDGET
 from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.multikueue.dispatching.references import NO_REFERENCE
 from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
 from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
+from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.dispatcher_package import install
 from tests.fleet.inline_thread import InlineThread
 
 VIEW = make_view(clusters=[make_cluster("a"), make_cluster("b")])
 MEMORY = 256 * 1024**2
-CODE = """
-import ctypes, os, signal, socket, subprocess, time
-from multiqueue.plugins import Nomination
-
-
-class Plugin:
-    name = "plugin"
-
-    def nominate(self, view):
-        self.act(view)
-        return Nomination(clusters=("a",), note=self.tell())
-
-    def act(self, view): ...
-    def tell(self): return ""
-
-
-class Good(Plugin): ...
-
-class Spins(Plugin):
-    def act(self, view):
-        while True: ...
-
-class Fills(Plugin):
-    held = []
-    def act(self, view):
-        while True: self.held.append(bytearray(1 << 24))
-
-class Exits(Plugin):
-    def act(self, view): os._exit(3)
-
-class Crashes(Plugin):
-    def act(self, view): ctypes.string_at(0)
-
-class Raises(Plugin):
-    def act(self, view): raise SystemExit("enough")
-
-class Changes(Plugin):
-    def act(self, view): view.clusters[0].labels["gpu"] = "mine"
-
-class HangsUp(Plugin):
-    def act(self, view):
-        os.closerange(3, 256)
-        time.sleep(30)
-
-class SendsNonsense(Plugin):
-    def act(self, view):
-        for handle in range(3, 64):
-            try: os.write(handle, bytes(4) + b"nonsense" * 8)
-            except OSError: ...
-        time.sleep(30)
-
-class SendsDepths(Plugin):
-    def act(self, view):
-        body = b"\\x81\\xa1x" + bytes([0x91]) * 100_000 + bytes([0xc0])
-        for handle in range(3, 64):
-            try: os.write(handle, len(body).to_bytes(4, "big") + body)
-            except OSError: ...
-        time.sleep(30)
-
-class SendsMuch(Plugin):
-    def act(self, view):
-        for handle in range(3, 64):
-            try: os.write(handle, bytes([255] * 8))
-            except OSError: ...
-        time.sleep(30)
-
-class Lies:
-    name = "lies"
-    def nominate(self, view): return Nomination(clusters=("a", 7))
-
-class NamesStrangers:
-    name = "names-strangers"
-    def nominate(self, view): return Nomination(clusters=("moon", "b"))
-
-class Counts(Plugin):
-    count = 0
-    def tell(self):
-        self.count += 1
-        return str(self.count)
-
-class Prints(Plugin):
-    def act(self, view):
-        for _ in range(3): print("x" * 1_000_000)
-
-class Forks(Plugin):
-    def tell(self):
-        child = os.fork()
-        if not child:
-            try: os.setsid()
-            except PermissionError: ...
-            time.sleep(300)
-        return str(child)
-
-class ForksAndReturns(Plugin):
-    def tell(self): return "parent" if os.fork() else "child"
-
-class Pid(Plugin):
-    def tell(self): return str(os.getpid())
-
-class Reaches(Plugin):
-    def tell(self):
-        boss = os.getppid()
-        tries = {
-            "environment": lambda: os.environ["SECRET"],
-            "manager's": lambda: open(f"/proc/{boss}/environ").read(),
-            "file": lambda: open(os.path.join(os.path.dirname(__file__), "..", "secret")).read(),
-            "write": lambda: open(os.path.join(os.path.dirname(__file__), "mine"), "w"),
-            "network": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-            "program": lambda: subprocess.run(["/bin/true"]),
-            "signal": lambda: os.kill(boss, 0),
-        }
-        told = []
-        for what, work in tries.items():
-            try: work(); told.append(what)
-            except (OSError, KeyError): ...
-        handles = sorted(set(os.listdir("/proc/self/fd")) - {"0", "1", "2"})
-        return f"{','.join(told)}; {len(handles)} handles"
-
-class Picky(Plugin):
-    def check_arguments(self, arguments): return [f"argument {name}: no" for name in arguments]
-"""
+CODE = (Path(__file__).parent / "evil_plugins.py").read_text()
 KINDS = re.findall(r"^class (\w+)", CODE, re.MULTILINE)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limits are those of Linux")
@@ -380,6 +264,39 @@ async def test_an_upgraded_package_is_what_the_next_process_runs(package: Path) 
         install(package, "my_plugin", code.format(version), {"p": "P"})
         async with opened("p", path="spec.dispatcher") as it:
             assert (await it.ask()).problem.endswith(version)
+
+
+async def test_the_configuration_says_what_it_runs_in_and_it_ends_with_the_choice() -> None:
+    choice, got = await ask_limit("memory: 512Mi")
+    pid, memory = map(int, got.split())
+    assert pid != os.getpid()
+    assert memory == 512 * 1024**2
+    gone, running = os.pidfd_open(pid), asyncio.ensure_future(choice.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    await until_gone(gone)
+
+
+async def test_packages_that_are_trusted_may_run_in_the_manager() -> None:
+    choice, got = await ask_limit("mode: Thread")
+    assert int(got.split()[0]) == os.getpid()
+    choice.choose(NO_REFERENCE).close()
+    del sys.modules["evil_plugins"]
+
+
+async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
+    """Ask the dispatcher that a configuration names."""
+    text = f"multiKueue: {{dispatcherName: Limit, dispatcherIsolation: {{{isolation}}}}}"
+    choice = DispatcherChoice(Dispatchers(), load_configuration(text), Metrics(), now=lambda: T0)
+    runner = choice.choose(NO_REFERENCE).base
+    assert runner is not None
+    await runner.prepare()
+    if runner.is_loading:  # on a machine that is busy
+        await asyncio.wait({runner._loader._loading})
+        await runner.prepare()
+    answer = await choice.ask(NO_REFERENCE, lambda: VIEW, lambda _view, _nomination: None)
+    return choice, answer.nomination.note
 
 
 MANAGER = """
