@@ -208,6 +208,8 @@ async def test_it_reaches_nothing_of_the_manager_s(
     version = find_version(_open_libc())
     monkeypatch.setenv("SECRET", "hunter2")
     (tmp_path / "secret").write_text("hunter2")
+    monkeypatch.chdir(tmp_path)  # as `python -m` does, which has modules looked for there, too
+    monkeypatch.syspath_prepend(str(tmp_path))
     with (tmp_path / "secret").open() as secret:
         os.set_inheritable(secret.fileno(), True)
         async with opened("Reaches") as it:

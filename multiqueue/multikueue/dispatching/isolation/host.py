@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -63,8 +65,7 @@ class ProcessHost:
         except OSError as error:
             raise EndedError(f"has no process: {error}") from error
         arguments = dict(self._way.arguments) if self._way.path else None
-        reply = await self._ask(Load(self._value, tuple(filter(None, sys.path)), arguments))
-        loaded = _expect(Loaded, reply)
+        loaded = _expect(Loaded, await self._ask(Load(self._value, _list_paths(), arguments)))
         for way in loaded.open_ways[:MOST_TOLD]:
             log.warning(
                 "a dispatcher's process is not shut in", dispatcher=name, open_way=way[:MAX_TEXT]
@@ -109,6 +110,17 @@ class ProcessHost:
             self._is_busy = False
             if self._is_closed:
                 self._child.kill()
+
+
+def _list_paths() -> tuple[str, ...]:
+    """Where this process looks for modules.
+
+    Not where it was started, as ``python -m`` has it: who knows what else lies there.
+    """
+    here = {""}
+    with contextlib.suppress(OSError):
+        here.add(str(Path.cwd()))
+    return tuple(path for path in sys.path if path not in here)
 
 
 def _expect(kind: type[R], reply: Reply) -> R:
