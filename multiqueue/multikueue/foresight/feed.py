@@ -19,6 +19,7 @@ from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.worker_state import QueueInformers
 from multiqueue.multikueue.foresight.asked import Asking
+from multiqueue.multikueue.foresight.check_times import CheckTimes
 from multiqueue.multikueue.foresight.curve import scale
 from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.history import History, speed_on
@@ -79,6 +80,7 @@ class WorkerForesight:
         self._now = now
         self._options = options
         self._replica = Replica()
+        self._check_times = CheckTimes()
         self._assumed: dict[str, datetime] = {}
         self._changed: dict[str, api.Workload] = {}
         replica = self._replica
@@ -121,7 +123,16 @@ class WorkerForesight:
         self._catch_up()
         self._expire(asking.now)
         built = asking.build_for(queue)
-        return self._replica.forecast_built(built, asking.now, budget=asking.budget)
+        found = self._replica.forecast_built(built, asking.now, budget=asking.budget)
+        if found is None or not queue.checks:
+            return found
+        held = self._replica.find_held(built.key)
+        if held is None:
+            return self._check_times.apply(found, queue.name, queue.checks)
+        if held.admitted:
+            return found
+        waited = max(timedelta(), asking.now - held.reserved_at)
+        return self._check_times.apply(found, queue.name, queue.checks, waited)
 
     def assume(self, sent: WorkloadView, queue: QueueView) -> None:
         """Count a Workload that is sent there until it shows up."""
@@ -194,6 +205,9 @@ class WorkerForesight:
         used: Mapping[tuple[str, str], int] = {}
         if workload.reservation is not None:
             used = workload.reservation.admission.usage()
+            if seen.check_time is not None:
+                queue = workload.reservation.admission.cluster_queue
+                self._check_times.learn(queue, seen.identity.uid, seen.check_time)
         runtime = self._runtime(traits, used)
         self._replica.upsert_workload(workload, now, runtime=runtime)
 

@@ -5,8 +5,8 @@ engine is not imitated: what it decided counts, and nothing is decided here but 
 and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
 randomness, no I/O; owned by one worker's session, or one simulated worker.
 
-Its nodes are in `terrain`. Admission checks of the worker are left out: a gang that fits may still
-wait there for machines.
+Its nodes are in `terrain`. Of its admission checks nothing is known here: what fits by quota may
+still wait for machines (`check_times`).
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+from multiqueue.api.names import PROVISIONING_REQUEST_CONTROLLER
 from multiqueue.api.v1beta2.meta import LabelSelector
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.options import EngineOptions
 from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
     ClusterQueue,
     Cohort,
     LocalQueue,
@@ -79,8 +81,10 @@ class Replica:
     def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
         """Add or change a ClusterQueue."""
         # Who has a LocalQueue of it is let in: the labels of the worker's namespaces are unknown.
+        for rule in cluster_queue.checks:
+            self._engine.upsert_admission_check(_check(rule.name))
         self._engine.upsert_cluster_queue(
-            replace(cluster_queue, checks=(), namespace_selector=EVERY_NAMESPACE)
+            replace(cluster_queue, namespace_selector=EVERY_NAMESPACE)
         )
         self._starts.set_cluster_queue(cluster_queue.name, cluster_queue)
         self._forget_answers()
@@ -184,6 +188,11 @@ class Replica:
         """Find a Workload that is counted as what it would become."""
         return self._assumed.get(key)
 
+    def find_held(self, key: str) -> Reservation | None:
+        """Find what a Workload holds there, or is counted as if it did."""
+        known = self._workloads.get(key)
+        return known.reservation if known is not None else None
+
     @property
     def assumed(self) -> frozenset[str]:
         """Keys of the Workloads that are counted as what they would become."""
@@ -248,6 +257,11 @@ class Replica:
         if name not in self._namespaces:
             self._namespaces.add(name)
             self._engine.upsert_namespace(name, {})
+
+
+def _check(name: str) -> AdmissionCheckInfo:
+    """Return a check of the worker as one for machines: places are looked for when it is done."""
+    return AdmissionCheckInfo(name=name, controller_name=PROVISIONING_REQUEST_CONTROLLER)
 
 
 def _has_places(reservation: Reservation) -> bool:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.names import RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.api.workload_state import sync_admitted
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.multikueue.foresight.asked import Asking
 from multiqueue.multikueue.foresight.feed import BACKLOG, INTENT, WorkerForesight
@@ -173,3 +177,29 @@ def test_it_is_known_once_everybody_was_listed() -> None:
     assert worker.foresight.is_known
     worker.others.is_synced = False
     assert not worker.foresight.is_known
+
+
+def test_checks_come_after_the_quota_and_take_as_long_as_they_took() -> None:
+    worker = Worker()
+    queue = replace(QUEUE, checks=("machines",))
+
+    def ask() -> Forecast:
+        found = worker.foresight.forecast(Asking(view_of("asking", 1), worker.now), queue)
+        assert found is not None
+        return found
+
+    assert (ask().prospect, ask().start) == (Prospect.FITS, None)
+    for number in range(3):
+        copy = make_workload(f"copy-{number}", 1, reserved=True)
+        check = api.AdmissionCheckState(
+            name="machines", state="Ready", message="", last_transition_time=format_time(NOW)
+        )
+        reserved = find_condition(copy.status.conditions, WorkloadCondition.QUOTA_RESERVED)
+        assert reserved is not None
+        status = msgspec.structs.replace(copy.status, admission_checks=(check,))
+        status = sync_admitted(status, now=reserved.transitioned_at + timedelta(minutes=4))
+        metadata = msgspec.structs.replace(copy.metadata, uid=f"uid-{number}")
+        worker.workloads.put(msgspec.structs.replace(copy, metadata=metadata, status=status))
+    start = ask().start
+    assert start is not None
+    assert start.at - worker.now == timedelta(minutes=4)
