@@ -54,12 +54,15 @@ class Runtime:
         low: One in ten is shorter.
         high: One in ten is longer.
         basis: Where that is known from.
+        astray: The part, from 0 to 1, of jobs known as well as this that turned out to be nothing
+            like it; the tenths are those of the others.
     """
 
     expected: timedelta
     low: timedelta
     high: timedelta
     basis: Basis = Basis.ASSUMED
+    astray: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,17 @@
 """How long a job takes, as a distribution. Pure.
 
 Runtimes of jobs are spread over orders of magnitude, so their logarithms are looked at: normal
-below the median and normal above it, each half as wide as its tenth says. What has run longer than
-almost all were expected to is of another kind than was thought: the longer it ran, the longer it
-goes on.
+below the median and normal above it, each half as wide as its tenth says. Some jobs are nothing
+like their kind; about these no more is known than about jobs in general. The longer a job runs, the
+likelier it is one of them. What has run longer than almost all of either were expected to goes on
+the longer, the longer it ran.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import NormalDist
 
@@ -23,10 +24,13 @@ TENTH = NormalDist().inv_cdf(0.9)
 NARROWEST = 0.05
 """Nothing is known better than within a twentieth."""
 OVERDUE = 0.98
-"""Who has outlived so many of its kind is of another kind."""
+"""Who has outlived so many of its kind, and of the others, is of yet another kind."""
 LINDY = 2.0
 """How fast those end: half of them before their age has grown by 41 %."""
+SURE = 1.0 - 1e-9
 _NORMAL = NormalDist()
+_WIDE_BELOW = math.log(UNKNOWN.expected / UNKNOWN.low) / TENTH
+_WIDE_ABOVE = math.log(UNKNOWN.high / UNKNOWN.expected) / TENTH
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +41,13 @@ class Curve:
         median: In seconds.
         below: Standard deviation of the logarithm below the median.
         above: The same above it.
+        astray: Share of jobs that are nothing like it.
     """
 
     median: float
     below: float
     above: float
+    astray: float = 0.0
 
     @classmethod
     def of(cls, runtime: Runtime) -> Curve:
@@ -53,45 +59,65 @@ class Curve:
             median=median,
             below=max(NARROWEST, math.log(median / low) / TENTH),
             above=max(NARROWEST, math.log(high / median) / TENTH),
+            astray=runtime.astray,
         )
 
     def share(self, seconds: float) -> float:
-        """Return how many of its kind have ended by then, from 0 to 1."""
-        if seconds < 1e-6:
-            return 0.0
-        distance = math.log(seconds / self.median)
-        return _NORMAL.cdf(distance / (self.below if distance < 0 else self.above))
+        """Return how many have ended by then, from 0 to 1."""
+        kind, others = self._shares(seconds)
+        return kind + self.astray * (others - kind)
 
-    def quantile(self, share: float) -> float:
-        """Return when so many of its kind have ended."""
-        deviations = _NORMAL.inv_cdf(share)
-        width = self.below if deviations < 0 else self.above
-        return self.median * math.exp(deviations * width)
+    def tell_astray(self, seconds: float) -> float:
+        """Return how likely one that took so long was nothing like its kind, from 0 to 1."""
+        if not self.astray:
+            return 0.0
+        distance = math.log(max(1e-6, seconds) / self.median)
+        width, wide = (self.below, _WIDE_BELOW) if distance < 0 else (self.above, _WIDE_ABOVE)
+        kind = (1.0 - self.astray) * _NORMAL.pdf(distance / width) / width
+        others = self.astray * _NORMAL.pdf(distance / wide) / wide
+        return others / (kind + others) if kind + others > 0 else 1.0
 
     def ends(self, age: float, shares: Sequence[float]) -> list[float]:
         """Return when so many end of those that have run for ``age``; never less than the age."""
-        ended = self.share(age)
-        if ended >= OVERDUE:
+        kind, others = self._shares(age)
+        left = (1.0 - self.astray) * (1.0 - kind), self.astray * (1.0 - others)
+        both = left[0] + left[1]
+        if min(kind, others) >= OVERDUE:
             return [age * float((1.0 - share) ** (-1.0 / LINDY)) for share in shares]
-        left, most = 1.0 - ended, 1.0 - 1e-9
-        median, below, above = self.median, self.below, self.above
+        split = left[1] / both
+        median, inverse = self.median, _NORMAL.inv_cdf
         found = []
         for share in shares:
-            deviations = _NORMAL.inv_cdf(min(most, ended + share * left))
-            width = below if deviations < 0 else above
+            # The first of the shares are those of the others: exact, and no equation is to solve.
+            if share < split:
+                deviations = inverse(min(SURE, others + share / split * (1.0 - others)))
+                width = _WIDE_BELOW if deviations < 0 else _WIDE_ABOVE
+            else:
+                part = (share - split) / (1.0 - split)
+                deviations = inverse(min(SURE, kind + part * (1.0 - kind)))
+                width = self.below if deviations < 0 else self.above
             found.append(max(age, median * math.exp(deviations * width)))
         return found
+
+    def _shares(self, seconds: float) -> tuple[float, float]:
+        """Return how many of its kind have ended by then, and how many of the others."""
+        if seconds < 1e-6:
+            return 0.0, 0.0
+        distance = math.log(seconds / self.median)
+        width, wide = (self.below, _WIDE_BELOW) if distance < 0 else (self.above, _WIDE_ABOVE)
+        kind = _NORMAL.cdf(distance / width)
+        return kind, _NORMAL.cdf(distance / wide) if self.astray else kind
 
 
 def scale(runtime: Runtime, speed: int) -> Runtime:
     """Return the runtime on hardware of another speed, in thousandths of the reference."""
     if speed == 1000 or speed <= 0:
         return runtime
-    return Runtime(
+    return replace(
+        runtime,
         expected=runtime.expected * 1000 / speed,
         low=runtime.low * 1000 / speed,
         high=runtime.high * 1000 / speed,
-        basis=runtime.basis,
     )
 
 

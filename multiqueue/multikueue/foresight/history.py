@@ -13,6 +13,7 @@ from statistics import median
 from typing import TypeVar
 
 from multiqueue.multikueue.foresight.curve import UNKNOWN, summarize
+from multiqueue.multikueue.foresight.strays import Strays
 from multiqueue.multikueue.foresight.traits import FinishedRun, Traits
 from multiqueue.multikueue.foresight.usual import UsualSpeeds
 from multiqueue.plugins.forecast import Basis, Runtime
@@ -48,6 +49,7 @@ class History:
         self._any: deque[float] = deque(maxlen=8 * RUNS)
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self._strays = Strays()
 
     def learn(self, run: FinishedRun) -> None:
         """Take a finished run in, once."""
@@ -56,6 +58,9 @@ class History:
         _keep(self._seen, run.uid, None, SEEN)
         self.version += 1
         seconds = run.took.total_seconds()
+        # As it was known before: who runs now will be known no better.
+        own = self.speeds(run.traits).get(run.flavor, REFERENCE)
+        self._strays.learn(self._say(run.traits), seconds * own / REFERENCE)
         flavors = self._classes.get(run.traits.job_class, {})
         _keep(self._classes, run.traits.job_class, flavors, CLASSES)
         if run.flavor in flavors or len(flavors) < FLAVORS:
@@ -88,6 +93,10 @@ class History:
 
     def runtime(self, traits: Traits) -> Runtime:
         """Return how long a job runs on the reference hardware, and where that is known from."""
+        found = self._say(traits)
+        return found if traits.limit is not None else self._strays.mark(found)
+
+    def _say(self, traits: Traits) -> Runtime:
         found = self._declared(traits) or self._historical(traits) or self._limited(traits)
         if found is None:
             enough = len(self._any) >= MANY

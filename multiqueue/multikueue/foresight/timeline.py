@@ -67,7 +67,7 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
     times = sorted(start for start, _ in starts)
     found_start = StartEstimate(
         at=_time(_quantile(times, 0.5)),
-        earliest=_time(_quantile(times, 0.1)),
+        earliest=_time(max(scene.now, _quantile(times, 0.1))),
         latest=_time(_quantile(times, 0.9)),
         ahead=median_low(count for _, count in starts),
     )
@@ -162,7 +162,8 @@ class _Future:
             if waiter is self._stage.asked:
                 return True
             room.clear()
-            end = now + waiter.curve.quantile(draw_shares(waiter.key)[self._sample])
+            (runtime,) = waiter.curve.ends(0.0, (draw_shares(waiter.key)[self._sample],))
+            end = now + runtime
             heapq.heappush(self._started, (end, waiter.key, waiter.queue, *taken))
             self._count += 1
             self._advance(place)
@@ -205,11 +206,20 @@ class _Future:
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """Return a quantile of sorted values, between two of them where need be."""
-    position = max(0.0, min(len(values) - 1.0, share * len(values) - 0.5))
+    """Return what the next value is below with that probability, of sorted values that were drawn.
+
+    That is the rank ``share * (n + 1)``. Few values know nothing of what is rarer than one of them:
+    there, as much again is added as lies between two of them on average.
+    """
+    last = len(values) - 1
+    position = share * (len(values) + 1) - 1.0
+    step = (values[-1] - values[0]) / last if last else 0.0
+    if position <= 0:
+        return values[0] + position * step
+    if position >= last:
+        return values[-1] + (position - last) * step
     index = int(position)
-    after = values[min(index + 1, len(values) - 1)]
-    return values[index] + (after - values[index]) * (position - index)
+    return values[index] + (values[index + 1] - values[index]) * (position - index)
 
 
 def _time(seconds: float) -> datetime:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multiqueue.api.names import JOB_CLASS, RUNTIME
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
 from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
 from multiqueue.model.build import build_workload
-from multiqueue.multikueue.foresight.curve import OVERDUE, UNKNOWN, Curve, scale, summarize
+from multiqueue.multikueue.foresight.curve import OVERDUE, UNKNOWN, Curve, summarize
 from multiqueue.multikueue.foresight.history import History, speed_on
+from multiqueue.multikueue.foresight.strays import Strays
 from multiqueue.multikueue.foresight.traits import (
     FinishedRun,
     Traits,
@@ -22,7 +24,7 @@ from multiqueue.multikueue.foresight.traits import (
     read_traits,
     stem_of,
 )
-from multiqueue.plugins.forecast import Basis
+from multiqueue.plugins.forecast import Basis, Runtime
 from tests.workloads import make_workload, minutes, with_status
 
 GPU = "nvidia.com/gpu"
@@ -65,7 +67,7 @@ def test_a_limit_bounds_whatever_is_known() -> None:
 
 
 def test_of_an_unknown_class_only_jobs_in_general_are_known() -> None:
-    assert learned().runtime(traits()) == UNKNOWN
+    assert replace(learned().runtime(traits()), astray=0.0) == UNKNOWN
     found = learned(*[("a100", 5.0)] * 10, job_class="other/x").runtime(traits())
     assert (found.basis, found.expected) == (Basis.ASSUMED, timedelta(minutes=5))
 
@@ -166,12 +168,35 @@ def test_what_runs_ends_later_than_now_and_later_the_older_it_is(
     assert becomes_overdue or end <= curve.ends(older, [share])[0] * (1 + 1e-9)
 
 
-@given(SECONDS, st.floats(0.01, 0.99))
-def test_the_share_of_a_quantile_is_that_share(median: float, share: float) -> None:
-    curve = Curve.of(summarize([median / 3, median, median * 2]))
-    assert curve.share(curve.quantile(share)) == pytest.approx(share, abs=1e-6)
+@given(SECONDS, st.floats(0.0, 0.5), st.floats(0.0, 3.0), st.floats(0.1, 10.0))
+def test_ends_are_spread_as_the_shares_of_the_curve_say(
+    median: float, astray: float, age: float, later: float
+) -> None:
+    curve = Curve.of(replace(summarize([median / 3, median, median * 2]), astray=astray))
+    age, until = age * median, (age + later) * median
+    before = curve.share(age)
+    assume(before < 0.98)
+    ends = curve.ends(age, [(index + 0.5) / 500 for index in range(500)])
+    ended = sum(end <= until for end in ends) / len(ends)
+    assert ended == pytest.approx((curve.share(until) - before) / (1 - before), abs=0.005)
 
 
-def test_faster_hardware_takes_less() -> None:
-    assert scale(UNKNOWN, 2000).expected == UNKNOWN.expected / 2
-    assert scale(UNKNOWN, 1000) is UNKNOWN
+def test_the_older_a_run_the_likelier_it_is_nothing_like_its_kind() -> None:
+    curve = Curve.of(replace(summarize([60.0, 66.0, 72.0]), astray=0.05))
+    (as_said,) = curve.ends(0.0, [0.5])
+    (strange,) = curve.ends(600.0, [0.5])
+    assert 60 < as_said < 72
+    assert strange > 1200
+
+
+def test_how_many_go_astray_is_learned() -> None:
+    tenth = timedelta(minutes=6)
+    said = Runtime(expected=10 * tenth, low=9 * tenth, high=11 * tenth, basis=Basis.DECLARED)
+    usual, strange = Strays(), Strays()
+    for index in range(100):
+        usual.learn(said, 3600 + 10 * (index % 20))
+        strange.learn(said, 3600 if index % 2 else 60 * (index + 1))
+    assert usual.mark(said).astray < 0.05
+    assert 0.35 < strange.mark(said).astray < 0.6
+    other = replace(said, basis=Basis.HISTORICAL)
+    assert strange.mark(other).astray == 0.1
