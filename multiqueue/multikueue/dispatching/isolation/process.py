@@ -100,8 +100,10 @@ class Child:
         try:
             reply = await self._exchange(request)
         except (OSError, asyncio.IncompleteReadError):
-            how = await self._find_end()
-            self.kill()
+            try:
+                how = await self._find_end()
+            finally:
+                self.kill()
             raise EndedError(how) from None
         except BaseException:
             self.kill()
@@ -125,7 +127,7 @@ class Child:
 
     def _signal(self, number: signal.Signals) -> None:
         if not self._is_over:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # it ended by itself
                 os.killpg(self.pid, number)
 
     async def _exchange(self, request: Request) -> Reply:
@@ -155,6 +157,8 @@ class Child:
 
 
 def _look(pid: int) -> os.waitid_result | None:
+    if not hasattr(os, "waitid"):  # macOS
+        return None
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
 
