@@ -84,6 +84,14 @@ class WorkQueue(Generic[K]):
         self._processing.add(key)
         return key
 
+    def note_look(self, key: K) -> None:
+        """Forget why a key that is worked on would come back: its state is read now.
+
+        To be called right before everything about the key is read, without awaiting in between.
+        Most of what a key is added for while it is worked on are the writes of that very work.
+        """
+        self._dirty.discard(key)
+
     def done(self, key: K) -> None:
         """End the work on a key; it comes back at once if it was added meanwhile."""
         self._processing.discard(key)

@@ -148,6 +148,7 @@ class WorkloadReconciler:
 
     async def _reconcile(self, key: str) -> Result:
         for _ in range(MAX_PASSES):
+            self._reconciler.queue.note_look(key)
             memory = self._memory(key)
             seen = self._observer.observe(key, memory, self._wakes.fleet_version)
             now = self._context.clock.now()

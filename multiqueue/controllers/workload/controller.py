@@ -121,6 +121,7 @@ class WorkloadController:
     async def reconcile(self, key: str) -> Result:
         """Bring one Workload to where it should be."""
         for _ in range(MAX_STEPS):
+            self._reconciler.queue.note_look(key)
             view = self.observe(key)
             if view is None:
                 self._refined_at.pop(key, None)

@@ -72,6 +72,7 @@ class JobReconciler:
         """Bring one job and its Workload to where they should be."""
         await self._delete_left_behind(key)
         for _ in range(MAX_STEPS):
+            self._reconciler.queue.note_look(key)
             job = self._informer.store.get(key)
             if job is None:
                 return DONE

@@ -42,6 +42,28 @@ async def test_a_key_added_while_worked_on_comes_back_when_that_is_done() -> Non
 
 
 @virtual_time
+async def test_a_key_does_not_come_back_for_what_was_looked_at_meanwhile() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.note_look("a")
+    queue.done("a")
+    assert len(queue) == 0
+
+
+@virtual_time
+async def test_a_key_comes_back_for_what_was_added_after_the_look() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    await queue.get()
+    queue.note_look("a")
+    queue.add("a")
+    queue.done("a")
+    assert await take(queue) == "a"
+
+
+@virtual_time
 async def test_keys_come_after_their_delay_in_the_order_of_their_times() -> None:
     loop = asyncio.get_running_loop()
     queue: WorkQueue[str] = WorkQueue()
