@@ -98,7 +98,7 @@ def nominate(
     ):
         resume = None
     start = None if resume is None else resume.point
-    heritage = world.ledger.heritage(workload, queue.name)
+    heritage = world.ledger.heritage(workload, queue.name) if workload.replaces else None
     memo = entry.memo
     is_new = (
         memo is None

@@ -95,7 +95,10 @@ class Waiting:
         They need no wake for it: nobody's quota becomes free. Where it has gone altogether, they
         are woken like all others.
         """
-        for entry in tuple(self._ledger.heirs.get(key, {}).values()):
+        heirs = self._ledger.heirs.get(key)
+        if heirs is None:
+            return
+        for entry in tuple(heirs.values()):
             heritage = self._ledger.heritage(entry.workload, entry.queue)
             knew = None if entry.memo is None else entry.memo.heritage
             if entry.awaits_wake and heritage is not None and heritage != knew:
