@@ -22,7 +22,7 @@ from multiqueue.api.names import split_key
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.jobs.references import workload_reference
-from multiqueue.kube.errors import KubeError
+from multiqueue.kube.errors import Conflict, KubeError
 from multiqueue.multikueue.clone import clone_workload, stamp_job
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.session import CREATE_JOB, REMOVE
@@ -251,6 +251,9 @@ class RemoteSteps:
                 return stuck(REFUSAL_FOR.total_seconds()) if is_bound else AGAIN
             case Busy(why=why):
                 log.debug("worker is busy with workload", reason=why, **about)
+                return stuck(BUSY_SECONDS)
+            case Conflict():
+                log.debug("worker changed it meanwhile", error=str(got), **about)
                 return stuck(BUSY_SECONDS)
             case KubeError():
                 log.warning("worker failed", error=str(got), **about)

@@ -7,16 +7,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.clock import SystemClock
+from multiqueue.kube.errors import Conflict
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
-from multiqueue.multikueue.outcome import AGAIN, WAITING, Outcome
+from multiqueue.multikueue.outcome import AGAIN, WAITING, Outcome, stuck
 from multiqueue.multikueue.owner import Owner
 from multiqueue.multikueue.remote import Foreign
-from multiqueue.multikueue.remote_steps import REFUSAL_FOR, RemoteSteps
+from multiqueue.multikueue.remote_steps import BUSY_SECONDS, REFUSAL_FOR, RemoteSteps
 from multiqueue.observability.metrics import Metrics
 from tests.unit.multikueue.builders import make_local
 from tests.workloads import make_workload
@@ -24,13 +26,13 @@ from tests.workloads import make_workload
 REFUSED = Foreign("does not take the job: too large")
 
 
-def refusing() -> RemoteSteps:
-    """A worker that takes nothing."""
+def answering(answer: object) -> RemoteSteps:
+    """A worker that answers so, whatever it is asked."""
 
     def submit(*_: object) -> asyncio.Future[object]:
-        answer = asyncio.get_running_loop().create_future()
-        answer.set_result(REFUSED)
-        return answer
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(answer)
+        return future
 
     session = SimpleNamespace(client=None, owner=None, submit=submit)
     fleet: Any = SimpleNamespace(
@@ -66,8 +68,19 @@ async def test_a_refusal_is_thought_about_at_once_only_where_there_is_a_choice(
         "spec": {"template": {"spec": {"containers": []}}},
     }
     seen = Observation(view=view, workload=workload, job=job, adapter=BatchJobAdapter())
-    memory, worker = GroupMemory(), refusing()
+    memory, worker = GroupMemory(), answering(REFUSED)
     got = await worker.create_job("a", seen, memory)
     assert got == outcome
     assert memory.refusals["a"][0] == REFUSED.why
     assert await worker.create_workloads(["a"], seen, memory) is WAITING
+
+
+async def test_a_copy_that_somebody_else_keeps_changing_is_no_failure_of_its_worker() -> None:
+    """Whatever is to be stopped is tried again soon, and nobody is told."""
+    workload = make_workload("train")
+    view = GroupView(key=workload.metadata.key, local=make_local(cluster_name="a"))
+    seen = Observation(view=view, workload=workload)
+    worker = answering(Conflict(409, reason="Conflict", message="modified"))
+    with capture_logs() as logs:
+        assert await worker.deactivate("a", seen, GroupMemory()) == stuck(BUSY_SECONDS)
+    assert {entry["log_level"] for entry in logs} <= {"debug"}
