@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
-from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
+from multiqueue.model.cluster_queue import CheckRule, ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import HOSTNAME, Node, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Workload
@@ -218,3 +218,24 @@ def test_who_waits_before_a_gang_takes_its_place() -> None:
     found = ask(replica, gang("a", 2))
     assert found.start is not None
     assert (found.start.ahead, found.start.at - T0 > timedelta(hours=3)) == (1, True)
+
+
+def test_slices_wait_for_whole_ones() -> None:
+    replica = make_replica()
+    for number, node in ((1, "node-1"), (2, "node-3"), (3, "node-2"), (4, "node-4")):
+        workload = running(gang(f"on-{node}", 1), node)
+        replica.upsert_workload(workload, T0, runtime=hours(number))
+    pairs = PodSetTopologyRequest(pod_set_slice_required_topology=RACK, pod_set_slice_size=2)
+    for pods, at in ((2, 3), (4, 4)):
+        start = ask(replica, gang("a", pods, wish=pairs)).start
+        assert start is not None
+        assert abs(start.at - T0 - timedelta(hours=at)) < timedelta(minutes=5)
+
+
+def test_behind_checks_no_places_are_looked_for() -> None:
+    queue = make_queue("cq", flavor_quotas("h100", gpu=64), checks=(CheckRule(name="machines"),))
+    replica = make_replica(queue)
+    for node in NODES:
+        replica.terrain.delete_node(node.name)
+    assert ask(replica, gang("a", 2)).prospect is Prospect.FITS
+    assert ask(replica, gang("a", 9)).prospect is Prospect.NEVER
