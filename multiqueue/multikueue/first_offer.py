@@ -1,9 +1,8 @@
 """Where a Workload is offered first, in the same write that reserves its quota.
 
 Otherwise two writes of its status would follow each other, and one costs an API server more than
-creating the Workload and its job together. What cannot be told at once is decided after the
-reservation is written, by the loop; so is everything while dispatchers take their time: nobody's
-quota waits for them.
+creating the Workload and its job together. What cannot be told in time is decided after the
+reservation is written, by the loop: no quota waits long for a dispatcher.
 """
 
 from __future__ import annotations
@@ -31,8 +30,6 @@ from multiqueue.multikueue.plan import Explain, Nominate
 PATIENCE_SECONDS = 5.0
 """How long a reservation waits for its turn to be asked about: asked about it is in any case, and
 before that nothing becomes of it. Those of others do not wait behind it."""
-SLOW_SECONDS = 0.5
-"""While answers take longer than this, reservations do not wait for them at all."""
 
 Ask = Callable[[Observation, GroupMemory], Awaitable[Observation]]
 Step = Nominate | Explain
@@ -49,9 +46,6 @@ class FirstOffers:
         recall: Returns what is remembered of a Workload.
         forget: Told the uid of a Workload that did not get its quota after all.
         find_fleet_version: Of the fleet now; None while nobody is to be sent anywhere.
-
-    Attributes:
-        took: Seconds that the last question took, whoever asked it.
     """
 
     def __init__(
@@ -65,7 +59,6 @@ class FirstOffers:
         forget: Callable[[str], None],
         find_fleet_version: Callable[[], int | None],
     ) -> None:
-        self.took = 0.0
         self._context = context
         self._config = config
         self._observer = observer
@@ -102,7 +95,6 @@ class FirstOffers:
         memory.explained_at = now
 
     async def _decide_in_turn(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
-        """Decide about one after the other: while one finds out that it takes long, few wait."""
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await self._turn.acquire()
@@ -115,7 +107,7 @@ class FirstOffers:
 
     async def _decide(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
         version = self._find_fleet_version()
-        if version is None or self.took > SLOW_SECONDS:
+        if version is None:
             return None
         memory = self._recall(reserved.metadata.key)
         seen = self._observer.foresee(reserved, memory, version)

@@ -95,7 +95,7 @@ class WorkloadReconciler:
             on_room=self._waiting.wake,
         )
         dispatchers.on_change = self._wakes.ask_all_again
-        self._first_offers = FirstOffers(
+        offers = FirstOffers(
             context,
             self._config,
             self._observer,
@@ -104,7 +104,7 @@ class WorkloadReconciler:
             forget=dispatchers.forget_workload,
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
         )
-        context.fleet_gate.connect_offers(self._first_offers.offer)
+        context.fleet_gate.connect_offers(offers.offer)
 
     def open_desk(self, engine: Engine) -> DispatchDesk:
         """Return what answers questions about decisions."""
@@ -178,14 +178,11 @@ class WorkloadReconciler:
         workload = seen.workload
         assert workload is not None
         fleet = (self._wakes.fleet_version, seen.clusters)
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
         answer = await self._dispatchers.ask(
             seen.reference,
             lambda: self._views.build(seen, workload, memory),
             lambda view, nomination: self._views.accept(view, nomination, memory, fleet),
         )
-        self._first_offers.took = loop.time() - begun
         if answer.nomination is None:
             self._views.postpone(memory, answer.retry_at, fleet)
         elif set(answer.nomination.clusters) != set(workload.status.nominated_cluster_names):

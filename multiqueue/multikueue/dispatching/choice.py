@@ -89,6 +89,7 @@ class DispatcherChoice:
         self._profiles = profiles
         self._open_thread = open_thread
         self._lock = asyncio.Lock()
+        self._is_over = False
         self._plain: dict[str, LiveProfile] = {}
         self._live: dict[str, LiveProfile] = {}
         self._hung: dict[str, Hung] = {}
@@ -112,6 +113,7 @@ class DispatcherChoice:
         try:
             await self.shadows.run()
         finally:
+            self._is_over = True
             for live in (*self._live.values(), *self._plain.values()):
                 live.close()
 
@@ -170,6 +172,9 @@ class DispatcherChoice:
             live = self.choose(reference)
             before = live.problem
             got = await live.ask(build_view, accept)
+            if self._is_over:
+                nobody = Answer(problem="the manager ends", retry_at=self._now())
+                return live, before, *(got or (build_view(), nobody))
             if got is not None and not (live.is_closed and got[1].nomination is None):
                 return live, before, *got
 

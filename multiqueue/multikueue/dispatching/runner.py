@@ -23,6 +23,7 @@ import structlog
 
 from multiqueue.kube.backoff import exponential
 from multiqueue.multikueue.dispatching.answer import Answer, Failure, hold_against
+from multiqueue.multikueue.dispatching.budget import within
 from multiqueue.multikueue.dispatching.conduct import EVERY, Finding, list_strangers
 from multiqueue.multikueue.dispatching.host import EndedError, Host, Hung, ThreadHost
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
@@ -143,8 +144,7 @@ class DispatchRunner:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         try:
-            async with asyncio.timeout(self.way.budget.total_seconds()):
-                taken = await host.nominate(shown)
+            taken = await within(self.way.budget.total_seconds(), host.nominate(shown))
         except TimeoutError:
             return self._open_breaker(Failure.TIMED_OUT, self._hung_message())
         except EndedError as error:
@@ -182,8 +182,7 @@ class DispatchRunner:
         """Look whether it keeps its promises; the answer that it gave stands."""
         again = "when asked again"
         try:
-            async with asyncio.timeout(self.way.budget.total_seconds()):
-                found = await host.examine()
+            found = await within(self.way.budget.total_seconds(), host.examine())
         except TimeoutError:
             self._open_breaker(Failure.TIMED_OUT, self._hung_message())
         except EndedError as error:

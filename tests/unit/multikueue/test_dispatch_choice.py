@@ -77,6 +77,16 @@ async def test_all_that_are_outside_have_one_name_in_metrics():
     assert answered(metrics) == {"external": 1}
 
 
+async def test_who_asks_when_all_is_over_does_not_wait_for_ever():
+    choice = make_choice()
+    assert await say(choice, "one") == "one"
+    running = asyncio.create_task(choice.run())
+    await asyncio.sleep(0)
+    running.cancel()
+    await asyncio.wait({running})
+    assert await say(choice, "one") == "the manager ends"
+
+
 async def test_an_answer_is_taken_in_before_the_next_question():
     """A burst of Workloads must not see the same room twice."""
     choice = make_choice()

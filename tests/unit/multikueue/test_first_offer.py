@@ -14,9 +14,8 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.kube.errors import Conflict
-from multiqueue.multikueue import first_offer
 from multiqueue.multikueue.cluster_state import GroupConfig
-from multiqueue.multikueue.first_offer import FirstOffers
+from multiqueue.multikueue.first_offer import PATIENCE_SECONDS, FirstOffers
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
@@ -82,7 +81,6 @@ class Dispatcher:
     async def _ask(self, seen: Observation, memory: GroupMemory) -> Observation:
         self.asked += 1
         await asyncio.sleep(self.seconds)
-        self.offers.took = self.seconds
         memory.asked_at = T0
         return replace(seen, view=replace(seen.view, nomination=self.answer, ask_due=False))
 
@@ -152,23 +150,10 @@ async def test_nobody_is_asked_about_the_checks_of_others_or_by_who_does_not_lea
 
 
 @virtual_time
-async def test_no_quota_waits_for_a_dispatcher_that_takes_its_time() -> None:
-    """The first finds out, the others that wait are written without an offer."""
+async def test_no_quota_waits_long_for_a_dispatcher_that_takes_its_time() -> None:
     loop = asyncio.get_running_loop()
     dispatcher = Dispatcher(make_nomination("a"), seconds=0.9)
     begun = loop.time()
     written = await asyncio.gather(*(dispatcher.write() for _ in range(64)))
-    assert loop.time() - begun == pytest.approx(0.9)
-    assert [bool(status.nominated_cluster_names) for status in written] == [True] + [False] * 63
-    dispatcher.offers.took = 0.0  # the loop found that it is fast again
-    assert (await dispatcher.write()).nominated_cluster_names == ("a",)
-
-
-@virtual_time
-async def test_a_reservation_waits_for_its_turn_for_a_while_only() -> None:
-    dispatcher = Dispatcher(make_nomination("a"), seconds=first_offer.SLOW_SECONDS)
-    begun = asyncio.get_running_loop().time()
-    written = await asyncio.gather(*(dispatcher.write() for _ in range(64)))
-    waited = asyncio.get_running_loop().time() - begun
-    assert waited <= first_offer.PATIENCE_SECONDS + first_offer.SLOW_SECONDS
-    assert 10 <= sum(bool(status.nominated_cluster_names) for status in written) <= 11
+    assert loop.time() - begun <= PATIENCE_SECONDS + 0.9
+    assert [bool(status.nominated_cluster_names) for status in written] == [True] * 6 + [False] * 58
