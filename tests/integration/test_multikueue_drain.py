@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterable
 from datetime import timedelta
@@ -29,6 +30,7 @@ from tests.multikueue_world import (
     make_gpu_queue,
     multikueue_world,
 )
+from tests.virtual_time import virtual_time
 
 GANGS = tuple(f"gang{i}" for i in range(4))
 
@@ -163,6 +165,27 @@ async def test_a_manager_that_is_killed_in_mid_drain_is_not_replaced_by_a_hurrie
             await annotate(world, "a", drain="rate=9999/min,at-once=3")
             assert (await until_drained(world, "a")).startswith("4 moved, 0 moving, 0 left")
             assert_runs_once(world, GANGS)
+
+
+@virtual_time
+async def test_so_many_are_on_their_way_out_at_a_time_however_long_they_take_to_stop() -> None:
+    """The rate alone would let all go before the first has stopped."""
+    config = make_config(worker_lost_timeout=timedelta(minutes=15))
+    async with multikueue_world("a", "b", real_workers=True) as world, world.manager(config):
+        await world.until_connected()
+        jobs = ("first", "second")
+        await submit_to(world, "a", jobs)
+        for job in jobs:
+            await world.run_job("a", job)
+            await world.until(lambda j=job: world.hub.job(j)["status"].get("active"), "runs")
+        await annotate(world, "a", drain="rate=600/min,at-once=1")
+        for left in (1, 0):
+            await asyncio.sleep(10.0)
+            assert f" 1 moving, {left} left" in condition(world, "a").message
+            (job,) = (job for job in jobs if where(world, job) is None)
+            await world.set_job_status("a", job, active=0, ready=0)
+            await until_on(world, "b", job)
+        assert (await until_drained(world, "a")).startswith("2 moved, 0 moving, 0 left")
 
 
 async def test_uncordon_in_mid_drain_stops_it() -> None:
