@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from multiqueue.api.names import MULTIKUEUE_ORIGIN, PREBUILT_WORKLOAD_NAME
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import EVENTS, PODS
@@ -200,14 +201,23 @@ async def test_pods_of_others_are_never_given_and_missing_rights_are_named(
     assert "config/worker-role-pods" in message
 
 
+ANOTHER = {PREBUILT_WORKLOAD_NAME: "another"}
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        pytest.param({"labels": {MULTIKUEUE_ORIGIN: "others"}}, id="of somebody else"),
+        pytest.param({"labels": ANOTHER, "annotations": ANOTHER}, id="of another workload"),
+    ],
+)
 async def test_a_job_of_that_name_that_is_no_copy_of_ours_is_not_looked_into(
-    remote: RemoteWorld,
+    remote: RemoteWorld, marks: dict[str, dict[str, str]]
 ) -> None:
     workload = await remote.place()
     worker = remote.world.workers["worker1"]
     remote.world.gates["worker1"].hang()  # the manager does not see this
-    unmarked = {"metadata": {"labels": {"kueue.x-k8s.io/multikueue-origin": "others"}}}
-    await worker.patch(resources.JOBS, "train", unmarked, namespace=NAMESPACE)
+    await worker.patch(resources.JOBS, "train", {"metadata": marks}, namespace=NAMESPACE)
     await remote.run_pod()
     remote.world.gates["worker1"].heal()
     status, message = await remote.ask("log", workload, pod="train-a")
