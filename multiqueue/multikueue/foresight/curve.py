@@ -27,7 +27,8 @@ OVERDUE = 0.98
 """Who has outlived so many of its kind, and of the others, is of yet another kind."""
 LINDY = 2.0
 """How fast those end: half of them before their age has grown by 41 %."""
-SURE = 1.0 - 1e-9
+RARE = 1e-9
+SURE = 1.0 - RARE
 _NORMAL = NormalDist()
 _WIDE_BELOW = math.log(UNKNOWN.expected / UNKNOWN.low) / TENTH
 _WIDE_ABOVE = math.log(UNKNOWN.high / UNKNOWN.expected) / TENTH
@@ -90,11 +91,12 @@ class Curve:
         for share in shares:
             # The first of the shares are those of the others: exact, and no equation is to solve.
             if share < split:
-                deviations = inverse(min(SURE, others + share / split * (1.0 - others)))
+                part = others + share / split * (1.0 - others)
+                deviations = inverse(min(SURE, max(RARE, part)))
                 width = _WIDE_BELOW if deviations < 0 else _WIDE_ABOVE
             else:
-                part = (share - split) / (1.0 - split)
-                deviations = inverse(min(SURE, kind + part * (1.0 - kind)))
+                part = kind + (share - split) / (1.0 - split) * (1.0 - kind)
+                deviations = inverse(min(SURE, max(RARE, part)))
                 width = self.below if deviations < 0 else self.above
             found.append(max(age, median * math.exp(deviations * width)))
         return found

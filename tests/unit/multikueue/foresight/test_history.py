@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from multiqueue.api.names import JOB_CLASS, RUNTIME
@@ -169,6 +169,7 @@ def test_what_runs_ends_later_than_now_and_later_the_older_it_is(
 
 
 @given(SECONDS, st.floats(0.0, 0.5), st.floats(0.0, 3.0), st.floats(0.1, 10.0))
+@example(60.0, 0.125, 0.0, 1.0)
 def test_ends_are_spread_as_the_shares_of_the_curve_say(
     median: float, astray: float, age: float, later: float
 ) -> None:
