@@ -129,6 +129,9 @@ class Worker:
             workload=copied, epoch=epoch, offered_at=now, progress=progress
         )
         self._upsert(copied)
+        at = self.engine.next_cycle_at(now)
+        if at is not None and at <= now:
+            self._run_cycle()  # within milliseconds: before the next copy gets there
 
     def create_job(self, key: str) -> None:
         """Start the job of an admitted copy."""
