@@ -207,6 +207,8 @@ async def test_it_reaches_nothing_of_the_manager_s(
 ) -> None:
     version = find_version(_open_libc())
     monkeypatch.setenv("SECRET", "hunter2")
+    # The usual "$PYTHONPATH:/more", where there is none yet: its empty part means "where I am".
+    monkeypatch.setenv("PYTHONPATH", f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}/more")
     (tmp_path / "secret").write_text("hunter2")
     monkeypatch.chdir(tmp_path)  # as `python -m` does, which has modules looked for there, too
     monkeypatch.syspath_prepend(str(tmp_path))

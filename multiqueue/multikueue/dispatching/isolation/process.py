@@ -29,7 +29,6 @@ from multiqueue.multikueue.dispatching.isolation.output import read_output
 
 _KEPT = (
     "PATH",
-    "PYTHONPATH",
     "PYTHONHOME",
     "LD_LIBRARY_PATH",
     "HOME",
@@ -172,9 +171,10 @@ def _describe_end(code: int, status: int) -> str:
 
 def _start(channel: int, output: int, memory: int) -> subprocess.Popen[bytes]:
     environment = {name: value for name in _KEPT if (value := os.environ.get(name)) is not None}
+    paths = {"PYTHONPATH": os.pathsep.join(_list_paths())}
     return subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
         [sys.executable, "-P", "-m", _MODULE, str(channel), str(memory)],
-        env=environment | _OWN,
+        env=environment | paths | _OWN,
         pass_fds=(channel,),
         stdin=subprocess.DEVNULL,
         stdout=output,
@@ -182,3 +182,13 @@ def _start(channel: int, output: int, memory: int) -> subprocess.Popen[bytes]:
         cwd="/",
         start_new_session=True,
     )
+
+
+def _list_paths() -> list[str]:
+    """Return what ``PYTHONPATH`` names, as seen from here: elsewhere "" and "." are other folders.
+
+    Not "", which ``$PYTHONPATH:/more`` begins with where it was empty: in the root folder, where
+    the process starts, that is all there is.
+    """
+    parts = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return [os.path.abspath(part) for part in parts if part]  # noqa: PTH100 - not resolved
