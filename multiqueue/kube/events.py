@@ -29,13 +29,14 @@ MAX_MESSAGE = 1024
 MAX_REASON = 128
 MAX_NAME = 253
 """Limits of the API, in characters."""
-MAX_QUEUE = 4096
+MAX_QUEUE = 8192
 """Different Events that wait to be written; a burst beyond it tells people nothing more."""
 MAX_KNOWN = 4096
 """Written Events that are remembered so that a repetition raises their count."""
 WRITERS = 4
-PATIENCE_SECONDS = 5.0
-"""How old an Event gets while other requests go first: people read it, nothing waits for it."""
+PATIENCE_SECONDS = 15.0
+"""How old an Event gets while other requests go first: people read it, nothing waits for it. Three
+of a job cost an API server and its etcd a tenth of what all else of the job does."""
 ATTEMPTS = 3
 
 log = structlog.get_logger(component="events")

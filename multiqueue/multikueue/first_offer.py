@@ -27,7 +27,7 @@ from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.plan import Explain, Nominate
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 15.0
 """How long a reservation waits for its turn to be asked about: asked about it is in any case, and
 before that nothing becomes of it. Those of others do not wait behind it."""
 
