@@ -117,6 +117,7 @@ class ClusterState:
         refusal: Why nothing may be sent there: the kind is not served, a job of that name belongs
             to somebody else, ... Empty when nothing speaks against it.
         misfit: Why the copy, which holds nothing there yet, shall be made anew; empty: it is right.
+        misfit_at: When to look whether it is; None: that was looked at, or does not matter.
         leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
         jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
@@ -134,6 +135,7 @@ class ClusterState:
     may_run_unseen: bool = False
     refusal: str = ""
     misfit: str = ""
+    misfit_at: datetime | None = None
     leave: str = ""
     jobs: int = 0
     condemned: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.alternatives import find_alternatives
@@ -28,6 +28,16 @@ SETTLE = timedelta(seconds=5)
 what else was sent there seems to be in its way."""
 
 
+class Misfit(NamedTuple):
+    """Why a copy should be made anew; or when to look again, as nothing else would tell then."""
+
+    why: str = ""
+    again_at: datetime | None = None
+
+
+FITS = Misfit()
+
+
 class Fitting:
     """Knows the workers.
 
@@ -45,24 +55,29 @@ class Fitting:
         shown = self._view(workload)
         return lambda cluster: steer(body, shown, self._find_queue(cluster, workload, shown))
 
-    def find_misfit(self, cluster: str, workload: api.Workload, now: datetime) -> str:
-        """Say why a copy that waits on a cluster should be made anew; empty where it is right.
+    def find_misfit(self, cluster: str, workload: api.Workload, now: datetime) -> Misfit:
+        """Say whether a copy that waits on a cluster should be made anew.
 
         It has the number of pods of one hardware, and only another has room meanwhile.
         """
         if not find_alternatives(workload.metadata.annotations):
-            return ""
+            return FITS
         session = self._fleet.find_session(cluster)
         copy = session.find_copy(workload.metadata.key) if session is not None else None
-        if copy is None or has_quota(copy.status) or now - _made_at(copy) < SETTLE:
-            return ""
+        if copy is None or has_quota(copy.status):
+            return FITS
+        settled_at = _made_at(copy) + SETTLE
+        if now < settled_at:
+            return Misfit(again_at=settled_at)
         shown = self._view(workload)
         queue = self._find_queue(cluster, workload, shown)
         way = find_room(shown, queue) if queue is not None else None
         if way is None:
-            return ""
+            return FITS
         wanted = {pod_set.name: pod_set.count for pod_set in way.workload.pod_sets}
-        return "" if wanted == counts_of(copy.spec.pod_sets) else f"there is room for {way} there"
+        if wanted == counts_of(copy.spec.pod_sets):
+            return FITS
+        return Misfit(why=f"there is room for {way} there")
 
     def find_pods(self, cluster: str, workload: api.Workload) -> Mapping[str, int] | None:
         """Return how many pods a job has on a cluster where that is not what it asks for.

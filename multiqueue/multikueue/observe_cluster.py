@@ -19,7 +19,7 @@ from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.session import CREATE_JOB, WorkerSession
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate
-from multiqueue.multikueue.fitting import Fitting
+from multiqueue.multikueue.fitting import FITS, Fitting
 from multiqueue.multikueue.group import LocalWorkload
 from multiqueue.multikueue.group_build import build_copy, build_job_end
 from multiqueue.multikueue.memory import GroupMemory
@@ -91,6 +91,9 @@ class ClusterObserver:
         # A worker that never serves a kind must not hold up what runs elsewhere: there a sign is
         # wanted. One that fails to list it is like one that was not seen yet.
         fails = kind is not None and not session.hides(kind)
+        misfit = FITS
+        if look.workload is not None:
+            misfit = self._fitting.find_misfit(name, look.workload, look.now)
         return ClusterState(
             name=name,
             configured=configured,
@@ -105,9 +108,8 @@ class ClusterObserver:
             job=self._find_job(session, look),
             job_known=kind is not None and session.knows_jobs(kind),
             refusal=self._find_refusal(name, session, cluster, copy, look),
-            misfit=self._fitting.find_misfit(name, look.workload, look.now)
-            if look.workload is not None
-            else "",
+            misfit=misfit.why,
+            misfit_at=misfit.again_at,
             leave=self._fleet.leaving.get((name, look.key), ""),
             jobs=session.job_count,
             creating=session.is_doing(CREATE_JOB, look.key),

@@ -51,8 +51,9 @@ def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan |
         return GroupPlan(ask=True)
     else:
         plan = _offer(view, local.nominated, ())
-    at = awaited or view.ask_again_at
-    return replace(plan, wait=at - now) if at is not None and at > now else plan
+    times = (awaited or view.ask_again_at, *(cluster.misfit_at for cluster in view.clusters))
+    at = min((at for at in times if at is not None and at > now), default=None)
+    return replace(plan, wait=at - now) if at is not None else plan
 
 
 def _awaited_until(view: GroupView, local: LocalWorkload, now: datetime) -> datetime | None:
