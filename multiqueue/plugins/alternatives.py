@@ -46,7 +46,14 @@ def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:
     for name in group.flavors:
         counts = tuple(_needed(pod_set, queue, name) for pod_set in workload.pod_sets)
         flavors.setdefault(counts, []).append(name)
-    return [_way(workload, queue, group, tuple(names)) for names in flavors.values()]
+    ways: list[Way] = []
+    for counts, names in flavors.items():
+        way = _way(workload, queue, group, tuple(names))
+        if tuple(pod_set.count for pod_set in way.workload.pod_sets) == counts:
+            ways.append(way)
+        else:  # nothing asks for these and no other: each is asked for by itself
+            ways += (_way(workload, queue, group, (name,)) for name in names)
+    return ways
 
 
 def suit(way: Way, queue: QueueView) -> Suitability:

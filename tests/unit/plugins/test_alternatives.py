@@ -24,6 +24,7 @@ from multiqueue.plugins import (
     survey,
 )
 from multiqueue.plugins.alternatives import list_ways
+from multiqueue.plugins.capacity import find_room
 from multiqueue.plugins.limits import find_impossibility
 from multiqueue.plugins.testing import GPU, make_cluster, make_view, make_workload
 
@@ -161,3 +162,20 @@ def test_a_gang_that_needs_half_gains_twice_as_much() -> None:
     (option,) = survey(view).options
 
     assert find_gain(view, option) == 1100
+
+
+def test_two_kinds_of_hardware_that_need_the_same_are_asked_for_one_by_one() -> None:
+    """What they have in common is no label, and a copy that asks for none may get any."""
+    gang = make_workload(pods=8, alternatives={"h100": 4, "b200": 4})
+    names = ("a100", "h100", "b200")
+    cluster = make_mixed(
+        {"a100": 0, "h100": 0, "b200": 4}, labels={name: {"accelerator": name} for name in names}
+    )
+    assert cluster.queue is not None
+
+    found = place(gang, cluster.queue)
+    assert found is not None
+    assert found.taken == {("b200", GPU): 4}
+    way = find_room(gang, cluster.queue)
+    assert way is not None
+    assert (way.labels, way.pods) == ({"accelerator": "b200"}, {"main": 4})
