@@ -336,6 +336,7 @@ class Fleet:
             find_traits=self.find_traits,
             now=self._clock.now,
             options=self._options,
+            on_room=self._tell_room,
         )
 
     def state_changed(self, connection: WorkerConnection) -> None:

@@ -63,6 +63,7 @@ class WorkerForesight:
         find_traits: What is known of our own.
         now: Tells the time.
         options: How requests are read.
+        on_room: Called when nodes changed.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class WorkerForesight:
         find_traits: FindTraits,
         now: Callable[[], datetime],
         options: BuildOptions,
+        on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._informers = informers
         self._history = history
@@ -104,7 +106,7 @@ class WorkerForesight:
             lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
             replica.delete_local_queue,
         )
-        informers.ground.follow(informers.flavors, replica.terrain)
+        informers.ground.follow(informers.flavors, replica.terrain, on_room=on_room)
         informers.workloads.add_handler(self._on_copy)
         informers.others.add_handler(self._on_other)
 

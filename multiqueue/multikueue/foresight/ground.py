@@ -70,18 +70,25 @@ class Ground:
             for informer in (self.pods, self.topologies, self.nodes):
                 tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")
 
-    def follow(self, flavors: Informer[api.ResourceFlavor], terrain: Terrain) -> None:
+    def follow(
+        self,
+        flavors: Informer[api.ResourceFlavor],
+        terrain: Terrain,
+        *,
+        on_room: Callable[[], None],
+    ) -> None:
         """Keep what is known of the nodes in step.
 
         Args:
             flavors: Of the worker.
             terrain: What is to know it.
+            on_room: Called when a node came, went or changed: what others free is told otherwise.
         """
         flavors.add_handler(self._on_flavor)
         for informer in (self.pods, self.topologies, self.nodes):
             informer.add_listener(lambda _: self._look(terrain))
-        self.pods.add_handler(partial(_pass_on, pass_on_pod, terrain))
-        self.nodes.add_handler(partial(_pass_on, pass_on_node, terrain))
+        self.pods.add_handler(partial(_pass_on, pass_on_pod, terrain, lambda: None))
+        self.nodes.add_handler(partial(_pass_on, pass_on_node, terrain, on_room))
         self.topologies.add_handler(partial(_pass_on_topology, terrain))
 
     def _on_flavor(self, _: api.ResourceFlavor | None, new: api.ResourceFlavor | None) -> None:
@@ -104,10 +111,12 @@ def _is_seen(informer: Informer[Any]) -> bool:
 def _pass_on(
     tell: Callable[[Terrain, T | None, T | None], bool],
     terrain: Terrain,
+    on_change: Callable[[], None],
     old: T | None,
     new: T | None,
 ) -> None:
-    tell(terrain, old, new)
+    if tell(terrain, old, new):
+        on_change()
 
 
 def _pass_on_topology(terrain: Terrain, old: api.Topology | None, new: api.Topology | None) -> None:

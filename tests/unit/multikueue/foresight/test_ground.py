@@ -1,0 +1,28 @@
+"""Nodes and pods of a worker on their way to what is foreseen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from multiqueue.engine.engine import Engine
+from multiqueue.jobs.machines.nodes import WatchedNode
+from multiqueue.multikueue.foresight.ground import Ground
+from multiqueue.multikueue.foresight.terrain import Terrain
+from multiqueue.observability.metrics import Metrics
+from tests.unit.multikueue.foresight.test_terrain import make_node
+from tests.unit.multikueue.test_worker_state import FakeInformer
+
+
+def test_a_node_that_changed_is_room_and_one_that_only_reports_is_none() -> None:
+    nobody: Any = None  # nothing is sent
+    flavors: Any = FakeInformer()
+    told: list[str] = []
+    ground = Ground(nobody, Metrics(), "w")
+    ground.follow(flavors, Terrain(Engine()), on_room=lambda: told.append("room"))
+    node = WatchedNode(node=make_node(1, "r1"), version=1, uid="u")
+    ground.nodes.observe(node)
+    ground.nodes.observe(replace(node, version=2))
+    assert told == ["room"]
+    ground.nodes.observe(replace(node, version=3, node=make_node(1, "r1", ready=False)))
+    assert told == ["room", "room"]
