@@ -14,6 +14,8 @@ from multiqueue.api.names import ALTERNATIVES
 
 MOST = 8
 """Alternatives of one pod set: each is tried in turn whenever the job is looked at."""
+LONGEST = 4096
+"""Characters of the annotation: what it says is remembered, and told when it is wrong."""
 OTHERWISE = ""
 """Instead of a name: all hardware that is not named."""
 
@@ -34,6 +36,8 @@ def parse_alternatives(text: str) -> Mapping[str, Pods]:
     Raises:
         ValueError: the text is no such list.
     """
+    if len(text) > LONGEST:
+        raise ValueError(f"{len(text)} characters are more than {LONGEST}; leave some out")
     found: dict[str, dict[str, int]] = {}
     for part in text.split(","):
         where, sign, count = (piece.strip() for piece in part.partition("="))

@@ -26,6 +26,8 @@ def test_numbers_of_pods_are_read_by_hardware() -> None:
         ("h100=-4", '"-4" is no number of pods'),
         ("h100=4,h100=2", '"h100" is named twice'),
         (",".join(f"gpu{n}=1" for n in range(9)), "more than 8"),
+        (",".join(f"pods{n}:h100=1" for n in range(1000)), "characters are more than 4096"),
+        ("h" * 5000, "^5000 characters are more than 4096; leave some out$"),
     ],
 )
 def test_what_cannot_be_read_says_why(text: str, why: str) -> None:
