@@ -18,6 +18,8 @@ from multiqueue.model.pod_requests import PodRequests, sum_pod_requests
 
 REMEMBERED = 4096
 """Templates; the least recently used is read again."""
+LONGEST = 16_384
+"""Bytes of one that is remembered; with a script in it, it may have a hundred times as many."""
 
 
 class PodTemplate(NamedTuple):
@@ -36,10 +38,13 @@ class PodTemplate(NamedTuple):
 
 def read_pod_template(template: Mapping[str, Any]) -> PodTemplate:
     """Read what a template requests, and where its pods may run."""
-    return _read(msgspec.json.encode(template.get("spec")))
+    spec = msgspec.json.encode(template.get("spec"))
+    return _recall(spec) if len(spec) <= LONGEST else _read(spec)
 
 
-@lru_cache(maxsize=REMEMBERED)
 def _read(spec: bytes) -> PodTemplate:
     template = {"spec": msgspec.json.decode(spec)}
     return PodTemplate(sum_pod_requests(template), *read_placement(template))
+
+
+_recall = lru_cache(maxsize=REMEMBERED)(_read)

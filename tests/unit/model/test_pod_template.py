@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from multiqueue.lib.amount import Amount
-from multiqueue.model.pod_template import read_pod_template
+from multiqueue.model.pod_template import LONGEST, read_pod_template
 
 
-def make_template(cpu: str, *, labels: dict[str, str] | None = None) -> dict[str, object]:
+def make_template(cpu: str, *, labels: dict[str, str] | None = None) -> dict[str, Any]:
     container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     spec = {"containers": [container], "nodeSelector": {"zone": "a"}}
     return {"metadata": {"labels": labels or {}}, "spec": spec}
@@ -30,3 +32,12 @@ def test_a_template_without_a_spec_requests_nothing() -> None:
     read = read_pod_template({})
 
     assert (read.pod.requests, read.problems) == ({}, ())
+
+
+def test_long_templates_are_not_kept_in_memory() -> None:
+    template = make_template("1")
+    template["spec"]["containers"][0]["args"] = ["x" * LONGEST]
+    read = read_pod_template(template)
+
+    assert read.pod.requests == {"cpu": Amount(1000)}
+    assert read_pod_template(template) is not read
