@@ -96,13 +96,13 @@ def with_metadata(obj: Json, **values: Any) -> Json:
     return {**obj, "metadata": {**obj["metadata"], **values}}
 
 
-Selector = tuple[tuple[str, str, bool], ...]
-"""Labels, their values, and whether they are wanted or not."""
+Selector = tuple[tuple[str, str | None, bool], ...]
+"""Labels, their values (None: no such label), and whether they are wanted or not."""
 
 
 @lru_cache(maxsize=256)
 def parse_selector(text: str) -> Selector:
-    """Read ``a=b,c!=d``.
+    """Read ``a=b,c!=d,e``.
 
     Raises:
         ValueError: something else is asked for.
@@ -110,9 +110,10 @@ def parse_selector(text: str) -> Selector:
     pairs = []
     for part in text.split(","):
         key, sign, value = part.partition("=")
-        if not sign or value.startswith("="):
+        if value.startswith("=") or not key.strip("!"):
             raise ValueError(f'selector "{text}" is not understood')
-        pairs.append((key.removesuffix("!"), value, not key.endswith("!")))
+        is_wanted = bool(sign) and not key.endswith("!")
+        pairs.append((key.removesuffix("!"), value if sign else None, is_wanted))
     return tuple(pairs)
 
 

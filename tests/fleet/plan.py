@@ -56,6 +56,8 @@ class JobPlan:
     """Seconds that its pods take to stop, at most."""
     halves: bool = False
     """Whether it is a gang of pods with a GPU each that needs half of them on fast workers."""
+    elastic: bool = False
+    """Whether it has pods with a GPU each, and their number may change while it runs."""
 
 
 @dataclass(frozen=True, slots=True)

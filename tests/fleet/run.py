@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import process_time
 
@@ -31,6 +32,10 @@ STUCK = 900.0
 """Seconds without any write after which nothing will happen any more: longer than any backoff."""
 QUIET = 120.0
 """Seconds of rest that are watched at the end."""
+
+
+BuildCheckers = Callable[[World, Callable[[str, str], None]], list[Checker]]
+"""Makes those who look at a world; they are given whom to tell of a broken promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +67,14 @@ class Report:
 class Run:
     """A run under way."""
 
-    def __init__(self, plan: Plan, *, keep_log: bool) -> None:
+    def __init__(self, plan: Plan, *, keep_log: bool, build: BuildCheckers) -> None:
         self.checkers: list[Checker] = []
         self.report = Report(plan)
         self._begun = asyncio.get_running_loop().time()
         self._broken = asyncio.Event()
         history = History(self._clock, keep_log=keep_log)
         self.world = World(plan, history, self._begun)
-        self.checkers = build_checkers(self.world, self._note)
+        self.checkers = build(self.world, self._note)
         history.listen(self._on_change)
         self.world.pods_listeners.append(self._on_pods)
 
@@ -182,11 +187,13 @@ def run_seed(seed: int, *, keep_log: bool = False) -> Report:
     return run_plan(make_seed_plan(seed), keep_log=keep_log)
 
 
-def run_plan(plan: Plan, *, keep_log: bool = False) -> Report:
-    """Live through a run, on virtual time, and alone with its randomness."""
+def run_plan(
+    plan: Plan, *, keep_log: bool = False, build: BuildCheckers = build_checkers
+) -> Report:
+    """Live through a run, on virtual time, and alone with its randomness; all look by default."""
 
     async def main() -> Report:
-        return await Run(plan, keep_log=keep_log).run()
+        return await Run(plan, keep_log=keep_log, build=build).run()
 
     settings, state = structlog.get_config(), random.getstate()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -222,6 +222,10 @@ class World:
             body = make_gpu_job(job.name, **sizes)
             annotations[names.ALTERNATIVES] = f"{FAST}={job.gpus // 2}"
             annotations[names.JOB_COMPLETIONS_EQUAL_PARALLELISM] = "true"
+        if job.elastic:
+            body = make_gpu_job(job.name, parallelism=job.gpus, completions=100)
+            body["spec"]["template"]["spec"]["schedulingGates"] = [{"name": names.ELASTIC_GATE}]
+            annotations[names.ELASTIC_JOB] = "true"
         body["metadata"]["labels"][names.PRIORITY_CLASS] = job.priority
         body["metadata"]["annotations"] = annotations
         if job.fails:
