@@ -12,6 +12,7 @@ from multiqueue.kube.resources import (
     JOBS,
     RESOURCE_FLAVORS,
 )
+from multiqueue.multikueue.drains.relocation import with_flavors
 from tests.multikueue_world import (
     CHECK,
     GPU,
@@ -164,3 +165,19 @@ async def test_what_ran_is_what_is_charged():
             await world.hub.changes.until(
                 lambda: usage(world) == {"h100": "0", "h200": "0"}, "quota is back"
             )
+
+
+@virtual_time
+async def test_what_workers_could_hold_is_compared_with_what_is_reserved_now():
+    """A reservation that could not be written may be another one a moment later."""
+    async with multikueue_world("w1", real_workers=True) as world:
+        await give(world.hub, checks=(CHECK,), h100=8, a100=8)
+        await give(world.workers["w1"], h100=8)
+        async with world.manager() as context:
+            await world.until_connected()
+            await world.hub.create(JOBS, make_gpu_job(gpus=4))
+            await world.until_ready()
+            workload, capacity = world.workload(), context.fleet_gate._oracle
+            other = with_flavors(workload, {"main": {GPU: "a100"}})
+            found = [capacity.look(each, ("w1",)).never for each in (workload, other, workload)]
+            assert [bool(never) for never in found] == [False, True, False]

@@ -24,7 +24,6 @@ from multiqueue.model.build import BuildOptions
 from multiqueue.model.workload import Workload
 from multiqueue.multikueue.capacity.exclusions import Exclusions, exclude
 from multiqueue.multikueue.checks import list_clusters
-from multiqueue.multikueue.clone import epoch_of
 from multiqueue.multikueue.connections.connection import ConnectionState
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.filters.candidate import WISHES, list_wishes
@@ -105,7 +104,7 @@ class FleetCapacity:
         self._fleet = fleet
         self._memo: dict[Hashable, Impossible | None] = {}
         self._options = options
-        self._prospects: dict[str, tuple[Hashable, Prospects]] = {}
+        self._prospects: dict[str, tuple[object, Prospects]] = {}
         self._begun_at: datetime | None = None
         self._is_told = True
         informers = context.informers
@@ -139,7 +138,10 @@ class FleetCapacity:
         """Return what each cluster could ever hold of a Workload with the flavors it reserved."""
         excluded = self.exclude(workload, clusters)
         metadata = workload.metadata
-        state = (metadata.uid, metadata.generation, epoch_of(workload), clusters, excluded)
+        # Not when it was reserved: that counts in seconds, and what was not written may be another
+        # reservation within one.
+        reserved = workload.status.admission
+        state = (metadata.uid, metadata.generation, reserved, clusters, excluded)
         known = self._prospects.get(metadata.key)
         if known is not None and known[0] == state:
             return known[1]
