@@ -43,8 +43,8 @@ from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
 
 WRITERS = 64
-"""Admissions written at a time, of those with checks and of the others each: at 5 ms a request they
-fill what one API server takes."""
+"""Admissions written at a time, of those with an offer and of the others each: at 5 ms a request
+they fill what one API server takes."""
 MAX_WAITING = 512
 """Admissions that may wait for a writer before cycles pause; the limit is staleness."""
 RETRY_SECONDS = 0.05
@@ -98,9 +98,9 @@ class PlanApplier:
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
         self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
-        # Those that wait for somebody's answer first have writers of their own, and hold up no
-        # cycle: there are no more of them than quota lets in.
-        self._checked: asyncio.Queue[Admission] = asyncio.Queue()
+        # Those that wait for an offer first have writers of their own, and hold up no cycle: there
+        # are no more of them than quota lets in.
+        self._offered: asyncio.Queue[Admission] = asyncio.Queue()
         self._writing: dict[str, Admission] = {}  # the newest of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
@@ -129,7 +129,7 @@ class PlanApplier:
         self._context.informers.workloads.add_handler(self._on_workload)
         async with asyncio.TaskGroup() as writers:
             writers.create_task(self._places.run(), name=self._places.name)
-            for queue in (self._waiting, self._checked):
+            for queue in (self._waiting, self._offered):
                 for number in range(WRITERS):
                     writers.create_task(self._write_all(queue), name=f"{self.name}-{number}")
 
@@ -149,8 +149,8 @@ class PlanApplier:
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
         )
-        if decision.checks:
-            self._checked.put_nowait(admission)
+        if decision.checks and self._context.fleet_gate.may_offer(decision.checks):
+            self._offered.put_nowait(admission)
             return
         self._waiting.put_nowait(admission)
         if self._waiting.qsize() >= MAX_WAITING:

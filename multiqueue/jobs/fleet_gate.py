@@ -6,7 +6,7 @@ asks and listens. Whoever writes reservations has it say what is to be written b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from multiqueue.api import v1beta2 as api
@@ -17,6 +17,8 @@ Amend = Callable[[api.WorkloadStatus], api.WorkloadStatus]
 """Adds to a status that reserves quota what belongs into the same write."""
 Offer = Callable[[api.Workload], AbstractAsyncContextManager[Amend]]
 """Given a Workload as it will be with its quota; what it gives is written within its block."""
+Concerns = Callable[[Collection[str]], bool]
+"""Given the names of admission checks: whether an offer belongs to one of them."""
 
 
 def unchanged(status: api.WorkloadStatus) -> api.WorkloadStatus:
@@ -30,15 +32,20 @@ class FleetGate:
     def __init__(self) -> None:
         self._oracle: FleetOracle | None = None
         self._offer: Offer | None = None
+        self._concerns: Concerns = lambda _: False
         self._listeners: list[Callable[[], None]] = []
 
     def connect(self, oracle: FleetOracle) -> None:
         """Ask this from now on."""
         self._oracle = oracle
 
-    def connect_offers(self, offer: Offer) -> None:
+    def connect_offers(self, offer: Offer, concerns: Concerns) -> None:
         """Have this say where a Workload goes that gets quota."""
-        self._offer = offer
+        self._offer, self._concerns = offer, concerns
+
+    def may_offer(self, checks: Collection[str]) -> bool:
+        """Whether a reservation with these checks may have to wait for an offer."""
+        return self._concerns(checks)
 
     def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
         """Answer as `Offer` does."""

@@ -8,7 +8,7 @@ reservation is written, by the loop: no quota waits long for a dispatcher.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -19,7 +19,7 @@ from multiqueue.api.conditions import CheckState
 from multiqueue.api.workload_checks import find_check, set_check_state
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.fleet_gate import Amend, unchanged
-from multiqueue.multikueue.checks import find_multikueue_check
+from multiqueue.multikueue.checks import find_multikueue_check, is_multikueue
 from multiqueue.multikueue.cluster_state import GroupConfig
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.local import LocalWriter
@@ -68,6 +68,12 @@ class FirstOffers:
         self._forget = forget
         self._find_fleet_version = find_fleet_version
         self._turn = asyncio.Lock()
+
+    def concerns(self, checks: Collection[str]) -> bool:
+        """Whether one of these checks is ours."""
+        store = self._context.informers.admission_checks.store
+        found = map(store.get, checks)
+        return any(check is not None and is_multikueue(check) for check in found)
 
     @asynccontextmanager
     async def offer(self, reserved: api.Workload) -> AsyncIterator[Amend]:

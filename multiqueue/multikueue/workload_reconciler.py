@@ -104,7 +104,7 @@ class WorkloadReconciler:
             forget=dispatchers.forget_workload,
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
         )
-        context.fleet_gate.connect_offers(offers.offer)
+        context.fleet_gate.connect_offers(offers.offer, offers.concerns)
 
     def open_desk(self, engine: Engine) -> DispatchDesk:
         """Return what answers questions about decisions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.controllers.apply import MAX_RETRY_SECONDS, PlanApplier
+from multiqueue.controllers.apply import MAX_RETRY_SECONDS, WRITERS, PlanApplier
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import Admit
+from multiqueue.engine.plan import Admit, CyclePlan
+from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
 from multiqueue.model.build import build_workload
 from multiqueue.model.cluster_queue import LocalQueue
+from multiqueue.model.workload import Admission
 from tests import engine_world
 from tests.virtual_time import LoopClock, virtual_time
 from tests.workloads import NAMESPACE, make_workload, reserved, with_status
@@ -249,3 +252,40 @@ async def test_an_admission_of_what_is_gone_is_taken_back() -> None:
         assert shell.reserving == 0
         assert shell.engine.run_cycle(shell.clock.now()).decisions == (), "not at once"
         shell.engine.delete_workload(KEY, shell.clock.now())
+
+
+@virtual_time
+async def test_only_those_that_wait_for_an_offer_wait_behind_others_that_do() -> None:
+    gate = FleetGate()
+    gate.connect_offers(lambda _: asyncio.timeout(None), lambda checks: "fleet" in checks)
+    hold, written = asyncio.Event(), []
+
+    async def update_status(key: str, change: Any) -> None:
+        if "fleet" in key:
+            await hold.wait()
+        written.append(key)
+
+    names = [f"{NAMESPACE}/fleet-{n}" for n in range(2 * WRITERS)]
+    names.append(f"{NAMESPACE}/machines")
+    store = {key: make_workload(key.split("/")[1]) for key in names}
+    workloads = SimpleNamespace(store=store, add_handler=str)
+    context: Any = SimpleNamespace(
+        clock=LoopClock(),
+        config=Configuration(),
+        writer=SimpleNamespace(update_status=update_status),
+        informers=SimpleNamespace(workloads=workloads),
+        fleet_gate=gate,
+    )
+    applier = PlanApplier(context, Engine(), on_pending=str, on_forgotten=str)
+    admit = partial(Admit, cluster_queue="cq", admission=Admission(cluster_queue="cq", pod_sets=()))
+    checks = {key: ("fleet" if "fleet" in key else "machines",) for key in names}
+    decisions = tuple(admit(workload=key, checks=checks[key]) for key in names)
+    applier.apply(CyclePlan(decisions=decisions))
+    running = asyncio.create_task(applier.run())
+    await asyncio.sleep(1)
+    assert written == [f"{NAMESPACE}/machines"]
+    hold.set()
+    await asyncio.sleep(1)
+    assert sorted(written) == sorted(names)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -147,6 +147,8 @@ async def test_nobody_is_asked_about_the_checks_of_others_or_by_who_does_not_lea
     reserved = make_reserved()
     assert await dispatcher.write(reserved) == reserved.status
     assert dispatcher.asked == 0
+    assert dispatcher.offers.concerns(("provisioning", "multikueue"))
+    assert not dispatcher.offers.concerns(("provisioning",))
 
 
 @virtual_time
