@@ -155,6 +155,7 @@ class Reaches(Plugin):
             "write": (here / "mine").touch,
             "network": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
             "program": lambda: subprocess.run(["/bin/true"], check=False),
+            "limits": lambda: resource.prlimit(boss, resource.RLIMIT_CPU),
             "signal": lambda: os.kill(boss, 0),
         }
         told = []
