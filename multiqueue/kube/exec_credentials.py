@@ -108,10 +108,10 @@ async def run_plugin(plugin: ExecPlugin) -> bytes:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    if code:
-        raise CredentialsError(f"{what} failed with exit status {code}")
     if len(output) > MAX_OUTPUT:
         raise CredentialsError(f"{what} printed too much")
+    if code:
+        raise CredentialsError(f"{what} failed with exit status {code}")
     return output
 
 
@@ -123,6 +123,8 @@ async def _read(process: asyncio.subprocess.Process) -> bytes:
         output += piece
     if len(output) > MAX_OUTPUT:
         process.kill()
+        while await process.stdout.read(65536):
+            pass  # a pipe is not closed before its end is read
     return output
 
 
