@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import sys
@@ -88,7 +89,14 @@ async def test_a_program_that_fails_is_named():
         await run_plugin(python("raise SystemExit(3)"))
 
 
-async def test_a_program_that_prints_without_end_is_stopped():
+async def test_a_program_that_prints_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch):
+    read = asyncio.StreamReader.read
+
+    async def read_slowly(stream: asyncio.StreamReader, count: int) -> bytes:
+        await asyncio.sleep(0.01)
+        return await read(stream, count)
+
+    monkeypatch.setattr(asyncio.StreamReader, "read", read_slowly)
     with pytest.raises(CredentialsError, match="printed too much"):
         await run_plugin(python("while True: print('x' * 100000)"))
     gc.collect()  # which warns of what was left open
