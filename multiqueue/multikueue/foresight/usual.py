@@ -13,8 +13,8 @@ from multiqueue.multikueue.foresight.traits import FinishedRun
 
 REFERENCE = 1000
 """The speed of a job on all hardware together, and of hardware of which nothing is known."""
-KINDS = 64
-"""Names of hardware that are remembered: the first ones."""
+KINDS, NAMED = 64, 16
+"""Names of hardware that are remembered, those named last; and how many one job may name."""
 FADES = 0.5 ** (1 / 500)
 """What a run still counts for after another one: half after 500."""
 
@@ -28,12 +28,13 @@ class UsualSpeeds:
 
     def learn(self, run: FinishedRun, speeds: Mapping[str, int]) -> None:
         """Take in a run, and how fast its job is by hardware, in thousandths of any reference."""
-        if not speeds:
+        if not 0 < len(speeds) <= NAMED:
             return
         for name in (run.flavor, *sorted(speeds)):
-            if name in self._sums or len(self._sums) < KINDS:
-                self._sums.setdefault(name, 0.0)
-                self._weights.setdefault(name, 0.0)
+            self._sums[name] = self._sums.pop(name, 0.0)
+            self._weights.setdefault(name, 0.0)
+        for name in list(self._sums)[:-KINDS]:
+            del self._sums[name], self._weights[name]
         if len(self._sums) < 2:
             return
         mean = sum(speeds.get(name, REFERENCE) for name in self._sums) / len(self._sums)

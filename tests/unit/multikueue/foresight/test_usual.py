@@ -53,3 +53,11 @@ def test_the_names_of_hardware_are_bounded() -> None:
     for number in range(2 * KINDS):
         usual.learn(run(f"flavor-{number}"), {"h100": 2000})
     assert len(usual.by_hardware()) == KINDS
+    assert "h100" in usual.by_hardware()
+
+
+def test_one_job_cannot_have_all_others_forgotten() -> None:
+    usual = UsualSpeeds()
+    usual.learn(run("a100"), {"h100": 2000})
+    usual.learn(run("a100"), {f"invented-{number}": 1 for number in range(KINDS)})
+    assert set(usual.by_hardware()) == {"a100", "h100"}
