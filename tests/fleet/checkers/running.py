@@ -18,10 +18,18 @@ from tests.fleet.world import HUB, World, workload_key
 
 
 class AtMostOneRuns(Checker):
-    """I-1, for released jobs and for their pods."""
+    """I-1, for released jobs and for their pods.
+
+    A worker is excused that was given up when its job was taken elsewhere, though it came back
+    while that one was being created: what is on its way cannot be called back.
+    """
+
+    UNDER_WAY = 5.0
+    """What was decided before a worker came back is done within so many seconds."""
 
     def __init__(self, world: World, report: Report) -> None:
         super().__init__(world, report)
+        self._excused_until: dict[str, float] = {}
         self.released: dict[str, dict[str, None]] = {}
         self.excused: dict[tuple[str, str], float] = {}
 
@@ -34,6 +42,8 @@ class AtMostOneRuns(Checker):
             return
         key = workload_key("jobs", job)
         clusters = self.released.setdefault(key, {})
+        if change.old is None:
+            self._excuse_given_up(key, change.cluster)
         if change.new is not None and is_released(change.new):
             if change.cluster not in clusters:
                 clusters[change.cluster] = None
@@ -47,9 +57,22 @@ class AtMostOneRuns(Checker):
         if begin:
             self._judge(key, cluster)
 
+    def on_step(self) -> None:
+        for cluster in self.world.workers:
+            if self.is_blind(cluster):
+                self._excused_until[cluster] = self.world.clock() + self.UNDER_WAY
+
+    def _excuse_given_up(self, key: str, cluster: str) -> None:
+        now = self.world.clock()
+        for other in self._list_running(key) - {cluster}:
+            if now <= self._excused_until.get(other, 0.0):
+                self.excused[other, key] = now
+
+    def _list_running(self, key: str) -> set[str]:
+        return set(self.released.get(key, ())) | set(pods_of(self.world, key))
+
     def _judge(self, key: str, cluster: str) -> None:
-        running = set(self.released.get(key, ())) | set(pods_of(self.world, key))
-        for other in sorted(running - {cluster}):
+        for other in sorted(self._list_running(key) - {cluster}):
             if (other, key) in self.excused or (cluster, key) in self.excused:
                 continue
             for lost in (other, cluster):
