@@ -19,27 +19,24 @@ class Heir:
 
     Attributes:
         cluster: The cluster that runs the job; None: none does.
-        ready: Whether the job is its own by now.
     """
 
     cluster: str | None = None
-    ready: bool = False
 
 
-def find_heir(key: str, find_successors: FindSuccessors, check: str) -> Heir | None:
+def find_heir(key: str, find_successors: FindSuccessors) -> Heir | None:
     """Return who took over from a slice; None where nobody did who may keep what it has.
 
     Args:
         key: Of the slice, which may be gone.
         find_successors: What replaces what.
-        check: Name of the MultiKueue check; "" where it is not known.
     """
     seen = {key}
     while True:
         successors = [w for w in find_successors(key) if w.metadata.key not in seen]
         holders = [w for w in successors if not is_finished(w.status) and has_quota(w.status)]
         if holders:
-            return _heir(holders[-1], check)
+            return _heir(holders[-1])
         replaced = [w for w in successors if is_replaced(w.status)]
         if not replaced:
             return None
@@ -47,11 +44,7 @@ def find_heir(key: str, find_successors: FindSuccessors, check: str) -> Heir | N
         seen.add(key)
 
 
-def _heir(workload: Workload, check: str) -> Heir | None:
+def _heir(workload: Workload) -> Heir | None:
     if workload.metadata.deletion_timestamp or is_evicted(workload.status):
         return None
-    ready = any(
-        state.state == "Ready" and check in {"", state.name}
-        for state in workload.status.admission_checks
-    )
-    return Heir(cluster=workload.status.cluster_name, ready=ready)
+    return Heir(cluster=workload.status.cluster_name)

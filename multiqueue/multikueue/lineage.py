@@ -44,14 +44,14 @@ class Lineage:
             return known
         return (*known, named)
 
-    def find_heir(self, key: str, workload: api.Workload | None, check: str) -> Heir | None:
+    def find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
         """Return the slice that took over from one, gone or not, and may keep what it has."""
         store = self._informers.workloads.store
-        heir = find_heir(key, partial(store.by_index, BY_REPLACED), check)
+        heir = find_heir(key, partial(store.by_index, BY_REPLACED))
         if heir is not None or not _is_over(workload):
             return heir
         found = [w for w in self._list_namesakes(key) if key in self.list_earlier(w)]
-        return find_heir(key, lambda each: found if each == key else (), check)
+        return find_heir(key, lambda each: found if each == key else ())
 
     def list_later(self, key: str) -> list[str]:
         """Return the keys of all that take over from a slice, and may wait for what it has."""

@@ -212,11 +212,7 @@ class Observer:
 
     def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
         """Return the slice that took over, for one that has something there."""
-        if not self._elastic:
-            return None
-        informers = self._context.informers
-        check = find_multikueue_check(workload, informers) if workload is not None else None
-        return self._lineage.find_heir(key, workload, check.name if check is not None else "")
+        return self._lineage.find_heir(key, workload) if self._elastic else None
 
     # ------------------------------------------------------------ manager
 

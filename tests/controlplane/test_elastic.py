@@ -130,3 +130,8 @@ async def test_a_job_shrinks_and_grows_where_it_runs(tmp_path: Path) -> None:
             (larger,) = live(world)
             assert larger.status.cluster_name == "theirs"
             assert larger.status.scheduling_stats is None, "it was never evicted"
+            # Upstream looks the first slice up before it lets go of any pods.
+            kept = await asyncio.to_thread(
+                plane.kubectl, "get", "workload", first.metadata.name, "-n", NAMESPACE, "-o", "name"
+            )
+            assert kept.strip().endswith(first.metadata.name)

@@ -35,7 +35,7 @@ from tests.e2e.steps import CORE, Step
 
 pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
-WRITES_PER_WORKLOAD = 5
+WRITES_PER_WORKLOAD = 4
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
 ANOTHER_ORIGIN = "multiKueue: {origin: upstream}"
 """Of what another manager puts on a worker: each cleans up its own only."""

@@ -27,9 +27,11 @@ TAKEN_OVER = "a larger slice took over"
 def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
     """Leave what runs to the slice that took over, until that has it (M-85, M-164).
 
-    Deviates: upstream leaves the copy of the earlier slice on the worker until the Workload here is
-    deleted, and forgets the job where the larger slice is evicted before it took that over: it
-    would run for nobody. Here it goes with it.
+    Its copy stays beside the job, finished: a worker's Kueue looks the first slice up before it
+    lets pods go, and without it those that the job grew by would wait for ever.
+
+    Deviates: upstream forgets the job where the larger slice is evicted before it took that over:
+    it would run for nobody. Here it goes with it.
     """
     del config, now
     heir, local = view.heir, view.local
@@ -45,9 +47,6 @@ def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
         for other in view.reachable
         if other.name != cluster.name and not other.is_empty
     ]
-    has_no_job = cluster.reachable and cluster.job_known and cluster.job is None
-    if has_no_job and heir.ready and cluster.workload is not None:
-        removals.append(Removal(cluster=cluster.name, why=TAKEN_OVER))
     return GroupPlan(removals=tuple(removals), why="a larger slice takes over")
 
 

@@ -54,8 +54,7 @@ from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_st
 if TYPE_CHECKING:
     from multiqueue.multikueue.connections.session import WorkerSession
 
-HEIR = Heir(cluster="a", ready=False)
-READY = Heir(cluster="a", ready=True)
+HEIR = Heir(cluster="a")
 EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")
 
 
@@ -81,10 +80,12 @@ class TestHandOver:
         assert removed(make_plan(None, make_running(), heir=HEIR)) == []
         assert removed(make_plan(make_ready(deleting=True), make_running(), heir=HEIR)) == []
 
-    def test_its_copy_goes_once_the_job_is_taken_over(self) -> None:
+    def test_its_copy_stays_while_the_larger_one_has_the_job(self) -> None:
+        """Kueue looks the first slice up there before it lets pods go that came later."""
         copy = make_cluster(workload=make_copy(finished=make_finish("WorkloadSliceReplaced")))
-        assert removed(make_plan(make_ready(finished=True), copy, heir=READY)) == ["a"]
         assert removed(make_plan(make_ready(finished=True), copy, heir=HEIR)) == []
+        assert removed(make_plan(None, copy, heir=HEIR)) == []
+        assert removed(make_plan(make_ready(finished=True), copy)) == ["a"]
 
     def test_what_it_has_elsewhere_goes_at_once(self) -> None:
         other = make_cluster("b", workload=make_copy())
@@ -288,12 +289,12 @@ def heir_of(name: str, *workloads: Workload) -> Heir | None:
         annotation = names.WORKLOAD_SLICE_REPLACEMENT_FOR
         return [w for w in workloads if w.metadata.annotations.get(annotation) == key]
 
-    return find_heir(f"{NAMESPACE}/{name}", find, "multikueue")
+    return find_heir(f"{NAMESPACE}/{name}", find)
 
 
 def test_the_heir_is_the_last_of_the_chain_that_holds_quota() -> None:
     two, three = done(slice_("two", replaces="one")), running(slice_("three", replaces="two"))
-    assert heir_of("one", two, three) == Heir(cluster="a", ready=True)
+    assert heir_of("one", two, three) == HEIR
     assert heir_of("one", running(slice_("two", replaces="one"), state="Pending")) == HEIR
 
 
