@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -141,9 +142,11 @@ class TestHanging:
         assert (first.failure, second.failure) == (Failure.TIMED_OUT, Failure.PAUSED)
 
     async def test_it_is_tried_again_and_believed_when_it_answers(self, release):
-        runner = make_runner(self.hang(release), seconds=0.05)
+        runner = make_runner(self.hang(release), seconds=0.2)
         await ask(runner)
         release.set()
+        while runner._hung.count():
+            await asyncio.sleep(0.001)
         runner.clock.at += FIRST_PAUSE
         assert (await ask(runner)).nomination.clusters == ("a",)
 
