@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -118,6 +119,11 @@ async def test_what_it_raises_is_told_and_the_next_question_is_asked(error):
     assert (await ask(runner, other)).nomination.clusters == ("a",)
 
 
+def wait_until_returned(runner: DispatchRunner) -> None:
+    while runner._hung.count():
+        time.sleep(0.001)
+
+
 class TestHanging:
     @pytest.fixture
     def release(self):
@@ -145,8 +151,7 @@ class TestHanging:
         runner = make_runner(self.hang(release), seconds=0.2)
         await ask(runner)
         release.set()
-        while runner._hung.count():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(wait_until_returned, runner)
         runner.clock.at += FIRST_PAUSE
         assert (await ask(runner)).nomination.clusters == ("a",)
 
