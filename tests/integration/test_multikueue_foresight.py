@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import timedelta
 
 from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
-from multiqueue.plugins import Basis, DispatchView, Nomination, Prospect
+from multiqueue.plugins import Basis, DispatchView, Prospect
 from tests.multikueue_world import GPU, make_config, make_gpu_job, multikueue_world
-
-
-@dataclass
-class Recording:
-    """Sends everything to the first, and keeps what it was shown."""
-
-    name: str = "recording"
-    views: list[DispatchView] = field(default_factory=list)
-
-    def nominate(self, view: DispatchView) -> Nomination:
-        self.views.append(view)
-        return Nomination(clusters=(view.clusters[0].name,))
-
+from tests.recording_dispatcher import Recording
 
 CONFIG = make_config(dispatcher_name="recording")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -105,6 +106,7 @@ async def test_a_configuration_may_want_more_than_workers_have():
         await automate(world)
         await until_quota(world, 16)
         for text, quotas, status in (("125", 20, "True"), ("lots", 20, "False"), ("", 16, "True")):
+            await asyncio.sleep(5)  # what else wakes it is over
             patch = {"metadata": {"annotations": {QUOTA_PERCENT: text}}}
             await world.hub.patch(MULTIKUEUE_CONFIGS, "fleet", patch)
             await world.hub.changes.until(lambda s=status: condition(world)[0] == s, status)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from multiqueue.api import names
@@ -12,9 +11,10 @@ from multiqueue.api.workload_state import is_admitted
 from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
 from multiqueue.model.topology import HOSTNAME
-from multiqueue.plugins import DispatchView, Forecast, Nomination, Prospect
+from multiqueue.plugins import Forecast, Prospect
 from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
+from tests.recording_dispatcher import Recording
 from tests.virtual_time import virtual_time
 from tests.waiting import Changes
 
@@ -27,18 +27,6 @@ CLUSTER_ROLES = Resource(
     kind="ClusterRole",
     namespaced=False,
 )
-
-
-@dataclass
-class Recording:
-    """Sends everything to the first, and keeps what it was shown."""
-
-    name: str = "recording"
-    views: list[DispatchView] = field(default_factory=list)
-
-    def nominate(self, view: DispatchView) -> Nomination:
-        self.views.append(view)
-        return Nomination(clusters=(view.clusters[0].name,))
 
 
 def make_node(name: str, rack: str) -> dict[str, Any]:
