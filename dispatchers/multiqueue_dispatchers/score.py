@@ -55,7 +55,7 @@ class Score:
         sheets = _score(view, found.options, weights)
         totals = {name: _total(terms) for name, terms in sheets.items()}
         got = bind(found, lambda option: -totals[option.name], race=_read_race(view.arguments))
-        return replace(got, verdicts=tuple(_with_score(v, sheets) for v in got.verdicts))
+        return replace(got, verdicts=tuple(_with_score(v, sheets, totals) for v in got.verdicts))
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
         """Return what is wrong with arguments."""
@@ -95,11 +95,15 @@ def _score(
 
 def _total(terms: Sequence[ScoreTerm]) -> int:
     """Return the weighted mean."""
-    return sum(t.value * t.weight for t in terms) // max(1, sum(t.weight for t in terms))
+    return sum([t.value * t.weight for t in terms]) // max(1, sum([t.weight for t in terms]))
 
 
 def _with_score(
-    verdict: ClusterVerdict, sheets: Mapping[str, tuple[ScoreTerm, ...]]
+    verdict: ClusterVerdict,
+    sheets: Mapping[str, tuple[ScoreTerm, ...]],
+    totals: Mapping[str, int],
 ) -> ClusterVerdict:
-    terms = sheets.get(verdict.cluster)
-    return verdict if terms is None else replace(verdict, score=_total(terms), terms=terms)
+    name = verdict.cluster
+    if name not in sheets:
+        return verdict
+    return replace(verdict, score=totals[name], terms=sheets[name])

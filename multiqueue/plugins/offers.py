@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from multiqueue.plugins.options import Option
-from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterView, DispatchView, WorkloadView
 
 REFERENCE = 1000
@@ -15,22 +14,21 @@ SOME_TIME = timedelta(hours=1)
 """What a job takes of which nothing is known; the same for all, so it only scales."""
 
 
-def flavors_of(workload: WorkloadView, option: Option) -> tuple[str, ...]:
+def flavors_of(option: Option) -> tuple[str, ...]:
     """Return the flavors that the job would get its scarce resource from, or might get.
 
     Those of the forecast where it has any; else all of the queue that have quota of it.
     """
-    scarce = scarce_resource(workload)
-    taken = tuple(flavor for flavor, name in option.forecast.taken if name == scarce)
+    taken = tuple([flavor for flavor, name in option.forecast.taken if name == option.scarce])
     queue = option.cluster.queue
     if taken or queue is None:
         return taken
-    return tuple(flavor for flavor, name in queue.quotas if name == scarce)
+    return tuple([flavor for flavor, name in queue.quotas if name == option.scarce])
 
 
 def find_speed(workload: WorkloadView, option: Option) -> int:
     """Return how fast the job is there, in thousandths; its slowest pods count."""
-    flavors = flavors_of(workload, option)
+    flavors = flavors_of(option)
     return min(
         (speed_on(workload, option.cluster, flavor) for flavor in flavors), default=REFERENCE
     )
@@ -49,17 +47,14 @@ def find_gain(view: DispatchView, option: Option) -> int:
     takes from others.
     """
     cluster = option.cluster
-    flavors = flavors_of(view.workload, option)
+    flavors = flavors_of(option)
     gains = (
         REFERENCE
         * speed_on(view.workload, cluster, flavor)
         // _look_up(view.usual_speeds, cluster, flavor)
         for flavor in flavors
     )
-    asked, taken = (
-        view.workload.total(scarce_resource(view.workload)),
-        _devices(view.workload, option),
-    )
+    asked, taken = view.workload.total(option.scarce), _devices(view.workload, option)
     return min(gains, default=REFERENCE) * asked // taken if taken else REFERENCE
 
 
@@ -82,7 +77,7 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
 
     The dearest of the flavors that it might get counts.
     """
-    flavors = flavors_of(workload, option)
+    flavors = flavors_of(option)
     prices = [option.cluster.prices.get(flavor) for flavor in flavors]
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
@@ -93,8 +88,8 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
 
 def _devices(workload: WorkloadView, option: Option) -> int:
     """Return how much of the scarce resource the job takes there."""
-    scarce = scarce_resource(workload)
-    taken = sum(n for (_, name), n in option.forecast.taken.items() if name == scarce)
+    scarce = option.scarce
+    taken = sum([n for (_, name), n in option.forecast.taken.items() if name == scarce])
     return taken or sum(
         pod_set.requests.get(scarce, 0) * option.fit.pods.get(pod_set.name, pod_set.count)
         for pod_set in workload.pod_sets

@@ -23,6 +23,7 @@ from multiqueue.plugins.capacity import Fit, judge
 from multiqueue.plugins.forecast import Forecast, Prospect
 from multiqueue.plugins.foresee import forecast_of_fit
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination
+from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterView, CopyState, DispatchView
 
 PATIENCE = timedelta(seconds=30)
@@ -70,6 +71,7 @@ class Option:
         cluster: It.
         fit: How its queue and hardware suit.
         forecast: What would become of the Workload there.
+        scarce: The resource that matters to the Workload (`scarce_resource`).
         tier: As that says; `Tier.WAIT` for one that disappointed lately.
         disappointed: Whether it had the Workload lately and did not start it in time.
     """
@@ -77,6 +79,7 @@ class Option:
     cluster: ClusterView
     fit: Fit
     forecast: Forecast
+    scarce: str
     tier: Tier
     disappointed: bool = False
 
@@ -114,6 +117,7 @@ def survey(view: DispatchView, *, why_not: Callable[[Option], str] = lambda _: "
             the Workload holds quota already it is not asked: it is about to run there.
     """
     had = _how_long_lately(view)
+    scarce = scarce_resource(view.workload)
     options: list[Option] = []
     refusals: dict[str, str] = {}
     for cluster in view.clusters:
@@ -131,6 +135,7 @@ def survey(view: DispatchView, *, why_not: Callable[[Option], str] = lambda _: "
             cluster=cluster,
             fit=fit,
             forecast=forecast,
+            scarce=scarce,
             tier=Tier.WAIT if disappointed else tier,
             disappointed=disappointed,
         )

@@ -6,10 +6,11 @@ the informers: a plugin that tidied up labels would change what the whole manage
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache
+from operator import is_
 from types import UnionType
 from typing import Any, Never, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -42,47 +43,105 @@ class FrozenDict(dict[Any, Any]):
         raise TypeError("unhashable type: 'FrozenDict'")
 
 
+_EMPTY = FrozenDict()
+
+
 def freeze(value: T) -> T:
     """Return the value with all that can be changed in it replaced; what cannot is shared."""
     return _freeze(value)  # type: ignore[no-any-return]
 
 
 def _freeze(value: Any) -> Any:
-    if isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, FrozenDict):
+    """Freeze what may be anything."""
+    if isinstance(value, (*_PLAIN, FrozenDict)):
         return value
     if isinstance(value, Mapping):
         return FrozenDict({key: _freeze(each) for key, each in value.items()})
     if isinstance(value, tuple):
-        frozen = tuple(map(_freeze, value))
-        return value if all(a is b for a, b in zip(frozen, value, strict=True)) else frozen
+        return _freeze_tuple(value, _freeze)
     if isinstance(value, list):  # only in arguments, and theirs to change
         return [_freeze(each) for each in value]
     if is_dataclass(value) and not isinstance(value, type):
-        changed = {}
-        for name in _list_changeable(type(value)):
-            old = getattr(value, name)
-            new = _freeze(old)
-            if new is not old:
-                changed[name] = new
-        return replace(value, **changed) if changed else value
+        own = _find_freezer(type(value))
+        return own(value) if own is not None else value
     return value
 
 
-@lru_cache(maxsize=256)
-def _list_changeable(type_: type[Any]) -> tuple[str, ...]:
-    """Names of the fields that may hold something that can be changed."""
-    hints = get_type_hints(type_)
-    return tuple(field.name for field in fields(type_) if _is_changeable(hints[field.name]))
+Freezer = Callable[[Any], Any]
 
 
-def _is_changeable(hint: Any) -> bool:
-    parts = get_args(hint)
-    if get_origin(hint) in {Union, UnionType, tuple}:
-        return any(_is_changeable(part) for part in parts if part is not Ellipsis)
+@cache
+def _find_freezer(hint: Any) -> Freezer | None:
+    """Return what freezes values of a type; None: there is nothing to change in them.
+
+    Built once for each type: a view of a hundred workers has two thousand mappings.
+    """
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in {Union, UnionType, tuple}:
+        inner = {_find_freezer(part) for part in parts if part not in {Ellipsis, type(None)}}
+        if inner == {None}:
+            return None
+        return _freezer_of_tuples(inner) if origin is tuple else _freezer_of_one(inner)
+    if origin is frozenset or (isinstance(hint, type) and issubclass(hint, _UNCHANGEABLE)):
+        return None
+    if origin is Mapping:
+        return _freezer_of_mappings(_find_freezer(parts[1]))
     if isinstance(hint, type) and is_dataclass(hint):
-        return bool(_list_changeable(hint))
-    return not (isinstance(hint, type) and issubclass(hint, _UNCHANGEABLE)) and (
-        get_origin(hint) is not frozenset
-    )
+        return _freezer_of_dataclass(hint)
+    return _freeze
+
+
+def _freezer_of_one(inner: set[Freezer | None]) -> Freezer:
+    own = _join(inner)
+    return lambda value: value if value is None else own(value)
+
+
+def _freezer_of_tuples(inner: set[Freezer | None]) -> Freezer:
+    own = _join(inner)
+    return lambda value: _freeze_tuple(value, own) if value else value
+
+
+def _join(inner: set[Freezer | None]) -> Freezer:
+    """Return what freezes a value of any of these types."""
+    (first, *others) = inner
+    return _freeze if others or first is None else first
+
+
+def _freeze_tuple(value: tuple[Any, ...], own: Freezer) -> tuple[Any, ...]:
+    frozen = tuple(map(own, value))
+    return value if all(map(is_, frozen, value)) else frozen
+
+
+def _freezer_of_mappings(own: Freezer | None) -> Freezer:
+    def freeze_mapping(value: Any) -> Any:
+        if type(value) is FrozenDict:
+            return value
+        if not value:
+            return _EMPTY
+        if own is None:
+            return FrozenDict(value)
+        return FrozenDict({key: own(each) for key, each in value.items()})
+
+    return freeze_mapping
+
+
+def _freezer_of_dataclass(type_: type[Any]) -> Freezer | None:
+    hints = get_type_hints(type_)
+    names = [field.name for field in fields(type_)]
+    changeable = [(name, own) for name in names if (own := _find_freezer(hints[name])) is not None]
+    if not changeable:
+        return None
+
+    def freeze_dataclass(value: Any) -> Any:
+        changed = {}
+        for name, own in changeable:
+            old = getattr(value, name)
+            new = own(old)
+            if new is not old:
+                changed[name] = new
+        if not changed:
+            return value
+        # As `dataclasses.replace` does, which takes four times as long.
+        return type_(**{name: getattr(value, name) for name in names} | changed)
+
+    return freeze_dataclass
