@@ -6,29 +6,20 @@ the same: that it answers is worth more than that it is clean, and people are to
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
 
 from multiqueue.multikueue.dispatching.answer import Reading, take
-from multiqueue.multikueue.dispatching.frozen import freeze
 from multiqueue.plugins import Dispatcher, DispatchView
+from multiqueue.plugins.kept import MOST_KEPT, count_kept
 
 EVERY = 128
 """Answers between two looks, the first one included; each costs a second question, so fewer than
 one in a hundred takes longer."""
-MOST_KEPT = 20_000
-"""Objects that a dispatcher may keep from one call to the next. It is to keep none; tables of its
-own are no leak. Counting stops there, some milliseconds."""
 OWN_THREADS = ("dispatcher-", "asyncio_", "kubeconfig")
 """Names of threads that this program starts, while a dispatcher is asked, too."""
-_CODE = (type, ModuleType, FunctionType, BuiltinFunctionType)
-_PLAIN = (str, int, float, bool, bytes, type(None))
 
 
 class Misconduct(StrEnum):
@@ -57,8 +48,13 @@ def list_strangers(reading: Reading) -> list[Finding]:
 
 
 def ask(dispatcher: Dispatcher, view: DispatchView) -> Reading:
-    """Ask a dispatcher. Runs where the plugin runs, and raises what that raises."""
-    return take(dispatcher.nominate(freeze(view)))
+    """Ask a dispatcher. Runs where the plugin runs, and raises what that raises.
+
+    Args:
+        dispatcher: It.
+        view: Frozen (`frozen.freeze`).
+    """
+    return take(dispatcher.nominate(view))
 
 
 def examine(dispatcher: Dispatcher, view: DispatchView, first: Reading) -> tuple[Finding, ...]:
@@ -82,38 +78,3 @@ def _find(
     if count_kept(dispatcher) >= MOST_KEPT:
         words = f"keeps more than {MOST_KEPT} objects from one call to the next"
         yield Finding(Misconduct.KEEPS_OBJECTS, words)
-
-
-def count_kept(dispatcher: Dispatcher, most: int = MOST_KEPT) -> int:
-    """Count the objects in a dispatcher's attributes and its module's variables, up to a limit."""
-    module = sys.modules.get(type(dispatcher).__module__)
-    roots = [
-        value
-        for name, value in vars(module or object).items()
-        if not name.startswith("__") and isinstance(value, dict | list | set | deque)
-    ]
-    todo: deque[Any] = deque([*_inside(dispatcher), *roots])
-    seen: set[int] = set()
-    count = 0
-    while todo and count < most:
-        value = todo.popleft()
-        if isinstance(value, _CODE) or id(value) in seen:
-            continue
-        count += 1
-        if isinstance(value, _PLAIN):
-            continue
-        seen.add(id(value))
-        todo.extend(_inside(value))
-        if len(todo) >= most:
-            return most
-    return count
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*dict.keys(value), *dict.values(value)]
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        return list(value)
-    if is_dataclass(value) and not isinstance(value, type) and not hasattr(value, "__dict__"):
-        return [getattr(value, field.name, None) for field in fields(value)]
-    return list(getattr(value, "__dict__", {}).values())

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from multiqueue.multikueue.dispatching.answer import MAX_TEXT, Failure, read_answer
-from multiqueue.multikueue.dispatching.conduct import EVERY, MOST_KEPT, Misconduct, count_kept
+from multiqueue.multikueue.dispatching.conduct import EVERY, Misconduct
 from multiqueue.multikueue.dispatching.frozen import FrozenDict, freeze
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
 from multiqueue.multikueue.dispatching.runner import LOADING_RETRY, DispatchRunner, Listeners
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
+from multiqueue.plugins.kept import MOST_KEPT, count_kept
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
 VIEW = make_view(

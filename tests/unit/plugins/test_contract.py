@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
 import time
-from datetime import datetime, timedelta
+import uuid
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -54,6 +65,19 @@ class Meddler(First):
         return Nomination()
 
 
+class Does(First):
+    """Does something beside answering."""
+
+    name = "does"
+
+    def __init__(self, deed: Callable[[], object]) -> None:
+        self.deed = deed
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        self.deed()
+        return Nomination()
+
+
 class Nameless(First):
     name = ""
 
@@ -100,7 +124,14 @@ class Checks:
         (Answers(Nomination(), Nomination(clusters=("a",))), "another answer to the same view"),
         (First(), "the order of the clusters changes the answer"),
         (Meddler(), "changed the view"),
-        (Raises(), "answers: raises, view 0: raised RuntimeError: no idea"),
+        (
+            Raises(),
+            r'answers: raises, view 0 \("team-a/train" with a, b\): raised RuntimeError: no',
+        ),
+        (Does(sys.exit), "answers: does, view 0 .*: raised SystemExit"),
+        (Answers(Nomination(clusters="a")), "Nomination.clusters: 'a' must be a tuple"),
+        (Answers(Nomination(clusters=["a"])), r"malformed: Nomination\(clusters=\['a'\]"),
+        (Answers(Nomination(verdicts=None)), "Nomination.verdicts: None must be a tuple"),
         (Checks((), ()), "arguments: an unknown one passes"),
         (Checks(["x"], ["x"]), "none at all are refused"),
         (Checks((), KeyError("x")), "check_arguments raised KeyError"),
@@ -110,6 +141,98 @@ class Checks:
 def test_a_broken_promise_is_named(dispatcher, words):
     with pytest.raises(AssertionError, match=words):
         assert_dispatcher_contract(dispatcher, views=VIEWS)
+
+
+@pytest.mark.parametrize(
+    ("deed", "words"),
+    [
+        (lambda: Path("/etc/hostname").read_text(), "reads /etc/hostname"),
+        (lambda: Path(os.devnull).write_text(""), f"writes {os.devnull}"),
+        (lambda: socket.getaddrinfo("127.0.0.1", 9), "uses the network"),
+        (lambda: socket.socket().close(), "uses the network"),
+        (lambda: subprocess.run(["true"], check=True), "starts a program"),
+        (lambda: os.environ.get("PREFERRED"), "reads the environment"),
+        (lambda: os.getenv("PREFERRED"), "reads the environment"),
+        (time.time, "reads the clock"),
+        (datetime.utcnow, "reads the clock"),
+        (date.today, "reads the clock"),
+        (lambda: time.sleep(0), "sleeps"),
+        (lambda: random.choice("ab"), "draws random numbers"),
+        (uuid.uuid4, "draws random numbers"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "deed",
+)
+def test_what_it_does_beside_answering_is_told(deed, words):
+    def nevertheless() -> None:
+        with contextlib.suppress(OSError):
+            deed()
+
+    with pytest.raises(AssertionError, match=f"pure: does, view 0 .*: {words}"):
+        assert_dispatcher_contract(Does(nevertheless), views=VIEWS)
+
+
+@pytest.mark.parametrize(
+    "deed",
+    [
+        lambda: Path(os.__file__).read_bytes(),
+        lambda: logging.getLogger("x").error("stamped with the time"),
+        lambda: random.Random(7).random(),
+        lambda: datetime.fromtimestamp(7, tz=T0.tzinfo),
+        time.perf_counter,
+    ],
+    ids=["installed files", "logs", "own chance", "a time that is given", "stop watches"],
+)
+def test_what_changes_no_answer_is_free(deed):
+    assert find_breaches(Does(deed), views=VIEWS) == ()
+
+
+def test_one_that_hangs_is_left_alone():
+    release = threading.Event()
+    views = [*VIEWS, *VIEWS]
+    budget = timedelta(milliseconds=1)
+    asked = []
+
+    class Hangs(First):
+        def nominate(self, view: DispatchView) -> Nomination:
+            asked.append(view)
+            release.wait()
+            return Nomination()
+
+    try:
+        with pytest.raises(AssertionError, match=r"in time: .* did not answer in 10 times"):
+            assert_dispatcher_contract(Hangs(), views=views, budget=budget)
+        assert len(asked) == 1
+    finally:
+        release.set()
+
+
+def test_threads_that_stay_are_told():
+    release = threading.Event()
+    threads = Does(lambda: threading.Thread(target=release.wait).start())
+    try:
+        with pytest.raises(AssertionError, match=r"alone: does, view 0 .*: left a thread running"):
+            assert_dispatcher_contract(threads, views=VIEWS)
+    finally:
+        release.set()
+
+
+def test_what_is_kept_is_told():
+    hoard: list[object] = []
+    hoarder = Does(lambda: hoard.extend(object() for _ in range(10_000)))
+    hoarder.hoard = hoard  # type: ignore[attr-defined]
+    with pytest.raises(AssertionError, match="alone: does: keeps more than 20000 objects"):
+        assert_dispatcher_contract(hoarder, views=VIEWS)
+
+
+def test_one_that_raises_for_another_order_only_is_told():
+    class Sorted(First):
+        def nominate(self, view: DispatchView) -> Nomination:
+            if view.clusters[0].name != "a":
+                raise KeyError("b")
+            return Nomination()
+
+    with pytest.raises(AssertionError, match="raised KeyError: 'b', with its clusters in another"):
+        assert_dispatcher_contract(Sorted(), views=VIEWS)
 
 
 def test_one_that_takes_too_long_is_named():
