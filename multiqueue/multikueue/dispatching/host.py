@@ -15,6 +15,7 @@ from typing import Protocol
 from multiqueue.multikueue.dispatching.answer import Reading
 from multiqueue.multikueue.dispatching.conduct import Finding, ask, examine
 from multiqueue.multikueue.dispatching.entry import check_arguments
+from multiqueue.multikueue.dispatching.frozen import freeze
 from multiqueue.multikueue.dispatching.plugin_thread import Runner
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
@@ -134,7 +135,7 @@ class ThreadHost:
     def _ask(self, view: DispatchView) -> Reading:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
-        reading = ask(self._selection.dispatcher, view)
+        reading = ask(self._selection.dispatcher, freeze(view))
         self._asked = _Asked(view, reading)
         return reading
 
@@ -142,4 +143,6 @@ class ThreadHost:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
         assert self._asked is not None
-        return examine(self._selection.dispatcher, self._asked.view, self._asked.reading)
+        # Frozen again: lists in arguments are the dispatcher's to change.
+        view, reading = freeze(self._asked.view), self._asked.reading
+        return examine(self._selection.dispatcher, view, reading)

@@ -305,16 +305,18 @@ async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
 
 MANAGER = """
 import asyncio, os, signal, sys
-from multiqueue.multikueue.dispatching.isolation.frames import Ask, Load
-from multiqueue.multikueue.dispatching.isolation.process import Child
+from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
+from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.plugins.testing import make_view
 
 async def main():
-    child = Child("Spins", 0)
-    await child.ask(Load("evil_plugins:Spins", (sys.argv[1],), None))
-    asked = asyncio.ensure_future(child.ask(Ask(make_view(clusters=[]))))
-    await asyncio.sleep(0)
-    print(child.pid, flush=True)
+    kind = sys.argv[2]
+    sys.path.append(sys.argv[1])
+    host = ProcessHost(Way(dispatcher=kind), f"evil_plugins:{kind}")
+    await host.load()
+    asked = asyncio.ensure_future(host.nominate(make_view()))
+    await (asyncio.sleep(0) if kind == "Spins" else asked)
+    print(host._child.pid, flush=True)
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -322,8 +324,9 @@ asyncio.run(main())
 """
 
 
-def test_it_ends_with_the_manager_whatever_it_does(package: Path) -> None:
-    command = [sys.executable, "-c", MANAGER, str(package)]
+@pytest.mark.parametrize("kind", ["Spins", "Good"], ids=["while it spins", "while it is stopped"])
+def test_it_ends_with_a_manager_that_is_killed(package: Path, kind: str) -> None:
+    command = [sys.executable, "-c", MANAGER, str(package), kind]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as manager:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from multiqueue.multikueue.dispatching.answer import Reading
 from multiqueue.multikueue.dispatching.conduct import ask, examine
@@ -18,6 +18,7 @@ from multiqueue.multikueue.dispatching.entry import (
     describe_error,
     make_dispatcher,
 )
+from multiqueue.multikueue.dispatching.frozen import freeze
 from multiqueue.multikueue.dispatching.isolation.confine import limit, shut_in
 from multiqueue.multikueue.dispatching.isolation.frames import (
     HEADER,
@@ -34,7 +35,8 @@ from multiqueue.multikueue.dispatching.isolation.frames import (
     read_request,
     write_frame,
 )
-from multiqueue.plugins import Dispatcher, DispatchView
+from multiqueue.multikueue.dispatching.isolation.mirror import Reader
+from multiqueue.plugins import ClusterView, Dispatcher, DispatchView
 
 
 @dataclass(slots=True)
@@ -42,8 +44,17 @@ class _Plugin:
     """It, and what it was asked last."""
 
     dispatcher: Dispatcher | None = None
+    reader: Reader = field(default_factory=Reader)
     view: DispatchView | None = None
+    clusters: tuple[ClusterView, ...] = ()
     reading: Reading | None = None
+
+    def read(self, body: bytes) -> Request:
+        """Read what the manager says. What it raises leaves nothing to go on with."""
+        request = read_request(body)
+        if isinstance(request, Ask):
+            self.view, self.clusters = request.view, self.reader.read(request.rows)
+        return request
 
     def answer(self, request: Request) -> Reply:
         """Do what the manager asks for."""
@@ -51,13 +62,16 @@ class _Plugin:
             return self._load(request)
         assert self.dispatcher is not None
         if isinstance(request, Ask):
-            self.view = request.view
-            self.reading = ask(self.dispatcher, request.view)
+            self.reading = ask(self.dispatcher, self._show())
             return Answered(self.reading)
         assert isinstance(request, Examine)
-        assert self.view is not None
         assert self.reading is not None
-        return Examined(examine(self.dispatcher, self.view, self.reading))
+        return Examined(examine(self.dispatcher, self._show(), self.reading))
+
+    def _show(self) -> DispatchView:
+        """Return the last view, frozen; lists in its arguments are new ones each time."""
+        assert self.view is not None
+        return replace(freeze(self.view), clusters=self.clusters)
 
     def _load(self, request: Load) -> Loaded:
         sys.path.extend(path for path in request.paths if path not in sys.path)
@@ -80,18 +94,21 @@ def main() -> None:
     limit(memory)
     plugin, own = _Plugin(), os.getpid()
     while (body := _receive(channel)) is not None:
-        reply = write_frame(_try(plugin, body))
+        try:
+            reply = write_frame(_try(plugin, plugin.read(body)))
+        except MemoryError:
+            # What filled it may be held for ever: another process begins with nothing.
+            os._exit(MEMORY_STATUS)
         if os.getpid() != own:  # the plugin forked, and this is the other one
             os._exit(0)
         channel.sendall(reply)
 
 
-def _try(plugin: _Plugin, body: bytes) -> Reply:
+def _try(plugin: _Plugin, request: Request) -> Reply:
     try:
-        return plugin.answer(read_request(body))
+        return plugin.answer(request)
     except MemoryError:
-        # What filled it may be held for ever: another process begins with nothing.
-        os._exit(MEMORY_STATUS)
+        raise
     except BaseException as error:  # noqa: BLE001 - SystemExit of a plugin is an error too
         return Raised(describe_error(error))
 

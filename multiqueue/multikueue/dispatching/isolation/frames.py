@@ -17,6 +17,7 @@ import msgspec
 
 from multiqueue.multikueue.dispatching.answer import Reading
 from multiqueue.multikueue.dispatching.conduct import Finding
+from multiqueue.multikueue.dispatching.isolation.mirror import Row
 from multiqueue.plugins import DispatchView
 
 HEADER = struct.Struct("!I")
@@ -41,9 +42,15 @@ class Load(msgspec.Struct, tag=True, frozen=True):
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True):
-    """Ask it where a Workload shall go."""
+    """Ask it where a Workload shall go.
+
+    Attributes:
+        view: What it is shown, without the clusters.
+        rows: These.
+    """
 
     view: DispatchView
+    rows: tuple[Row, ...]
 
 
 class Examine(msgspec.Struct, tag=True, frozen=True):

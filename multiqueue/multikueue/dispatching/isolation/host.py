@@ -24,6 +24,7 @@ from multiqueue.multikueue.dispatching.isolation.frames import (
     Reply,
     Request,
 )
+from multiqueue.multikueue.dispatching.isolation.mirror import Writer
 from multiqueue.multikueue.dispatching.isolation.process import Child
 from multiqueue.multikueue.dispatching.plugin_thread import PluginError
 from multiqueue.multikueue.dispatching.policy import Way
@@ -54,6 +55,7 @@ class ProcessHost:
         self._value = value
         self._memory = memory
         self._child: Child | None = None
+        self._writer = Writer()
         self._is_busy = False
         self._is_closed = False
 
@@ -76,7 +78,8 @@ class ProcessHost:
 
     async def nominate(self, view: DispatchView) -> Reading:
         """Ask it, as `Host` says."""
-        reading = _expect(Answered, await self._ask(Ask(view))).reading
+        question = Ask(replace(view, clusters=()), self._writer.write(view.clusters))
+        reading = _expect(Answered, await self._ask(question)).reading
         if reading.nomination is None:
             return Reading(malformed=reading.malformed[:MAX_TEXT])
         try:  # its process says that this was read; nobody has to believe that

@@ -133,7 +133,7 @@ class Child:
         if self._is_over:
             raise EndedError("was ended")
         if self._streams is None:
-            self._streams = await asyncio.open_connection(sock=self._socket)
+            self._streams = await asyncio.open_connection(sock=self._socket, limit=MOST_BYTES)
         reader, writer = self._streams
         writer.write(write_frame(request))
         await writer.drain()
