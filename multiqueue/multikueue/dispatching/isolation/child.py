@@ -5,6 +5,7 @@ Started by `process.Child` with the number of its socket and the memory that it 
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
 import sys
@@ -80,6 +81,9 @@ class _Plugin:
             self.dispatcher = make_dispatcher(request.value)
         except EntryError as error:
             return Loaded(problem=str(error), open_ways=open_ways)
+        # What was imported lives as long as this: no collection has to go through it in a decision.
+        gc.collect()
+        gc.freeze()
         wrong = (
             () if request.arguments is None else check_arguments(self.dispatcher, request.arguments)
         )
