@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from typing import Any
 
+from multiqueue.cli.dispatcher_apart import Apart, Here
 from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.multikueue.dispatching.entry import EntryError, check_arguments, make_dispatcher
 from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP, Dispatchers
-from multiqueue.plugins import ChecksArguments, Dispatcher, Nomination
+from multiqueue.multikueue.dispatching.shadow import find_difference
+from multiqueue.plugins import Dispatcher, DispatchView, Nomination
+from multiqueue.plugins.contract import Breach, find_breaches
 from multiqueue.plugins.recording import Decision
+
+APART = "apart"
+APART_WORDS = "answers the same in the process that a manager runs it in"
+"""What the contract cannot see from inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A dispatcher that was found, and is not loaded yet.
+
+    Attributes:
+        name: What configurations call it.
+        value: ``module:Class``; empty for one that is built in.
+        dispatcher: One that is built in.
+        is_installed: Whether an installed package names it.
+    """
+
+    name: str
+    value: str = ""
+    dispatcher: Dispatcher | None = None
+    is_installed: bool = True
+
+    def load(self) -> Dispatcher:
+        """Return it, loaded into this process: that runs code of its package.
+
+        Raises:
+            CliError: it cannot be.
+        """
+        if self.dispatcher is not None:
+            return self.dispatcher
+        try:
+            return make_dispatcher(self.value)
+        except EntryError as error:
+            raise CliError(f'dispatcher "{self.name}" {error}') from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,29 +66,24 @@ class Trial:
     problem: str = ""
 
     @property
-    def before(self) -> tuple[str, ...]:
-        """The clusters that were nominated then."""
-        return self.decision.nomination.clusters if self.decision.nomination else ()
-
-    @property
-    def after(self) -> tuple[str, ...]:
-        """The clusters that would be now."""
-        return self.answer.clusters if self.answer else ()
-
-    @property
     def differs(self) -> bool:
-        """Whether the Workload would go elsewhere."""
-        return bool(self.problem) or self.before != self.after
+        """Whether that would have led to something else."""
+        then = self.decision.nomination
+        if then is None or self.answer is None:
+            return True
+        return bool(find_difference(then, self.answer))
 
 
-def find_dispatchers(name: str) -> list[Dispatcher]:
+def find_entries(name: str) -> list[Entry]:
     """Return dispatchers: the one of that name, ``module:Class``, or all of a distribution.
 
     Raises:
-        CliError: there is none, or it cannot be loaded.
+        CliError: there is none.
     """
     if ":" in name:
-        return [_load(name)]
+        points = entry_points(group=ENTRY_POINT_GROUP)
+        called = next((point.name for point in points if point.value == name), name)
+        return [Entry(name=called, value=name, is_installed=called != name)]
     dispatchers = Dispatchers()
     names = [name] if name in dispatchers.names else _names_of_distribution(name)
     if not names:
@@ -61,55 +93,92 @@ def find_dispatchers(name: str) -> list[Dispatcher]:
         )
     found = []
     for each in names:
-        selection = dispatchers.select(each)
-        if selection.dispatcher is None:
+        selection = dispatchers.find(each)
+        if selection.problem:
             raise CliError(selection.problem)
-        found.append(selection.dispatcher)
+        found.append(
+            Entry(name=each, value=selection.apart, dispatcher=selection.dispatcher),
+        )
     return found
 
 
-def replay(
-    dispatcher: Dispatcher, decisions: Iterable[Decision], arguments: Mapping[str, Any]
-) -> Iterator[Trial]:
-    """Yield what a dispatcher says to each recorded view.
+async def examine(
+    entry: Entry, views: Sequence[DispatchView], *, order_matters: bool
+) -> tuple[Breach, ...]:
+    """Return the promises that a dispatcher breaks.
+
+    It is asked in a process of its own first: one that hangs or ends that is asked no more here.
+
+    Raises:
+        CliError: it cannot be loaded.
+    """
+    asker = await _open(entry, {})
+    try:
+        apart = [await asker.ask(_shown(view, entry, view.arguments)) for view in views]
+    finally:
+        await asker.close()
+    lost = next((reply.problem for reply in apart if reply.is_lost), "")
+    if lost:
+        return (Breach(promise=APART, words=f"{entry.name}: {lost}", is_hung=True),)
+    dispatcher = entry.load()
+    breaches = find_breaches(dispatcher, views=views, order_matters=order_matters)
+    if any(breach.is_hung for breach in breaches) or isinstance(asker, Here):
+        return breaches
+    here = Here(dispatcher)
+    for number, (view, there) in enumerate(zip(views, apart, strict=True)):
+        if there != await here.ask(_shown(view, entry, view.arguments)):
+            words = there.problem or "answered otherwise than here"
+            breach = Breach(promise=APART, words=f"{entry.name}, view {number}: {words}")
+            return (*breaches, breach)
+    return breaches
+
+
+async def list_trials(
+    entry: Entry, decisions: Iterable[Decision], arguments: Mapping[str, Any]
+) -> list[Trial]:
+    """Return what a dispatcher says to each recorded view.
 
     Args:
-        dispatcher: Who is asked.
+        entry: Who is asked.
         decisions: What was recorded.
         arguments: What it is told. Empty: what it was told itself; what another dispatcher was told
             is not for it.
 
     Raises:
         UsageProblem: it refuses the arguments.
+        CliError: it cannot be loaded.
     """
-    if isinstance(dispatcher, ChecksArguments) and (wrong := dispatcher.check_arguments(arguments)):
-        raise UsageProblem("; ".join(wrong))
-    for decision in decisions:
-        told = decision.view.arguments if decision.dispatcher == dispatcher.name else {}
-        view = replace(decision.view, arguments=arguments or told, dispatcher=dispatcher.name)
-        try:
-            answer = dispatcher.nominate(view)
-        except Exception as error:  # noqa: BLE001 - a stranger's code; told beside the others
-            problem = f"{type(error).__name__}: {error}"
-            yield Trial(decision=decision, problem=problem)
-            continue
-        if not isinstance(answer, Nomination):
-            problem = f"answered {type(answer).__name__}, not a Nomination"
-            yield Trial(decision=decision, problem=problem)
-            continue
-        yield Trial(decision=decision, answer=answer)
-
-
-def _load(path: str) -> Dispatcher:
-    module, _, name = path.partition(":")
+    asker = await _open(entry, arguments)
+    trials = []
     try:
-        dispatcher = getattr(import_module(module), name)()
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}"
-        raise CliError(f'dispatcher "{path}" cannot be loaded: {words}') from error
-    if not isinstance(dispatcher, Dispatcher):
-        raise CliError(f'"{path}" has no name or no nominate(view)')
-    return dispatcher
+        for decision in decisions:
+            told = decision.view.arguments if decision.dispatcher == entry.name else {}
+            reply = await asker.ask(_shown(decision.view, entry, arguments or told))
+            trials.append(Trial(decision=decision, answer=reply.nomination, problem=reply.problem))
+    finally:
+        await asker.close()
+    return trials
+
+
+async def _open(entry: Entry, arguments: Mapping[str, Any]) -> Here | Apart:
+    """Return where it is asked: what is built in, and what nobody else can import, here."""
+    if entry.dispatcher is None:
+        apart = Apart(entry.name, entry.value, arguments)
+        problem = await apart.load()
+        if apart.wrong_arguments:
+            raise UsageProblem("; ".join(apart.wrong_arguments))
+        if not problem:
+            return apart
+        if entry.is_installed:
+            raise CliError(problem)
+    dispatcher = entry.load()
+    if wrong := check_arguments(dispatcher, arguments):
+        raise UsageProblem("; ".join(wrong))
+    return Here(dispatcher)
+
+
+def _shown(view: DispatchView, entry: Entry, arguments: Mapping[str, Any]) -> DispatchView:
+    return replace(view, arguments=arguments, dispatcher=entry.name)
 
 
 def _names_of_distribution(name: str) -> list[str]:

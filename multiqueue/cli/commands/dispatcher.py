@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,26 +72,40 @@ def new(*, name: str, directory: Path) -> None:
 @output_option
 def test(*, package: str, recording: Path | None, order_matters: bool, output: str) -> int:
     """Check that a dispatcher keeps what all promise; ends with 1 where it does not."""
-    from multiqueue.cli.dispatcher_trial import find_dispatchers
-    from multiqueue.plugins.testing import PROMISES, find_breaches, make_sample_views
+    from multiqueue.cli.dispatcher_trial import APART, APART_WORDS, examine, find_entries
+    from multiqueue.plugins.testing import PROMISES, make_sample_views
 
     views = list(make_sample_views())
     if recording is not None:
         views += [decision.view for decision in _read(recording)]
-    results: list[tuple[str, str, str]] = []
-    for dispatcher in find_dispatchers(package):
-        breaches = {
-            breach.promise: breach.words
-            for breach in find_breaches(dispatcher, views=views, order_matters=order_matters)
-        }
-        results += [(dispatcher.name, promise, breaches.get(promise, "")) for promise in PROMISES]
+    promises = {**PROMISES, APART: APART_WORDS}
+    results: list[dict[str, Any]] = []
+    for entry in find_entries(package):
+        breaches = run_async(examine(entry, views, order_matters=order_matters))
+        told = {breach.promise: breach.words for breach in breaches}
+        kept = None if any(breach.is_hung for breach in breaches) else True
+        results += [
+            {
+                "dispatcher": entry.name,
+                "promise": promise,
+                "kept": False if promise in told else kept,
+                "problem": told.get(promise, ""),
+            }
+            for promise in promises
+        ]
     if output != "human":
-        print_data([{"dispatcher": d, "promise": p, "problem": w} for d, p, w in results], output)
+        print_data(results, output)
     else:
-        rows = [[d, PROMISES[p], f"no: {w}" if w else "yes"] for d, p, w in results]
+        rows = [[r["dispatcher"], promises[r["promise"]], _describe_kept(r)] for r in results]
         print_table(["DISPATCHER", "PROMISE", "KEPT"], rows, wide=True)
         echo(f"asked about {len(views)} views")
-    return ExitCode.FAILED if any(words for _, _, words in results) else ExitCode.OK
+    return ExitCode.OK if all(result["kept"] for result in results) else ExitCode.FAILED
+
+
+def _describe_kept(result: Mapping[str, Any]) -> str:
+    if result["kept"] is None:
+        return "not known"
+    return "yes" if result["kept"] else f"no: {result['problem']}"
 
 
 @command.command("record")
@@ -135,16 +149,15 @@ def replay(
 
     Ends with 1 where it failed on any of them.
     """
-    from multiqueue.cli.dispatcher_trial import find_dispatchers
-    from multiqueue.cli.dispatcher_trial import replay as run
+    from multiqueue.cli.dispatcher_trial import find_entries, list_trials
     from multiqueue.cli.settings import read_setting
 
-    found = find_dispatchers(name)
+    found = find_entries(name)
     if len(found) != 1:
-        names = ", ".join(dispatcher.name for dispatcher in found)
+        names = ", ".join(entry.name for entry in found)
         raise UsageProblem(f'"{name}" has several dispatchers: {names}; name one of them')
     arguments = dict(read_setting(setting, "ARGUMENT=VALUE") for setting in settings)
-    trials = list(run(found[0], _read(recording), arguments))
+    trials = run_async(list_trials(found[0], _read(recording), arguments))
     shown = [trial for trial in trials if everything or trial.differs]
     if output != "human":
         print_data([_dump(trial) for trial in shown], output)
@@ -169,24 +182,27 @@ def _read(path: Path) -> Iterator[Decision]:
 
 
 def _row(trial: Trial) -> list[Any]:
-    view = trial.decision.view
+    from multiqueue.multikueue.dispatching.shadow import describe_nomination
+
+    view, then = trial.decision.view, trial.decision.nomination
     return [
         view.now.isoformat(timespec="seconds"),
         view.workload.key,
         trial.decision.dispatcher,
-        ", ".join(trial.before) or ("failed" if trial.decision.problem else "nowhere"),
-        f"failed: {trial.problem}" if trial.problem else ", ".join(trial.after) or "nowhere",
+        "failed" if then is None else describe_nomination(then),
+        f"failed: {trial.problem}" if trial.answer is None else describe_nomination(trial.answer),
     ]
 
 
 def _dump(trial: Trial) -> dict[str, Any]:
-    view = trial.decision.view
+    view, then, now = trial.decision.view, trial.decision.nomination, trial.answer
     return {
         "at": view.now.isoformat(),
         "workload": view.workload.key,
         "dispatcher": trial.decision.dispatcher,
-        "then": list(trial.before),
-        "now": list(trial.after),
+        "then": list(then.clusters) if then is not None else [],
+        "now": list(now.clusters) if now is not None else [],
+        "refusal": (now.refusal or None) if now is not None else None,
         "problem": trial.problem,
         "differs": trial.differs,
     }

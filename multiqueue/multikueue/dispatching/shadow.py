@@ -87,13 +87,16 @@ def find_difference(decided: Nomination, shadow: Nomination) -> str:
     if decided.external or shadow.external:
         return "" if decided.external == shadow.external else "one leaves it to a controller"
     if bool(decided.refusal) != bool(shadow.refusal):
-        return f"{_describe(decided)}, the shadow: {_describe(shadow)}"
+        return f"{describe_nomination(decided)}, the shadow: {describe_nomination(shadow)}"
     if set(decided.clusters) == set(shadow.clusters):
         return ""
-    return f"{_describe(decided)}, the shadow: {_describe(shadow)}"
+    return f"{describe_nomination(decided)}, the shadow: {describe_nomination(shadow)}"
 
 
-def _describe(nomination: Nomination) -> str:
+def describe_nomination(nomination: Nomination) -> str:
+    """Say where a Workload would go."""
     if nomination.refusal:
         return "refused"
+    if nomination.external:
+        return "left to a controller"
     return ", ".join(nomination.clusters) or "nowhere"

@@ -14,9 +14,11 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.cli.main import main
+from multiqueue.multikueue.dispatching.isolation.landlock import find_version
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.recording import Decision, write_recording
-from multiqueue.plugins.testing import make_cluster, make_view
+from multiqueue.plugins.testing import PROMISES, make_cluster, make_view
+from tests.dispatcher_package import install
 
 HERE = f"{__name__}:"
 
@@ -28,11 +30,57 @@ class Sloppy:
         return Nomination(clusters=("moon",))
 
 
+class Refusing:
+    name = "refusing"
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        return Nomination(refusal="never on a Friday")
+
+
 class Failing:
     name = "failing"
 
     def nominate(self, view: DispatchView) -> Nomination:
         raise RuntimeError("no idea")
+
+
+ENDING = """
+import os
+
+class Ends:
+    name = "ends"
+
+    def nominate(self, view):
+        os._exit(0)
+
+
+class Wanders:
+    name = "wanders"
+
+    def nominate(self, view):
+        from multiqueue.plugins import Nomination
+
+        return Nomination(clusters=view.clusters[:1] and (f"moon-{os.getpid()}",))
+
+
+class Peeks:
+    name = "peeks"
+
+    def __init__(self):
+        open("/etc/hostname").close()
+
+    def nominate(self, view):
+        raise NotImplementedError
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch) -> None:
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    kinds = {kind.lower(): kind for kind in ("Ends", "Wanders", "Peeks")}
+    install(folder, "audit_ending", ENDING, kinds)
+    monkeypatch.syspath_prepend(str(folder))
 
 
 @pytest.fixture
@@ -91,9 +139,29 @@ class TestTest:
 
     def test_one_that_does_not_says_which_promise(self, capsys):
         assert main(["dispatcher", "test", f"{HERE}Sloppy", "-o", "json"]) == 1
+        told = {each["promise"]: each for each in json.loads(capsys.readouterr().out)}
+        assert 'names unknown cluster "moon"' in told.pop("known names")["problem"]
+        assert all(each["kept"] for each in told.values())
+
+    @pytest.mark.usefixtures("package")
+    def test_one_that_ends_its_process_ends_nothing_here(self, capsys):
+        assert main(["dispatcher", "test", "ends", "-o", "json"]) == 1
+        told = {each["promise"]: each for each in json.loads(capsys.readouterr().out)}
+        assert told.pop("apart")["problem"] == "ends: ended its process with status 0"
+        assert told.keys() == PROMISES.keys()
+        assert {each["kept"] for each in told.values()} == {None}
+
+    @pytest.mark.usefixtures("package")
+    def test_one_that_answers_otherwise_in_another_process_is_told(self, capsys):
+        assert main(["dispatcher", "test", "wanders", "-o", "json"]) == 1
         told = {each["promise"]: each["problem"] for each in json.loads(capsys.readouterr().out)}
-        assert 'names unknown cluster "moon"' in told.pop("known names")
-        assert not any(told.values())
+        assert 'view 1: named "moon-' in told["apart"]
+
+    @pytest.mark.skipif(not find_version(), reason="nothing keeps files away here")
+    @pytest.mark.usefixtures("package")
+    def test_what_no_manager_could_load_is_not_loaded_here(self, capsys):
+        assert main(["dispatcher", "test", "peeks"]) == 1
+        assert "cannot be loaded: PermissionError" in capsys.readouterr().err
 
     def test_all_dispatchers_of_a_package(self, capsys):
         name = "multiqueue"
@@ -128,6 +196,32 @@ class TestReplay:
         first, _ = json.loads(capsys.readouterr().out)
         assert (first["then"], first["now"]) == (["b"], [])
         assert first["problem"] == "RuntimeError: no idea"
+
+    def test_what_a_manager_would_drop_is_a_failure(self, recording, capsys):
+        arguments = ["dispatcher", "replay", str(recording), "--dispatcher", f"{HERE}Sloppy"]
+        assert main(arguments) == 1
+        assert 'failed: named "moon", which it was not shown' in capsys.readouterr().out
+
+    @pytest.mark.usefixtures("package")
+    def test_one_that_ends_its_process_is_asked_again_a_few_times(self, recording, capsys):
+        recording.write_bytes(recording.read_bytes() * 2)
+        assert main(["dispatcher", "replay", str(recording), "--dispatcher", "ends"]) == 1
+        out = capsys.readouterr().out
+        assert out.count("failed: ended its process with status 0") == 3
+        assert out.count("failed: was not asked any more") == 1
+
+    def test_a_refusal_is_another_decision_than_nowhere_and_order_none(self, recording, capsys):
+        view = make_view(clusters=[make_cluster("a"), make_cluster("b")])
+        both = Decision(dispatcher="x", view=view, nomination=Nomination(clusters=("b", "a")))
+        decisions = [Decision(dispatcher="x", view=view, nomination=Nomination()), both]
+        recording.write_bytes(b"".join(write_recording(decisions)))
+        command = ["dispatcher", "replay", str(recording), "--dispatcher"]
+        assert main([*command, f"{HERE}Refusing"]) == 0
+        out = capsys.readouterr().out
+        assert "2 decisions, 2 differ, 0 failed" in out
+        assert out.count("refused") == 2
+        assert main([*command, "all-at-once"]) == 0
+        assert "2 decisions, 1 differ, 0 failed" in capsys.readouterr().out
 
     def test_arguments_are_given_and_checked_and_not_those_of_another(self, recording, capsys):
         command = ["dispatcher", "replay", str(recording), "--dispatcher", "score"]

@@ -1,0 +1,133 @@
+"""Asks a dispatcher in the process that a manager runs it in: what it does there ends nothing here.
+
+What is built in runs in the manager itself, and so it does here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.multikueue.dispatching.answer import Reading, hold_against, take
+from multiqueue.multikueue.dispatching.budget import within
+from multiqueue.multikueue.dispatching.frozen import freeze
+from multiqueue.multikueue.dispatching.host import EndedError
+from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
+from multiqueue.multikueue.dispatching.loader import BUDGET as LOAD_BUDGET
+from multiqueue.multikueue.dispatching.plugin_thread import PluginError
+from multiqueue.multikueue.dispatching.policy import BUDGET, Way
+from multiqueue.plugins import Dispatcher, DispatchView, Nomination
+
+MOST_LOSSES = 3
+"""Times that it hangs or ends its process before it is asked no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came of asking.
+
+    Attributes:
+        nomination: The answer, as the manager would read it; None where there is a problem.
+        problem: Why there is none.
+        is_lost: Whether it hung, or ended its process.
+    """
+
+    nomination: Nomination | None = None
+    problem: str = ""
+    is_lost: bool = False
+
+
+class Here:
+    """Asks a dispatcher in this process."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def ask(self, view: DispatchView) -> Reply:
+        """Ask about one view."""
+        try:
+            got = take(self._dispatcher.nominate(freeze(view)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's code
+            return Reply(problem=f"{type(error).__name__}: {error}")
+        return _read(got, view)
+
+    async def close(self) -> None:
+        """Nothing is left of it."""
+
+
+class Apart:
+    """Asks a dispatcher in a process of its own, in another one where that was lost.
+
+    Args:
+        name: What configurations call it.
+        value: ``module:Class``.
+        arguments: What it shall look at when it is loaded.
+
+    Attributes:
+        wrong_arguments: What it says is wrong with them.
+    """
+
+    def __init__(self, name: str, value: str, arguments: Mapping[str, Any]) -> None:
+        self.wrong_arguments: tuple[str, ...] = ()
+        self._way = Way(dispatcher=name, arguments=arguments, path="arguments")
+        self._value = value
+        self._host: ProcessHost | None = None
+        self._losses = 0
+
+    async def load(self) -> str:
+        """Load it; return why it cannot be, or nothing."""
+        host = ProcessHost(self._way, self._value)
+        try:
+            selection = await within(LOAD_BUDGET.total_seconds(), host.load())
+        except (TimeoutError, EndedError, PluginError) as error:
+            self._host = host
+            await self.close()
+            words = str(error) or "could not be loaded in time"
+            return f'dispatcher "{self._way.dispatcher}" {words}'
+        self._host, self.wrong_arguments = host, selection.wrong_arguments
+        if selection.problem or self.wrong_arguments:
+            await self.close()
+        return selection.problem
+
+    async def ask(self, view: DispatchView) -> Reply:
+        """Ask about one view; the budget is that of a manager."""
+        if self._losses >= MOST_LOSSES:
+            return Reply(problem="was not asked any more", is_lost=True)
+        if self._host is None and (problem := await self.load()):
+            return await self._lose(problem)
+        assert self._host is not None
+        seconds = BUDGET.total_seconds()
+        try:
+            got = await within(seconds, self._host.nominate(view))
+        except TimeoutError:
+            return await self._lose(f"did not answer within {seconds:g} s")
+        except EndedError as error:
+            return await self._lose(str(error))
+        except PluginError as error:
+            return Reply(problem=str(error))
+        return _read(got, view)
+
+    async def close(self) -> None:
+        """End its process."""
+        if self._host is not None:
+            self._host.abandon()
+            self._host = None
+            await asyncio.sleep(0)  # its connection is closed by the loop
+
+    async def _lose(self, problem: str) -> Reply:
+        self._losses += 1
+        await self.close()
+        return Reply(problem=problem, is_lost=True)
+
+
+def _read(got: Reading, view: DispatchView) -> Reply:
+    """Keep of an answer what a manager would."""
+    reading = hold_against(got, view, view.dispatcher)
+    if reading.nomination is None:
+        return Reply(problem=f"gave a malformed answer: {reading.malformed}")
+    if reading.strangers:
+        names = ", ".join(f'"{name}"' for name in reading.strangers)
+        return Reply(problem=f"named {names}, which it was not shown")
+    return Reply(nomination=reading.nomination)
