@@ -5,7 +5,7 @@ is the same for all of them:
 
 1. Tiers: where it fits, then where it fits on lent quota, then where others would be stopped for
    it, then where nothing is known, then where it has to wait. Each is tried on all clusters before
-   the next.
+   the next. A dispatcher that would rather wait than go anywhere else says for how long.
 2. A cluster that was expected to start the Workload in time and did not is put last for a while;
    within a tier, so is what something speaks against (a taint).
 3. A Workload stays where it is unless another cluster is in a better tier, so it does not wander.
@@ -14,7 +14,7 @@ is the same for all of them:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import IntEnum
 from typing import Any
@@ -40,11 +40,13 @@ GRUDGE = timedelta(minutes=5)
 class Tier(IntEnum):
     """How soon, and at whose cost, a cluster could start the Workload; smaller is better."""
 
-    FIT = 0
-    BORROW = 1
-    PREEMPT = 2
-    PERHAPS = 3
-    WAIT = 4
+    SOON = 0
+    """Room, also lent, or a start within the time that the dispatcher may wait."""
+    FIT = 1
+    BORROW = 2
+    PREEMPT = 3
+    PERHAPS = 4
+    WAIT = 5
 
 
 TIERS = {
@@ -55,6 +57,7 @@ TIERS = {
     Prospect.WAITS: Tier.WAIT,
 }
 PATIENCES = {
+    Tier.SOON: PATIENCE,
     Tier.FIT: PATIENCE,
     Tier.BORROW: PATIENCE,
     Tier.PREEMPT: PATIENCE + STOP_TIME,
@@ -108,13 +111,21 @@ class Survey:
     refusals: dict[str, str]
 
 
-def survey(view: DispatchView, *, why_not: Callable[[Option], str] = lambda _: "") -> Survey:
+def survey(
+    view: DispatchView,
+    *,
+    why_not: Callable[[Option], str] = lambda _: "",
+    may_wait: Callable[[Option], timedelta] | None = None,
+) -> Survey:
     """Look at all clusters.
 
     Args:
         view: What there is.
         why_not: Says why an option shall not be taken all the same; empty where it may be. Where
             the Workload holds quota already it is not asked: it is about to run there.
+        may_wait: How far off a start may be and still be as good as one now: where others need not
+            be stopped and the estimate is within that, the option is in `Tier.SOON`. None: a start
+            now comes first, whatever the preference.
     """
     had = _how_long_lately(view)
     scarce = scarce_resource(view.workload)
@@ -128,22 +139,44 @@ def survey(view: DispatchView, *, why_not: Callable[[Option], str] = lambda _: "
                 cluster.unusable or (forecast.reason if forecast else "") or fit.reason
             )
             continue
-        tier = TIERS[forecast.prospect]
-        patience = PATIENCES.get(tier)
-        disappointed = patience is not None and had.get(cluster.name, timedelta()) >= patience
         option = Option(
             cluster=cluster,
             fit=fit,
             forecast=forecast,
             scarce=scarce,
-            tier=Tier.WAIT if disappointed else tier,
-            disappointed=disappointed,
+            tier=TIERS[forecast.prospect],
         )
+        allowed = None if may_wait is None else may_wait(option)
+        option = _put_in_tier(option, view.now, had.get(cluster.name, timedelta()), allowed)
         if not _holds(option) and (why := why_not(option)):
             refusals[cluster.name] = why
         else:
             options.append(option)
     return Survey(view=view, options=tuple(options), refusals=refusals)
+
+
+def _put_in_tier(
+    option: Option, now: datetime, had: timedelta, may_wait: timedelta | None
+) -> Option:
+    """Return the option in the tier that it deserves, after it had the Workload for some time."""
+    tier, patience = option.tier, PATIENCES.get(option.tier)
+    if may_wait is not None and _starts_within(option, now, may_wait):
+        # Estimates slide: one that is always ten minutes off is not believed for longer than that.
+        patience = patience or max(PATIENCE, may_wait)
+        tier = Tier.SOON
+    disappointed = patience is not None and had >= patience
+    if tier is option.tier and not disappointed:
+        return option
+    return replace(option, tier=Tier.WAIT if disappointed else tier, disappointed=disappointed)
+
+
+def _starts_within(option: Option, now: datetime, time: timedelta) -> bool:
+    if option.tier in {Tier.PREEMPT, Tier.PERHAPS}:
+        return False
+    start = option.forecast.start
+    if start is None:
+        return option.tier is not Tier.WAIT and time >= timedelta()
+    return start.at - now <= time
 
 
 def rank(options: Sequence[Option], preference: Preference) -> list[Option]:

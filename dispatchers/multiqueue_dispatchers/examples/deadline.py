@@ -6,7 +6,7 @@ nobody has seen their like before, how long they run (``multiqueue.dev/runtime: 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from multiqueue.plugins import (
     DispatchView,
@@ -36,7 +36,12 @@ class Deadline:
             late = 0.0 if due is None else max(0.0, (ends - due).total_seconds())
             return late, cost_of(view.workload, option) or 0
 
-        return bind(survey(view), lateness_and_cost)
+        def may_wait(option: Option) -> timedelta:
+            """Return half of the time to spare: the rest is for what nobody foresaw."""
+            spare = due - view.now - runtime_on(view.workload, option) if due else timedelta()
+            return spare / 2
+
+        return bind(survey(view, may_wait=may_wait if due else None), lateness_and_cost)
 
 
 def _read_deadline(view: DispatchView) -> datetime | None:

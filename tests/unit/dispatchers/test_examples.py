@@ -125,6 +125,17 @@ class TestDeadline:
         due = self.workload((T0 + 4 * HOUR).isoformat())
         assert choose(Deadline(), *clusters, workload=due) == ("b",)
 
+    def test_it_waits_for_the_cheaper_one_for_half_of_the_time_to_spare(self):
+        at = T0 + HOUR
+        start = StartEstimate(at=at, earliest=at, latest=at)
+        old, new = self.clusters()
+        busy = replace(old, forecast=Forecast(prospect=Prospect.WAITS, start=start))
+        relaxed = self.workload((T0 + 4 * HOUR).isoformat())
+        pressed = self.workload((T0 + 3.9 * HOUR).isoformat())
+        assert choose(Deadline(), busy, new, workload=relaxed) == ("old",)
+        assert choose(Deadline(), busy, new, workload=pressed) == ("new",)
+        assert choose(Deadline(), busy, new, workload=self.workload("")) == ("new",)
+
     def test_a_deadline_that_is_no_time_is_told(self):
         with pytest.raises(ValueError, match=r'multiqueue.dev/deadline: "tomorrow" is no time'):
             choose(Deadline(), *self.clusters(), workload=self.workload("tomorrow"))

@@ -6,7 +6,16 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-from multiqueue.plugins import CopyState, Forecast, Prospect, Round, Tier, bind, survey
+from multiqueue.plugins import (
+    CopyState,
+    Forecast,
+    Prospect,
+    Round,
+    StartEstimate,
+    Tier,
+    bind,
+    survey,
+)
 from multiqueue.plugins.options import LOOK_AGAIN, PATIENCE, STOP_TIME
 from multiqueue.plugins.testing import T0, make_cluster, make_lost_cluster, make_queue, make_view
 
@@ -123,3 +132,52 @@ class TestRacing:
 def test_a_copy_that_holds_quota_stays_whatever_opens_elsewhere():
     here = foreseen("a", Prospect.WAITS, copy=CopyState.RESERVED)
     assert choose(here, foreseen("b", Prospect.FITS), nominated=["a"]).clusters == ("a",)
+
+
+class TestADispatcherThatMayWait:
+    """``may_wait``: a start soon enough is as good as one now."""
+
+    @staticmethod
+    def waiting(name: str, minutes: int, **fields) -> object:
+        at = T0 + timedelta(minutes=minutes)
+        start = StartEstimate(at=at, earliest=at, latest=at)
+        return replace(
+            make_cluster(name), forecast=Forecast(prospect=Prospect.WAITS, start=start), **fields
+        )
+
+    @staticmethod
+    def choose(*clusters, **fields) -> tuple[str, ...]:
+        """Fewest running jobs, among those that start within ten minutes."""
+        found = survey(
+            make_view(clusters=clusters, **fields), may_wait=lambda _: timedelta(minutes=10)
+        )
+        return bind(found, lambda option: option.cluster.running).clusters
+
+    def test_the_preference_decides_across_tiers_within_that_time(self):
+        room = foreseen("room", Prospect.FITS, running=9)
+        lent = foreseen("lent", Prospect.BORROWS, running=5)
+        assert self.choose(room, lent, self.waiting("soon", 10)) == ("soon",)
+        assert self.choose(room, lent, self.waiting("late", 11)) == ("lent",)
+
+    def test_who_would_be_stopped_and_what_is_not_known_stay_behind(self):
+        room = foreseen("room", Prospect.FITS, running=9)
+        others = [foreseen("stops", Prospect.PREEMPTS), foreseen("dark", Prospect.UNKNOWN)]
+        assert self.choose(room, *others, foreseen("some-time", Prospect.WAITS)) == ("room",)
+
+    def test_it_is_told(self):
+        found = survey(
+            make_view(clusters=[self.waiting("a", 5)]), may_wait=lambda _: timedelta(minutes=10)
+        )
+        (verdict,) = bind(found, lambda _: 0).verdicts
+        assert verdict.tier == "Soon"
+
+    def test_an_estimate_that_slides_is_not_believed_for_longer_than_that(self):
+        room, soon = foreseen("room", Prospect.FITS, running=9), self.waiting("soon", 5)
+        for minutes, want in ((9, "soon"), (10, "room")):
+            since = held("soon", timedelta(minutes=minutes))
+            assert self.choose(room, soon, **since) == (want,)
+
+    def test_one_with_room_disappoints_as_soon_as_ever(self):
+        full = foreseen("room", Prospect.FITS)
+        other = foreseen("other", Prospect.FITS, running=9)
+        assert self.choose(full, other, **held("room", PATIENCE)) == ("other",)
