@@ -271,12 +271,13 @@ class World:
         clock: Clock | None = None,
         kubeconfigs: Path = PATH_PREFIX,
         open_thread: OpenThread | None = None,
+        client_type: type[KubeClient] = KubeClient,
     ) -> AsyncIterator[ManagerContext]:
         """Run a manager while the block runs; what it writes on workers is audited."""
         config = config or make_config()
         clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
-        async with KubeClient(hub.credentials, on_outcome=hub._on_outcome) as client:
+        async with client_type(hub.credentials, on_outcome=hub._on_outcome) as client:
             registry = build_registry(config)
             informers = build_informers(client, config, registry)
             context = ManagerContext(

@@ -10,7 +10,11 @@ import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
+import msgspec
+
 from multiqueue.api.names import ALTERNATIVES
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import has_quota
 
 MOST = 8
 """Alternatives of one pod set: each is tried in turn whenever the job is looked at."""
@@ -99,3 +103,20 @@ def name_hardware(flavor: str, labels: Mapping[str, str], known: Collection[str]
     if flavor in known:
         return flavor
     return next((value for _, value in sorted(labels.items()) if value in known), OTHERWISE)
+
+
+def forget_reclaimed(workload: Workload, status: WorkloadStatus) -> WorkloadStatus:
+    """Return the status that a Workload gets, without what its run leaves to no other.
+
+    Pods that ended were some of the number that it ran with. Of another number they may be none:
+    with its quota goes what is known of them.
+
+    Args:
+        workload: It.
+        status: The status that it is about to get.
+    """
+    if not status.reclaimable_pods or has_quota(status):
+        return status
+    if not find_alternatives(workload.metadata.annotations):
+        return status
+    return msgspec.structs.replace(status, reclaimable_pods=())

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.names import RAN_ON
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import is_admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,21 @@ def format_ran_on(reserved_at: str, ran_on: RanOn) -> str:
     for (name, resource), flavor in sorted(ran_on.flavors.items()):
         parts.append(f"{name}:{resource}={flavor}")
     return " ".join((reserved_at, *parts))
+
+
+def find_ran_on(workload: Workload) -> RanOn:
+    """Return what a Workload runs on, from its admission until its quota goes.
+
+    The annotation is written first. Until the latch is, in the same write as Admitted, another
+    worker may get the Workload yet, and need all that was reserved.
+    """
+    status = workload.status
+    if RAN_ON not in workload.metadata.annotations or not is_admitted(status):
+        return AS_RESERVED
+    reserved = find_condition(status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    if reserved is None:
+        return AS_RESERVED
+    return read_ran_on(workload.metadata.annotations, reserved.last_transition_time)
 
 
 def read_ran_on(annotations: Mapping[str, str], reserved_at: str) -> RanOn:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState, WorkloadCondition, find_condition, is_true
-from multiqueue.api.ran_on import RanOn, read_ran_on
+from multiqueue.api.ran_on import RanOn, find_ran_on
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota
 from multiqueue.lib.amount import Amount, multiply
@@ -87,7 +87,7 @@ class StatusReader:
         if status.admission is None or reserved is None or not has_quota(status):
             return None
         spec = {pod_set.name: pod_set for pod_set in pod_sets}
-        ran_on = read_ran_on(self._obj.metadata.annotations, reserved.last_transition_time)
+        ran_on = find_ran_on(self._obj)
         return Reservation(
             admission=Admission(
                 cluster_queue=status.admission.cluster_queue,
@@ -110,7 +110,7 @@ class StatusReader:
         needed = pod_set.count if pod_set is not None else None
         count = assignment.count if assignment.count is not None else (needed or 0)
         runs = ran_on.pods.get(assignment.name, count)
-        effective = runs if needed is None else min(needed, runs)
+        effective = runs if pod_set is None else self._left(pod_set, runs)
         path = f"status.admission.podSetAssignments[{assignment.name}].resourceUsage"
         usage: dict[str, Amount] = {}
         for name, raw in sorted(assignment.resource_usage.items()):
@@ -131,6 +131,17 @@ class StatusReader:
             topology=self._topology(assignment),
             delayed_topology=assignment.delayed_topology_request or "",
         )
+
+    def _left(self, pod_set: PodSet, runs: int) -> int:
+        """Return how many of the pods that run still need quota.
+
+        Pods that were reclaimed are some of those that the job asked for. Where another number
+        depends on the hardware, they are some of that number.
+        """
+        if not pod_set.alternatives:
+            return min(pod_set.count, runs)
+        asked = {item.name: item.count for item in self._obj.spec.pod_sets}
+        return max(0, runs - (asked[pod_set.name] - pod_set.count))
 
     def _topology(self, assignment: api.PodSetAssignment) -> TopologyAssignment | None:
         wire = assignment.topology_assignment

@@ -181,10 +181,12 @@ class Executor:
         if session is not None:
             copy = session.find_copy(seen.view.key)
         found = NOTHING
-        if step.cluster is not None and copy is not None:
+        if step.cluster is not None:
+            if copy is None:
+                raise Outdated("what it runs with there cannot be seen")
             found = await self._account(step.cluster, workload, copy)
             step = replace(step, message="; ".join(filter(None, (step.message, str(found)))))
-        await self._local.set_check(workload, check.name, step, copy)
+        await self._local.set_check(workload, check.name, step, copy, ran_on=found.ran_on)
         log.info(
             "check changed",
             workload=seen.view.key,

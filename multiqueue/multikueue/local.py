@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.alternatives import forget_reclaimed
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.names import RAN_ON
-from multiqueue.api.ran_on import RanOn, format_ran_on
+from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.v1beta2 import WorkloadStatus
 from multiqueue.api.workload_checks import find_check, set_check_state
 from multiqueue.api.workload_state import (
@@ -50,9 +51,17 @@ class LocalWriter:
         self._context = context
 
     async def set_check(
-        self, workload: api.Workload, check: str, step: SetCheck, copy: api.Workload | None
+        self,
+        workload: api.Workload,
+        check: str,
+        step: SetCheck,
+        copy: api.Workload | None,
+        *,
+        ran_on: RanOn = AS_RESERVED,
     ) -> api.Workload:
         """Set the check; with Ready also the latch, and Admitted in the same write.
+
+        From then on what it runs on is charged, and that stays: so ``ran_on`` has to be told.
 
         Raises:
             Outdated: it changed meanwhile.
@@ -63,6 +72,7 @@ class LocalWriter:
             status = _expect(newest, workload, check)
             if step.cluster is not None:
                 _expect_free_for(step.cluster, status, check)
+                _expect_told(newest, ran_on)
             seconds = step.requeue_after
             status = set_check_state(
                 status,
@@ -166,12 +176,13 @@ class LocalWriter:
             _expect_same(newest, workload)
             if epoch_of(newest) != epoch_of(workload):
                 raise Outdated("it holds another reservation")
-            return complete_eviction(
+            status = complete_eviction(
                 newest.status,
                 now=now,
                 generation=newest.metadata.generation,
                 reason=pending_reason,
             )
+            return forget_reclaimed(newest, status)
 
         await self._context.writer.update_status(workload.metadata.key, change)
 
@@ -235,6 +246,12 @@ def _expect(newest: api.Workload, workload: api.Workload, check: str) -> Workloa
         # Its checks began anew with the eviction; nobody would reset what is written now.
         raise Outdated("it was evicted meanwhile")
     return status
+
+
+def _expect_told(newest: api.Workload, ran_on: RanOn) -> None:
+    """Another worker had it nearly: what that would have run may be what is told (`charge`)."""
+    if read_ran_on(newest.metadata.annotations, epoch_of(newest)) != ran_on:
+        raise Outdated("it is told to run on something else")
 
 
 def _expect_free_for(cluster: str, status: WorkloadStatus, check: str) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.alternatives import OTHERWISE, name_hardware
 from multiqueue.api.names import EQUIVALENT_FLAVORS, split_key
-from multiqueue.api.ran_on import read_ran_on
+from multiqueue.api.ran_on import find_ran_on
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model.build import BuildOptions, build_pod_sets, effective_priority
 from multiqueue.model.placement import NodeSelectorTerm
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import PodSet, Workload
-from multiqueue.multikueue.clone import epoch_of
 from multiqueue.plugins import PodSetView, ReservedFlavor, WeightedTerm, WorkloadView
 
 FindFlavor = Callable[[str], api.ResourceFlavor | None]
@@ -87,7 +86,7 @@ def usage_of(workload: api.Workload) -> dict[FlavorResource, int]:
     """Return what a Workload uses, by flavor and resource: what it reserved, or ran on instead."""
     usage: dict[FlavorResource, int] = {}
     admission = workload.status.admission
-    ran_on = read_ran_on(workload.metadata.annotations, epoch_of(workload))
+    ran_on = find_ran_on(workload)
     for assignment in admission.pod_set_assignments if admission else ():
         pods = assignment.count or 1
         runs = min(pods, ran_on.pods.get(assignment.name, pods))

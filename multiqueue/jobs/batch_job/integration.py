@@ -12,6 +12,15 @@ from multiqueue.api import names
 from multiqueue.api.alternatives import find_alternatives, parse_alternatives
 from multiqueue.api.v1beta2 import PodSet, ReclaimablePod
 from multiqueue.jobs.batch_job.indexes import count_indexes
+from multiqueue.jobs.batch_job.sizes import (
+    as_asked,
+    completions_of,
+    parallelism_of,
+    pod_count,
+    resize_patch,
+    restore_sizes_patch,
+    sizes_of,
+)
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import (
     Finished,
@@ -66,7 +75,7 @@ class BatchJob:
             PodSet(
                 name=names.DEFAULT_PODSET,
                 template=template,
-                count=_pod_count(job),
+                count=pod_count(as_asked(job) if self.is_suspended(job) else job),
                 min_count=_min_count(job),
                 topology_request=build_topology_request(
                     template, pod_index_label=INDEX_LABEL if _is_indexed(job) else None
@@ -94,15 +103,17 @@ class BatchJob:
         status = _status(job)
         uncounted = (status.get("uncountedTerminatedPods") or {}).get("succeeded") or ()
         ready = (status.get("succeeded") or 0) + (status.get("ready") or 0) + len(uncounted)
-        return ready >= _pod_count(job)
+        return ready >= pod_count(job)
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
         """Slots that no further pod will use."""
-        parallelism = _parallelism(job)
+        if _has_alternatives(job) and not _tells_of_this_run(job):
+            return ()
+        parallelism = parallelism_of(job)
         terminal = _terminal_count(job)
         if parallelism <= 1 or terminal == 0:
             return ()
-        remaining = _completions(job) - terminal
+        remaining = completions_of(job) - terminal
         if remaining >= parallelism:
             return ()
         return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - max(0, remaining)),)
@@ -117,12 +128,14 @@ class BatchJob:
         template = injection_patch(job["spec"].get("template") or {}, infos[0])
         if template:
             spec["template"] = template
-        is_sized = _min_count(job) is not None or _has_alternatives(job)
-        spec.update(sizes_of(job, infos[0].count) if is_sized else {})
+        if _min_count(job) is not None:
+            spec.update(sizes_of(job, infos[0].count))
+        if _has_alternatives(job):
+            return JobPatch(patch=_merged({"spec": spec}, resize_patch(job, infos[0].count)))
         return JobPatch(patch={"spec": spec})
 
     def stop_patch(self, job: Job, pod_sets: Sequence[PodSet]) -> JobPatch | None:
-        """Suspend, clear the start time, restore: three writes, or one where nothing is restored.
+        """Suspend, clear the start time, restore: three writes, or one where no template is.
 
         The annotation says that restoring is still to come; with it the Job does not count as
         suspended. Kubernetes takes the restored template once no pod is active any more.
@@ -130,18 +143,20 @@ class BatchJob:
         if self.is_suspended(job):
             return None
         restored = _restored_spec(job, pod_sets)
-        if not job["spec"].get("suspend"):
-            patch: dict[str, Any] = {"spec": {"suspend": True}}
-            if restored:
-                patch["metadata"] = {"annotations": {names.STOPPING: "true"}}
-            return JobPatch(patch=patch)
+        if restored and not job["spec"].get("suspend"):
+            annotations = {names.STOPPING: "true"}
+            return JobPatch(
+                patch={"metadata": {"annotations": annotations}, "spec": {"suspend": True}}
+            )
         if restored and _status(job).get("startTime"):
             return JobPatch(patch={"status": {"startTime": None}}, subresource="status")
         if restored and self.is_active(job):
             return None
-        patch = {"metadata": {"annotations": {names.STOPPING: None}}}
-        if restored:
-            patch["spec"] = restored
+        patch = _merged(restore_sizes_patch(job), {"spec": restored} if restored else {})
+        if not job["spec"].get("suspend"):
+            patch = _merged(patch, {"spec": {"suspend": True}})
+        if _is_stopping(job):
+            patch = _merged(patch, {"metadata": {"annotations": {names.STOPPING: None}}})
         return JobPatch(patch=patch)
 
     def priority_class(self, job: Job) -> str:
@@ -171,20 +186,6 @@ def _is_indexed(job: Job) -> bool:
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
-def _parallelism(job: Job) -> int:
-    value = job["spec"].get("parallelism")
-    return 1 if value is None else int(value)
-
-
-def _completions(job: Job) -> int:
-    value = job["spec"].get("completions")
-    return _parallelism(job) if value is None else int(value)
-
-
-def _pod_count(job: Job) -> int:
-    return min(_parallelism(job), _completions(job))
-
-
 def _min_count(job: Job) -> int | None:
     text = _annotations(job).get(names.JOB_MIN_PARALLELISM)
     if text is None:
@@ -198,7 +199,7 @@ def _min_count(job: Job) -> int | None:
             f'annotation {names.JOB_MIN_PARALLELISM}: "{text}" is not a positive whole number;'
             " correct or remove it"
         )
-    count = _pod_count(job)
+    count = pod_count(job)
     if value > count:
         raise InvalidJobError(
             f"annotation {names.JOB_MIN_PARALLELISM}: {value} is more than the {count} pods"
@@ -228,21 +229,27 @@ def _check_alternatives(job: Job) -> None:
         raise InvalidJobError(f'{path}: a Job has only one sort of pods; write "h100=4"')
 
 
+def _tells_of_this_run(job: Job) -> bool:
+    """Whether the status is one of pods of the number that runs, not of an earlier run's."""
+    return not job["spec"].get("suspend") and bool(_status(job).get("startTime"))
+
+
 def _terminal_count(job: Job) -> int:
     """Pods that ended for good: by index where pods have one (9.1)."""
     status = _status(job)
     if not _is_indexed(job):
         return int(status.get("succeeded") or 0)
     texts = (status.get("completedIndexes") or "", status.get("failedIndexes") or "")
-    return count_indexes(texts, below=_completions(job))
+    return count_indexes(texts, below=completions_of(job))
 
 
-def sizes_of(job: Job, count: int) -> dict[str, int]:
-    """Return what sets the number of pods: how many run, with an annotation how many ever will."""
-    sizes = {"parallelism": count}
-    if _annotations(job).get(names.JOB_COMPLETIONS_EQUAL_PARALLELISM) == "true":
-        sizes["completions"] = count
-    return sizes
+def _merged(patch: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two merge patches do together, neither of which undoes what the other does."""
+    both = {**patch, **other}
+    for key in patch.keys() & other.keys():
+        if isinstance(patch[key], Mapping):
+            both[key] = _merged(patch[key], other[key])
+    return both
 
 
 def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
@@ -255,7 +262,7 @@ def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
     )
     if template:
         restored["template"] = template
-    if pod_sets[0].min_count is not None or _has_alternatives(job):
+    if pod_sets[0].min_count is not None:
         sizes = sizes_of(job, pod_sets[0].count)
         restored.update({k: v for k, v in sizes.items() if job["spec"].get(k) != v})
     return restored

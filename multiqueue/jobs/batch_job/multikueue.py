@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob, sizes_of
+from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
+from multiqueue.jobs.batch_job.sizes import sizes_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
@@ -58,7 +59,7 @@ class BatchJobAdapter:
         """Name, namespace, labels, annotations and spec; suspended until its worker admits it."""
         metadata = local["metadata"]
         annotations = dict(metadata.get("annotations") or {})
-        for name in (names.STOPPING, names.ALTERNATIVES):
+        for name in (names.STOPPING, names.ALTERNATIVES, names.RUNS_WITH):
             annotations.pop(name, None)
         annotations[names.PREBUILT_WORKLOAD_NAME] = workload_name
         labels = dict(metadata.get("labels") or {})

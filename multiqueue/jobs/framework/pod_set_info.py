@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.api.ran_on import find_ran_on
 from multiqueue.api.serde import encode
 from multiqueue.api.slices import is_elastic, slice_name
 from multiqueue.api.v1beta2 import (
@@ -70,12 +71,14 @@ def build_infos(
     origin_labels = {names.MULTIKUEUE_WORKER_WORKLOAD_POD: "true"} if is_copy else {}
     # Pods of an elastic job outlive the slice that started them (E-169).
     chain = {names.WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic(workload) else {}
+    runs = find_ran_on(workload).pods
     infos: list[PodSetInfo] = []
     for pod_set in workload.spec.pod_sets:
         assignment = assignments.get(pod_set.name) or PodSetAssignment(name=pod_set.name)
         info = flavor_info(assignment, pod_set.count, find_flavor)
         labels = {**queue_labels, **origin_labels, names.PODSET: pod_set.name}
-        info = replace(info, labels=labels, annotations=chain)
+        count = min(info.count, runs.get(pod_set.name, info.count))
+        info = replace(info, count=count, labels=labels, annotations=chain)
         if assignment.topology_assignment is not None:
             info = _gated(info, workload, pod_set)
         update = updates.get(pod_set.name)

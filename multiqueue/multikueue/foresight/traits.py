@@ -10,7 +10,7 @@ from datetime import timedelta
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
-from multiqueue.api.ran_on import read_ran_on
+from multiqueue.api.ran_on import find_ran_on
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import PodSet
 from multiqueue.multikueue.foresight.declarations import parse_runtime, parse_speeds, read
@@ -148,9 +148,7 @@ def _flavor_of(workload: api.Workload) -> str:
     admission = workload.status.admission
     if admission is None:
         return ""
-    reserved = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
-    since = reserved.last_transition_time if reserved is not None else ""
-    ran_on = read_ran_on(workload.metadata.annotations, since).flavors
+    ran_on = find_ran_on(workload).flavors
     found = [
         ("/" not in resource, resource, ran_on.get((assignment.name, resource), flavor))
         for assignment in admission.pod_set_assignments

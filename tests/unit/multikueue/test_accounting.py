@@ -27,7 +27,9 @@ FLAVORS = {
 }
 
 
-def make_workload(flavor: str, *, pods: int = 1, **annotations: str) -> api.Workload:
+def make_workload(
+    flavor: str, *, pods: int = 1, admitted: bool = True, **annotations: str
+) -> api.Workload:
     usage = {GPU: str(4 * pods)}
     assignment = {
         "name": "main",
@@ -35,13 +37,16 @@ def make_workload(flavor: str, *, pods: int = 1, **annotations: str) -> api.Work
         "resourceUsage": usage,
         "count": pods,
     }
-    reserved = {"type": "QuotaReserved", "status": "True", "lastTransitionTime": SINCE}
+    conditions = [
+        {"type": type_, "status": status, "lastTransitionTime": SINCE}
+        for type_, status in (("QuotaReserved", "True"), ("Admitted", str(admitted)))
+    ]
     admission = {"clusterQueue": "cq", "podSetAssignments": [assignment]}
     return decode(
         api.Workload,
         {
             "metadata": {"name": "w", "namespace": "ns", "annotations": annotations},
-            "status": {"admission": admission, "conditions": [reserved]},
+            "status": {"admission": admission, "conditions": conditions},
         },
     )
 
@@ -127,6 +132,15 @@ def test_what_ran_is_what_is_in_use(ran_on: RanOn, want: Mapping[tuple[str, str]
     assert reservation is not None
     assert reservation.admission.usage() == want
     assert usage_of(workload) == want
+
+
+def test_until_it_is_admitted_all_that_was_reserved_is_in_use():
+    """Another worker may get it yet, and need all of it."""
+    annotation = format_ran_on(SINCE, RanOn(pods={"main": 4}))
+    workload = make_workload("h100", pods=8, admitted=False, **{names.RAN_ON: annotation})
+    reservation = build_workload(workload).reservation
+    assert reservation is not None
+    assert reservation.admission.usage() == usage_of(workload) == {("h100", GPU): 32}
 
 
 def test_fewer_pods_are_told_and_charged():

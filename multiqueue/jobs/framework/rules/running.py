@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiqueue.api.alternatives import forget_reclaimed
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import (
@@ -45,12 +46,13 @@ def complete(view: JobView) -> JobPlan | None:
         return Wait()
 
     def change(newest: Workload) -> WorkloadStatus:
-        return complete_eviction(
+        status = complete_eviction(
             newest.status,
             now=view.now,
             generation=newest.metadata.generation,
             reason=view.options.pending_reason,
         )
+        return forget_reclaimed(newest, status)
 
     return ChangeStatus(workload=workload, change=change)
 

@@ -1,0 +1,177 @@
+"""Gangs that run with four of their eight pods on a worker: quota, ends and faults of all kinds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from multiqueue.api import names
+from multiqueue.api.workload_state import has_quota
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import RequestTimeout, TransportError
+from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS, Resource
+from tests.integration.test_multikueue_alternatives import make_gang, running
+from tests.integration.test_multikueue_flavors import give, make_queue, usage
+from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
+from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
+
+
+@contextlib.asynccontextmanager
+async def narrow_world(gpu: int = 8) -> AsyncIterator[World]:
+    """A manager with one flavor for all hardware; workers with four H100 and twelve A100."""
+    workers = {"a": {"a100": 12}, "h": {"h100": 4}}
+    async with multikueue_world(*workers, real_workers=True) as world:
+        await world.hub.patch(CLUSTER_QUEUES, "cq", make_queue((CHECK,), gpu=gpu))
+        for name, gpus in workers.items():
+            await give(world.workers[name], **gpus)
+        yield world
+
+
+def annotations(world: World) -> Mapping[str, str]:
+    workload = world.workload()
+    return workload.metadata.annotations if workload is not None else {}
+
+
+def is_considered(world: World, name: str) -> bool:
+    workload = world.workload(name)
+    return workload is not None and bool(workload.status.conditions)
+
+
+def asked(world: World) -> tuple[int, int]:
+    """Pods and ranks that the job on the manager asks for."""
+    spec = world.hub.job("train")["spec"]  # type: ignore[index]
+    return spec["parallelism"], spec["completions"]
+
+
+def dying_at(write: int) -> type[KubeClient]:
+    """The client of a manager that dies before its so-many-th write about the gang."""
+
+    class Dying(KubeClient):
+        async def patch(self, resource: Resource, name: str, patch: Any, **what: Any) -> Any:
+            if resource in {JOBS, WORKLOADS} and "train" in name:
+                Dying.left -= 1
+            if Dying.left < 0:
+                raise TransportError("killed")
+            return await super().patch(resource, name, patch, **what)
+
+        left = write
+
+    return Dying
+
+
+async def lose(world: World, worker: str) -> None:
+    """A worker loses its hardware, and the gang with it."""
+    cluster, copy = world.workers[worker], world.copy(worker)
+    assert copy is not None
+    await cluster.patch(CLUSTER_QUEUES, "cq", make_queue(h100=0))
+    await cluster.client.delete(WORKLOADS, copy.metadata.name, namespace=NAMESPACE)
+    await world.until(lambda: not world.copy(worker), "no copy", on=worker)
+
+
+class NeverOnH(KubeClient):
+    """The client of a manager that cannot write that the gang runs on h."""
+
+    async def patch(self, resource: Resource, name: str, patch: Any, **what: Any) -> Any:
+        if (patch.get("status") or {}).get("clusterName") == "h":
+            raise RequestTimeout("no answer")
+        return await super().patch(resource, name, patch, **what)
+
+
+@virtual_time
+async def test_nothing_is_given_away_before_it_is_certain_where_a_gang_runs() -> None:
+    """It would have run with four pods where it was to go first, and has eight where it goes."""
+    async with narrow_world() as world, world.manager(client_type=NeverOnH):
+        await world.until_connected()
+        await world.set_clusters("h")
+        await world.hub.create(JOBS, make_gang())
+        await world.until(lambda: names.RAN_ON in annotations(world), "what it would run on")
+        await world.hub.create(JOBS, make_gpu_job("other", parallelism=4, completions=4))
+        await world.until(lambda: is_considered(world, "other"), "a look at the other")
+        await world.set_clusters("h", "a")
+        await lose(world, "h")
+        assert await world.until_ready() == "a"
+        assert await running(world, "a") == (8, 8)
+        await world.until(lambda: usage(world) == {"gpu": "8"}, "eight are charged")
+        assert not has_quota(world.workload("other").status)
+
+
+async def start_narrow(world: World, *more: tuple[str, str]) -> None:
+    """Have the gang run with four pods on h, and the job here told so."""
+    await world.until_connected()
+    await world.hub.create(JOBS, make_gang("train", **{names.CLUSTER_NAMES: "h"}))
+    assert await world.until_ready() == "h"
+    assert await running(world, "h") == (4, 4)
+    await world.until(lambda: asked(world) == (4, 4), "the job here has four")
+    await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
+
+
+@virtual_time
+async def test_the_job_here_shows_what_runs_there() -> None:
+    async with narrow_world() as world, world.manager():
+        await start_narrow(world)
+        await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
+        job = await world.until(lambda: with_active(world, 4), "its status is here")
+        assert job["metadata"]["annotations"][names.RUNS_WITH] == "4 of 8"
+        there = world.workers["h"].job("train")["metadata"]["annotations"]
+        assert not {names.RUNS_WITH, names.ALTERNATIVES} & there.keys()
+
+
+def with_active(world: World, count: int) -> Any:
+    job = world.hub.job("train")
+    return job if (job or {}).get("status", {}).get("active") == count else None
+
+
+@virtual_time
+async def test_pods_that_ended_give_back_quota_of_those_that_run() -> None:
+    """And take nothing from the next run, which has another number of pods."""
+    async with narrow_world() as world, world.manager():
+        await start_narrow(world)
+        done = {"succeeded": 1, "completedIndexes": "0", "active": 3}
+        await world.set_job_status("h", startTime="2026-01-01T00:00:00Z", **done)
+        await world.until(lambda: usage(world) == {"gpu": "3"}, "three are charged")
+
+        await anywhere(world)
+        await lose(world, "h")
+        await world.until(lambda: world.workload().status.cluster_name == "a", "moved")
+        assert await running(world, "a") == (8, 8)
+        await world.until(lambda: asked(world) == (8, 8), "the job here has eight again")
+        await world.until(lambda: usage(world) == {"gpu": "8"}, "eight are charged")
+        assert not world.workload().status.reclaimable_pods
+
+
+async def anywhere(world: World) -> None:
+    """Let the gang go to any cluster."""
+    change = {"metadata": {"annotations": {names.CLUSTER_NAMES: None}}}
+    await world.hub.patch(JOBS, "train", change, namespace=NAMESPACE)
+    name = world.workload().metadata.name
+    await world.hub.patch(WORKLOADS, name, change, namespace=NAMESPACE)
+
+
+@pytest.mark.parametrize("by_force", [False, True])
+@virtual_time
+async def test_a_workload_that_is_deleted_is_composed_as_its_user_wrote_it(by_force: bool) -> None:
+    """What runs is stopped first, here and there, whatever had to be taken off the Workload."""
+    async with narrow_world() as world, world.manager():
+        await start_narrow(world)
+        await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
+        await world.until(lambda: with_active(world, 4), "its status is here")
+        before = world.workload().metadata
+        if by_force:
+            released = {"metadata": {"finalizers": None}}
+            await world.hub.patch(WORKLOADS, before.name, released, namespace=NAMESPACE)
+        await world.hub.client.delete(WORKLOADS, before.name, namespace=NAMESPACE)
+
+        def another() -> bool:
+            workload = world.workload()
+            return workload is not None and workload.metadata.uid != before.uid
+
+        await world.until(another, "another Workload")
+        assert world.workload().spec.pod_sets[0].count == 8
+        assert await world.until_ready() == "h"
+        await world.until(lambda: asked(world) == (4, 4), "the job here has four")
+        assert await running(world, "h") == (4, 4)
+        await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
