@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -59,7 +60,8 @@ async def test_a_decision_is_told_recorded_and_replayed(
     assert decision.view.workload.key == told["workload"]
     path = tmp_path / "decisions.jsonl"
     path.write_text(recording)
-    assert main(["dispatcher", "replay", str(path), "--dispatcher", "score"]) == 0
+    replay = ["dispatcher", "replay", str(path), "--dispatcher", "score"]
+    assert await asyncio.to_thread(main, replay) == 0
     assert "1 decisions, 1 differ, 0 failed" in shell.out.getvalue()
 
 

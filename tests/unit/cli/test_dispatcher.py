@@ -14,6 +14,7 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.cli.main import main
+from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
 from multiqueue.multikueue.dispatching.isolation.landlock import find_version
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.recording import Decision, write_recording
@@ -157,7 +158,10 @@ class TestTest:
         told = {each["promise"]: each["problem"] for each in json.loads(capsys.readouterr().out)}
         assert 'view 1: named "moon-' in told["apart"]
 
-    @pytest.mark.skipif(not find_version(), reason="nothing keeps files away here")
+    @pytest.mark.skipif(
+        sys.platform != "linux" or not find_version(_open_libc()),
+        reason="nothing keeps files away here",
+    )
     @pytest.mark.usefixtures("package")
     def test_what_no_manager_could_load_is_not_loaded_here(self, capsys):
         assert main(["dispatcher", "test", "peeks"]) == 1
