@@ -9,7 +9,7 @@ from importlib.resources import files
 from multiqueue.simulation.compare import Comparison
 from multiqueue.simulation.metrics import METRICS, WARM_UP, Metric, Summary
 from multiqueue.simulation.report import charts
-from multiqueue.simulation.report.table import describe, format_change, format_value
+from multiqueue.simulation.report.table import NO_CHANGE, describe, format_change, format_value
 
 COLOURS = 8
 TILES = ("mean_wait", "p99_wait", "utilisation", "copies")
@@ -30,8 +30,8 @@ def build_page(comparison: Comparison) -> str:
             charts.draw_waits(comparison),
         ),
         _plot(
-            "Who waits: small jobs or large ones",
-            "Mean wait by how many GPUs a job asks for.",
+            "Who waited",
+            "Mean wait, by how many GPUs a job has.",
             charts.draw_sizes(comparison),
         ),
         _plot(
@@ -138,7 +138,7 @@ def _change(metric: Metric, first: float | None, value: float) -> str:
     if not words or first is None:
         return ""
     is_better = (value < first) == (metric.better == "lower")
-    kind = "" if words in {"+0 %", "-0 %"} else "better" if is_better else "worse"
+    kind = "" if words == NO_CHANGE else "better" if is_better else "worse"
     return f' <small class="{kind}">{escape(words)}</small>'
 
 

@@ -8,6 +8,7 @@ from multiqueue.simulation.metrics import METRICS, Metric
 MINUTE = 60.0
 HOUR = 3600.0
 DAY = 86_400.0
+NO_CHANGE = "0 %"
 
 
 def list_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
@@ -53,8 +54,8 @@ def format_change(first: float | None, value: float | None) -> str:
     """Return how much more or less it is, in percent; empty where that has no meaning."""
     if not first or value is None:
         return ""
-    change = 100 * (value - first) / abs(first)
-    return f"({change:+.0f} %)"
+    change = round(100 * (value - first) / abs(first))
+    return f"({change:+} %)" if change else f"({NO_CHANGE})"
 
 
 def describe(comparison: Comparison) -> str:

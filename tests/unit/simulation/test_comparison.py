@@ -191,6 +191,7 @@ def test_times_are_told_in_the_unit_that_suits_them(seconds: float, words: str) 
 def test_changes_are_told_in_percent() -> None:
     assert format_change(10.0, 7.0) == "(-30 %)"
     assert format_change(0.0, 7.0) == ""
+    assert format_change(1000.0, 999.0) == format_change(999.0, 1000.0) == "(0 %)"
 
 
 def test_ticks_are_round() -> None:
