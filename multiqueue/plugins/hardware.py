@@ -30,7 +30,13 @@ def grade_flavor(
     pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, flavor: FlavorView
 ) -> Grade:
     """Compare one flavor of a resource group with what a pod set asks for."""
-    declared = _declared_labels(queue, group)
+    return grade_against(pod_set, group, list_declared_labels(queue, group), flavor)
+
+
+def grade_against(
+    pod_set: PodSetView, group: ResourceGroupView, declared: frozenset[str], flavor: FlavorView
+) -> Grade:
+    """Do the same where it is known which labels the flavors of the group declare."""
     if _is_untolerated(pod_set, flavor):
         return Grade.MISMATCH
     own = _grade_own_wish(pod_set, declared, flavor.node_labels)
@@ -60,13 +66,10 @@ def describe_wish(pod_set: PodSetView) -> str:
     return ", ".join(dict.fromkeys(wishes))
 
 
-def _declared_labels(queue: QueueView, group: ResourceGroupView) -> frozenset[str]:
-    return frozenset(
-        label
-        for name in group.flavors
-        if (flavor := queue.flavors.get(name)) is not None
-        for label in flavor.node_labels
-    )
+def list_declared_labels(queue: QueueView, group: ResourceGroupView) -> frozenset[str]:
+    """Return the labels by which flavors of a resource group can be told from each other."""
+    found = [queue.flavors[name].node_labels for name in group.flavors if name in queue.flavors]
+    return frozenset().union(*found)
 
 
 def _is_untolerated(pod_set: PodSetView, flavor: FlavorView) -> bool:

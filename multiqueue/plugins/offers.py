@@ -14,24 +14,10 @@ SOME_TIME = timedelta(hours=1)
 """What a job takes of which nothing is known; the same for all, so it only scales."""
 
 
-def flavors_of(option: Option) -> tuple[str, ...]:
-    """Return the flavors that the job would get its scarce resource from, or might get.
-
-    Those of the forecast where it has any; else all of the queue that have quota of it.
-    """
-    taken = tuple([flavor for flavor, name in option.forecast.taken if name == option.scarce])
-    queue = option.cluster.queue
-    if taken or queue is None:
-        return taken
-    return tuple([flavor for flavor, name in queue.quotas if name == option.scarce])
-
-
 def find_speed(workload: WorkloadView, option: Option) -> int:
     """Return how fast the job is there, in thousandths; its slowest pods count."""
-    flavors = flavors_of(option)
-    return min(
-        (speed_on(workload, option.cluster, flavor) for flavor in flavors), default=REFERENCE
-    )
+    speeds = [speed_on(workload, option.cluster, flavor) for flavor in option.flavors]
+    return min(speeds, default=REFERENCE)
 
 
 def speed_on(workload: WorkloadView, cluster: ClusterView, flavor: str) -> int:
@@ -47,18 +33,19 @@ def find_gain(view: DispatchView, option: Option) -> int:
     takes from others.
     """
     cluster = option.cluster
-    flavors = flavors_of(option)
-    gains = (
+    gains = [
         REFERENCE
         * speed_on(view.workload, cluster, flavor)
         // _look_up(view.usual_speeds, cluster, flavor)
-        for flavor in flavors
-    )
+        for flavor in option.flavors
+    ]
     asked, taken = view.workload.total(option.scarce), _devices(view.workload, option)
     return min(gains, default=REFERENCE) * asked // taken if taken else REFERENCE
 
 
 def _look_up(speeds: Mapping[str, int], cluster: ClusterView, flavor: str) -> int:
+    if not speeds:
+        return REFERENCE
     if flavor in speeds:
         return speeds[flavor]
     found = cluster.queue.flavors.get(flavor) if cluster.queue is not None else None
@@ -77,8 +64,7 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
 
     The dearest of the flavors that it might get counts.
     """
-    flavors = flavors_of(option)
-    prices = [option.cluster.prices.get(flavor) for flavor in flavors]
+    prices = [option.cluster.prices.get(flavor) for flavor in option.flavors]
     known = [price for price in prices if price is not None]
     if not known or len(known) < len(prices):
         return None

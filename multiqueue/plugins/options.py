@@ -75,6 +75,7 @@ class Option:
         fit: How its queue and hardware suit.
         forecast: What would become of the Workload there.
         scarce: The resource that matters to the Workload (`scarce_resource`).
+        flavors: Those that it would get that from; all that have it, where that is not known.
         tier: As that says; `Tier.WAIT` for one that disappointed lately.
         disappointed: Whether it had the Workload lately and did not start it in time.
     """
@@ -83,6 +84,7 @@ class Option:
     fit: Fit
     forecast: Forecast
     scarce: str
+    flavors: tuple[str, ...]
     tier: Tier
     disappointed: bool = False
 
@@ -144,6 +146,7 @@ def survey(
             fit=fit,
             forecast=forecast,
             scarce=scarce,
+            flavors=_list_flavors(cluster, forecast, scarce),
             tier=TIERS[forecast.prospect],
         )
         allowed = None if may_wait is None else may_wait(option)
@@ -177,6 +180,14 @@ def _starts_within(option: Option, now: datetime, time: timedelta) -> bool:
     if start is None:
         return option.tier is not Tier.WAIT and time >= timedelta()
     return start.at - now <= time
+
+
+def _list_flavors(cluster: ClusterView, forecast: Forecast, scarce: str) -> tuple[str, ...]:
+    taken = tuple([flavor for flavor, name in forecast.taken if name == scarce])
+    queue = cluster.queue
+    if taken or queue is None:
+        return taken
+    return tuple([flavor for flavor, name in queue.quotas if name == scarce])
 
 
 def rank(options: Sequence[Option], preference: Preference) -> list[Option]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from multiqueue.plugins.hardware import Grade, grade_flavor, preference_of
+from multiqueue.plugins.hardware import (
+    Grade,
+    grade_against,
+    list_declared_labels,
+    preference_of,
+)
 from multiqueue.plugins.view import PodSetView, QueueView, ResourceGroupView, WorkloadView
 
 FlavorResource = tuple[str, str]
@@ -114,10 +119,13 @@ def _find_candidates(
     pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, only: Sequence[str]
 ) -> list[Candidate]:
     candidates = []
+    declared = list_declared_labels(queue, group)
     is_bound = bool(pod_set.alternatives) and any(name in group.flavors for name in only)
     for name in only if is_bound else group.flavors:
         flavor = queue.flavors.get(name)
-        grade = Grade.MISMATCH if flavor is None else grade_flavor(pod_set, queue, group, flavor)
-        if flavor is not None and grade is not Grade.MISMATCH:
+        if flavor is None:
+            continue
+        grade = grade_against(pod_set, group, declared, flavor)
+        if grade is not Grade.MISMATCH:
             candidates.append(Candidate(grade, preference_of(pod_set, flavor), name))
     return sorted(candidates, key=lambda candidate: (-candidate.grade, -candidate.preference))
