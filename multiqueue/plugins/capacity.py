@@ -175,10 +175,12 @@ def _place(suited: Suitability) -> Assignment | None:
     for need in suited.needs:
         for candidate in need.candidates:
             amounts = need.amounts(candidate.flavor)
-            if all(
-                taken.get(pair, 0) + amount <= quotas.get(pair, NO_QUOTA).free
+            short = [
+                pair
                 for pair, amount in amounts.items()
-            ):
+                if taken.get(pair, 0) + amount > quotas.get(pair, NO_QUOTA).free
+            ]
+            if not short:
                 for pair, amount in amounts.items():
                     taken[pair] = taken.get(pair, 0) + amount
                 grades.append(candidate.grade)

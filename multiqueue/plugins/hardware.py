@@ -114,7 +114,7 @@ def _grade_reserved(
         reserved = pod_set.reserved.get(resource)
         if reserved is None or not pod_set.requests.get(resource):
             continue
-        common = sorted(reserved.node_labels.keys() & declared)
+        common = reserved.node_labels.keys() & declared
         if any(flavor.node_labels.get(key) != reserved.node_labels[key] for key in common):
             if any(_has_labels(flavor, labels, declared) for labels in reserved.equivalents):
                 continue

@@ -44,9 +44,13 @@ def why_never(suited: Suitability) -> Limit | str:
         if not need.candidates:
             return f"has no flavor for {describe_wish(pod_set) or 'these pods'}"
         for resource in need.group.resources:
-            most = max(most_of(queue, candidate.flavor, resource) for candidate in need.candidates)
+            most = max(
+                [most_of(queue, candidate.flavor, resource) for candidate in need.candidates]
+            )
             if _least_total(pod_set, resource) > most:
                 return Limit(resource=resource, asked=totals.get(resource, 0), most=most)
+    if len(suited.workload.pod_sets) < 2:  # their sum is what was looked at
+        return ""
     for resource, asked in totals.items():
         flavors = suited.flavors_for(resource)
         most = sum(most_of(queue, flavor, resource) for flavor in flavors)
