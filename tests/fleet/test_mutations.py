@@ -10,7 +10,9 @@ import pytest
 from multiqueue_dispatchers import incremental
 from multiqueue_dispatchers.external import External
 
+from multiqueue.api import ran_on
 from multiqueue.api.cluster_orders import Pace, read_orders
+from multiqueue.jobs.framework import pod_set_info
 from multiqueue.multikueue import decide as deciding
 from multiqueue.multikueue import execute, filters, remote_steps
 from multiqueue.multikueue.clone import clone_workload
@@ -179,6 +181,16 @@ def charge_all_pods(patch: Patch) -> None:
     patch.setattr(execute, "account", lambda *_: execute.NOTHING)
 
 
+def give_away_early(patch: Patch) -> None:
+    """Let go of quota as soon as a worker admitted it, wherever it ends up."""
+    patch.setattr(ran_on, "is_admitted", lambda _: True)
+
+
+def show_all_pods(patch: Patch) -> None:
+    """Start the job on the manager with as many pods as were reserved."""
+    patch.setattr(pod_set_info, "find_ran_on", lambda _: ran_on.AS_RESERVED)
+
+
 def replace_rule(patch: Patch, name: str, by: Callable) -> None:
     rules = tuple(by if rule.__name__ == name else rule for rule in deciding.RULES)
     patch.setattr(deciding, "RULES", rules)
@@ -297,6 +309,8 @@ HALVED = [
         (drive_out, NOWHERE_TO_GO, "DrainsAreOrderly"),
         (send_all_pods, HALVED, "PodsAreCounted"),
         (charge_all_pods, HALVED, "PodsAreCounted"),
+        (give_away_early, HALVED, "PodsAreCounted"),
+        (show_all_pods, HALVED, "PodsAreCounted"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
