@@ -12,6 +12,7 @@ from multiqueue.plugins.builders import make_sample_views
 from multiqueue.plugins.dispatcher import ChecksArguments, Dispatcher
 from multiqueue.plugins.kept import MOST_KEPT, count_kept
 from multiqueue.plugins.nomination import Nomination
+from multiqueue.plugins.raised import describe_error
 from multiqueue.plugins.recording import dump, load
 from multiqueue.plugins.view import DispatchView
 from multiqueue.plugins.watch import HUNG_AFTER, Asked, ask
@@ -131,7 +132,7 @@ def _find_loss(asked: Asked) -> Breach | None:
         words = f"did not answer in {HUNG_AFTER} times its budget"
         return Breach(promise="in time", words=words, is_hung=True)
     if asked.error is not None:
-        words = f"raised {type(asked.error).__name__}: {asked.error}"
+        words = f"raised {describe_error(asked.error)}"
         return Breach(promise="answers", words=words)
     return None
 
@@ -186,7 +187,7 @@ def _examine_arguments(dispatcher: Dispatcher) -> Iterator[Breach]:
     try:
         none, odd = dispatcher.check_arguments({}), dispatcher.check_arguments({"no such": 1})
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it raises is told
-        words = f"check_arguments raised {type(error).__name__}: {error}"
+        words = f"check_arguments raised {describe_error(error)}"
         yield Breach(promise="arguments", words=words)
         return
     if list(none):

@@ -202,7 +202,9 @@ async def test_the_fallback_decides_while_the_dispatcher_fails():
         await profiles.submit()
         await profiles.until_nominated("a")
         told = await profiles.until_told("decides meanwhile")
-        assert 'dispatcher "broken" failed: RuntimeError: no; "to" decides meanwhile' in told
+        place = f"test_dispatch_profiles.py, line {Broken.nominate.__code__.co_firstlineno + 2}"
+        words = f'dispatcher "broken" failed: RuntimeError: no ({place}); "to" decides meanwhile'
+        assert words in told
         await profiles.until(
             lambda: profiles.get("gpu").status.fallbacks and profiles.get("gpu").status.failures,
             "figures",
@@ -252,7 +254,8 @@ async def test_a_canary_that_fails_returns_and_stays_returned_until_the_profile_
             lambda: profiles.condition("gpu", "Canary")[1] == "Returned", "returned"
         )
         words = "it failed for 2 of 2 Workloads, the base for 0 of 0; the last time: "
-        words += 'dispatcher "never" failed: RuntimeError: no'
+        place = f"test_dispatch_profiles.py, line {Never.nominate.__code__.co_firstlineno + 1}"
+        words += f'dispatcher "never" failed: RuntimeError: no ({place})'
         assert profiles.condition("gpu", "Canary") == ("False", "Returned", words)
         canary = profiles.get("gpu").status.canary
         assert (canary.state, canary.canary.failures) == ("Returned", 2)

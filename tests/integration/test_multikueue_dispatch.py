@@ -161,6 +161,8 @@ MISBEHAVING = make_config(dispatcher_name="misbehaving")
 
 async def test_a_dispatcher_that_raises_fails_for_that_workload_only():
     plugin = Misbehaving()
+    place = f"test_multikueue_dispatch.py, line {plugin.nominate.__code__.co_firstlineno + 4}"
+    words = f'dispatcher "misbehaving" failed: ValueError: no idea ({place})'
     async with (
         multikueue_world("w1") as world,
         world.manager(MISBEHAVING, dispatchers={"misbehaving": plugin}) as context,
@@ -169,14 +171,9 @@ async def test_a_dispatcher_that_raises_fails_for_that_workload_only():
         await world.until_connected()
         await submit(world, "raise")
         await submit(world, "good")
-        await world.until(
-            lambda: (
-                world.check("raise")[1] == 'dispatcher "misbehaving" failed: ValueError: no idea'
-            ),
-            "the reason",
-        )
+        await world.until(lambda: world.check("raise")[1] == words, "the reason")
         await world.until(lambda: world.copy("w1", "good"), "the other job", on="w1")
-        assert warnings == ['dispatcher "misbehaving" failed: ValueError: no idea']
+        assert warnings == [words]
 
 
 async def test_unknown_names_are_dropped_and_reported_and_the_rest_is_used():

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, cast
 
 from multiqueue.plugins import ChecksArguments, Dispatcher
+from multiqueue.plugins.raised import describe_error
 
 
 class EntryError(Exception):
@@ -41,11 +42,3 @@ def check_arguments(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> Seq
     if not isinstance(dispatcher, ChecksArguments):
         return ()
     return [str(problem) for problem in dispatcher.check_arguments(arguments)]
-
-
-def describe_error(error: BaseException) -> str:
-    """Say what a plugin raised; its own text may fail, too."""
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - a stranger's text may raise anything
-        return f"{type(error).__name__} (its text cannot be shown)"

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from multiqueue.multikueue.dispatching.entry import describe_error
+from multiqueue.plugins.raised import describe_error
 
 T = TypeVar("T")
 

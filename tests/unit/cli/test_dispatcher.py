@@ -199,7 +199,8 @@ class TestReplay:
         assert main([*arguments, "-o", "json"]) == 1
         first, _ = json.loads(capsys.readouterr().out)
         assert (first["then"], first["now"]) == (["b"], [])
-        assert first["problem"] == "RuntimeError: no idea"
+        line = Failing.nominate.__code__.co_firstlineno + 1
+        assert first["problem"] == f"RuntimeError: no idea (test_dispatcher.py, line {line})"
 
     def test_what_a_manager_would_drop_is_a_failure(self, recording, capsys):
         arguments = ["dispatcher", "replay", str(recording), "--dispatcher", f"{HERE}Sloppy"]

@@ -2,10 +2,11 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import resource
 import socket
-import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +20,12 @@ def send(data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.write(handle, data)
     time.sleep(30)
+
+
+def call(name: str, *arguments: int) -> None:
+    """Call a function of the C library that Python has no name for."""
+    if ctypes.CDLL(None, use_errno=True)[name](*arguments) < 0:
+        raise OSError(ctypes.get_errno(), name)
 
 
 class Plugin:
@@ -63,6 +70,11 @@ class Crashes(Plugin):
 class Raises(Plugin):
     def act(self, view):
         raise SystemExit("enough")
+
+
+class Dials(Plugin):
+    def act(self, view):
+        socket.socket()
 
 
 class Changes(Plugin):
@@ -120,16 +132,6 @@ class Prints(Plugin):
             print("x" * 1_000_000)  # noqa: T201
 
 
-class Forks(Plugin):
-    def tell(self):
-        child = os.fork()
-        if not child:
-            with contextlib.suppress(PermissionError):
-                os.setsid()
-            time.sleep(300)
-        return str(child)
-
-
 class ForksAndReturns(Plugin):
     def tell(self):
         return "parent" if os.fork() else "child"
@@ -154,10 +156,21 @@ class Reaches(Plugin):
             "file": (here.parent / "secret").read_bytes,
             "write": (here / "mine").touch,
             "network": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
-            "program": lambda: subprocess.run(["/bin/true"], check=False),
+            "program": lambda: os.execv("/bin/true", ["true"]),
+            "process": lambda: os.fork() or os._exit(0),
             "limits": lambda: resource.prlimit(boss, resource.RLIMIT_CPU),
             "signal": lambda: os.kill(boss, 0),
+            "signal of its socket": lambda: fcntl.fcntl(3, fcntl.F_SETOWN, boss),
+            "number": lambda: os.pidfd_open(boss),
+            "niceness": lambda: os.setpriority(os.PRIO_PROCESS, boss, 19),
+            "processors": lambda: os.sched_setaffinity(boss, {0}),
+            "file in memory": lambda: os.memfd_create("mine"),
+            "shared memory": lambda: call("shmget", 0, 4096, 0o1600),
         }
+        thread = threading.Thread(target=tries.get, args=("",))
+        thread.start()  # that it may
+        thread.join()
+        os.kill(os.getpid(), 0)
         told = []
         for what, work in tries.items():
             with contextlib.suppress(OSError, KeyError):

@@ -181,18 +181,17 @@ def forever(depth: int = 0) -> int:
     ("error", "words"),
     [
         (UnspeakableError(), "UnspeakableError (its text cannot be shown)"),
-        (SystemExit(3), "SystemExit: 3"),
-        (GeneratorExit(), "GeneratorExit: "),
+        (SystemExit(3), "SystemExit: 3 (test_dispatch_fence.py, line {line})"),
+        (GeneratorExit(), "GeneratorExit (test_dispatch_fence.py, line {line})"),
     ],
 )
 async def test_whatever_is_raised_is_told(error: BaseException, words: str) -> None:
     def nominate(_: DispatchView) -> Nomination:
         raise error
 
-    told = Told()
-    assert (
-        await ask(make_runner(nominate, told))
-    ).problem == f'dispatcher "plugin" failed: {words}'
+    told, line = Told(), nominate.__code__.co_firstlineno + 1
+    got = await ask(make_runner(nominate, told))
+    assert got.problem == f'dispatcher "plugin" failed: {words.format(line=line)}'
     assert told.failures == [Failure.RAISED]
 
 

@@ -140,6 +140,16 @@ async def test_what_it_does_wrong_is_told(name: str, words: str, failure: Failur
         assert again.failure is (Failure.PAUSED if failure is Failure.ENDED else failure)
 
 
+async def test_what_the_system_refuses_it_is_explained() -> None:
+    async with opened("Dials") as it:
+        got = (await it.ask()).problem
+        assert got.startswith('dispatcher "Dials" failed: PermissionError: ')
+        assert got.endswith(
+            "(evil_plugins.py, line 70); it runs without network, other programs, and files but "
+            "Python's"
+        )
+
+
 async def test_one_that_spins_is_ended_and_others_are_asked_meanwhile() -> None:
     async with opened("Spins", seconds=0.5) as bad, opened("Good") as good:
         gone = os.pidfd_open(bad.pid)

@@ -45,6 +45,8 @@ def fail(_: DispatchView) -> Nomination:
     raise RuntimeError("no")
 
 
+FAILED = f"failed: RuntimeError: no (test_live_profile.py, line {fail.__code__.co_firstlineno + 1})"
+
 PLUGINS = (
     Plugin("to-a", lambda _: Nomination(clusters=("a",), note="hello")),
     Plugin("to-b", lambda _: Nomination(clusters=("b",))),
@@ -91,7 +93,7 @@ async def test_the_fallback_says_why_it_was_asked_and_that_the_other_one_is_aske
     assert (answer.dispatcher, answer.instead_of) == ("to-a", "broken")
     assert answer.nomination == Nomination(
         clusters=("a",),
-        note='hello; dispatcher "broken" failed: RuntimeError: no; "to-a" decides meanwhile',
+        note=f'hello; dispatcher "broken" {FAILED}; "to-a" decides meanwhile',
         ask_again_at=T0 + timedelta(seconds=10),
     )
 
@@ -107,7 +109,7 @@ async def test_where_the_fallback_fails_too_both_are_told() -> None:
     answer = await ask(open_profile(make_profile("missing", fallback="broken")))
     assert answer.nomination is None
     assert answer.problem.startswith('DispatchProfile "gpu": spec.dispatcher: dispatcher "missing"')
-    assert answer.problem.endswith('its fallback: dispatcher "broken" failed: RuntimeError: no')
+    assert answer.problem.endswith(f'its fallback: dispatcher "broken" {FAILED}')
 
 
 async def test_a_canary_decides_for_its_part_until_it_returned() -> None:
@@ -184,7 +186,7 @@ async def test_one_that_works_is_active_and_healthy() -> None:
 
 
 async def test_one_that_fails_says_who_decides_or_that_its_workloads_wait() -> None:
-    words = 'dispatcher "broken" failed: RuntimeError: no'
+    words = f'dispatcher "broken" {FAILED}'
     got = await conditions_of(make_profile("broken"))
     assert got[ACTIVE] == ("False", "Failing", f"{words}; its Workloads wait")
     got = await conditions_of(make_profile("broken", fallback="to-a"))

@@ -16,7 +16,6 @@ from multiqueue.multikueue.dispatching.conduct import ask, examine
 from multiqueue.multikueue.dispatching.entry import (
     EntryError,
     check_arguments,
-    describe_error,
     make_dispatcher,
 )
 from multiqueue.multikueue.dispatching.frozen import freeze
@@ -38,6 +37,9 @@ from multiqueue.multikueue.dispatching.isolation.frames import (
 )
 from multiqueue.multikueue.dispatching.isolation.mirror import Reader
 from multiqueue.plugins import ClusterView, Dispatcher, DispatchView
+from multiqueue.plugins.raised import describe_error
+
+SHUT_IN = "; it runs without network, other programs, and files but Python's"
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ class _Plugin:
         try:
             self.dispatcher = make_dispatcher(request.value)
         except EntryError as error:
-            return Loaded(problem=str(error), open_ways=open_ways)
+            return Loaded(problem=f"{error}{_hint(error.__cause__)}", open_ways=open_ways)
         # What was imported lives as long as this: no collection has to go through it in a decision.
         gc.collect()
         gc.freeze()
@@ -114,7 +116,12 @@ def _try(plugin: _Plugin, request: Request) -> Reply:
     except MemoryError:
         raise
     except BaseException as error:  # noqa: BLE001 - SystemExit of a plugin is an error too
-        return Raised(describe_error(error))
+        return Raised(f"{describe_error(error)}{_hint(error)}")
+
+
+def _hint(error: BaseException | None) -> str:
+    """Say why the system refused something, which its own words do not."""
+    return SHUT_IN if isinstance(error, OSError) else ""
 
 
 def _receive(channel: socket.socket) -> bytes | None:
