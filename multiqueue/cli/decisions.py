@@ -34,6 +34,7 @@ class Reviewed:
     quota: str
     fits: bool
     cluster_queue: str
+    notices: tuple[str, ...]
 
 
 async def fetch_decision(client: KubeClient, namespace: str, name: str) -> Decision:
@@ -68,6 +69,7 @@ async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str
         quota=answer["quota"],
         fits=answer["fits"],
         cluster_queue=answer["clusterQueue"],
+        notices=tuple(answer.get("notices", ())),
     )
 
 

@@ -109,9 +109,9 @@ class Observer:
         """Return the view of a Workload as it will be with the quota that it is about to get."""
         return self._observe(reserved, find_job(reserved, self._context), memory, fleet_version)
 
-    def imagine(self, workload: api.Workload, job: Json) -> Observation:
+    def imagine(self, workload: api.Workload, job: Json, memory: GroupMemory) -> Observation:
         """Return the view of a Workload and its job as if they were there."""
-        return self._observe(workload, job, GroupMemory(), 0, Scope.IMAGINED)
+        return self._observe(workload, job, memory, 0, Scope.IMAGINED)
 
     def _observe_gone(self, key: str, memory: GroupMemory) -> Observation:
         look = Look(key=key, memory=memory, now=self._context.clock.now())

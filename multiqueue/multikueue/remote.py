@@ -251,6 +251,11 @@ class RemoteWriter:
             return None
         return self._known_job(adapter, found)
 
+    async def find_stranger(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> str:
+        """Say whose job is there under a name; empty where there is none, or it is ours."""
+        found = await self._probe_job(adapter, namespace, name, ())
+        return found.why if isinstance(found, Foreign) else ""
+
     async def _probe_job(
         self, adapter: MultiKueueAdapter, namespace: str, name: str, workloads: Collection[str]
     ) -> Foreign | Busy | None:

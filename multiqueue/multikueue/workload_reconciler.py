@@ -108,7 +108,14 @@ class WorkloadReconciler:
 
     def open_desk(self, engine: Engine) -> DispatchDesk:
         """Return what answers questions about decisions."""
-        return DispatchDesk(self._context, engine, self._observer, self._views, self._dispatchers)
+        return DispatchDesk(
+            self._context,
+            engine,
+            self._observer,
+            self._views,
+            self._dispatchers,
+            fleet=self._fleet,
+        )
 
     # ------------------------------------------------------------ running
 

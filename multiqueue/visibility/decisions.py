@@ -57,6 +57,11 @@ class ReviewLike(Protocol):
         """Whose quota it is."""
         ...
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What of the manifest would be ignored."""
+        ...
+
 
 class Desk(Protocol):
     """Knows what was decided, and what would be."""
@@ -145,6 +150,7 @@ class DecisionAnswers:
             "clusterQueue": review.cluster_queue,
             "quota": review.quota,
             "fits": review.fits,
+            "notices": list(review.notices),
             "decision": dump(for_namespace(review.decision, action.namespace)),
         }
         name = (manifest.get("metadata") or {}).get("name", "")

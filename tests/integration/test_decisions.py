@@ -18,12 +18,15 @@ from multiqueue.api.names import RUNTIME
 from multiqueue.cli import decisions
 from multiqueue.cli.main import main
 from multiqueue.kube import resources
+from multiqueue.kube.errors import ServerError
 from multiqueue.kube.events import EventRecorder
 from multiqueue.multikueue.connections.worker_health import WorkerHealth
+from multiqueue.multikueue.remote import RemoteWriter
 from multiqueue.plugins import Forecast, Prospect, Victim
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
 from multiqueue.visibility.decisions import for_namespace
+from tests.integration.test_multikueue_ownership import put_foreign_job
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE
 from tests.remote_world import REMOTE, RemoteWorld, Shell, remote_world
@@ -87,6 +90,42 @@ async def test_a_manifest_is_tried_before_it_is_submitted(
     assert await shell.run(*command) == 1
     assert "is not what its kind looks like" in shell.err.getvalue()
     assert f'LocalQueue "{NAMESPACE}/nowhere" not found' in shell.err.getvalue()
+
+
+async def test_what_a_manifest_would_meet_on_the_workers_is_told_and_what_is_ignored_of_it(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await put_foreign_job(remote.world, "worker1", "wanted")
+    shell = Shell(remote, tmp_path, monkeypatch)
+    path = tmp_path / "job.yaml"
+    job = make_gpu_job("wanted")
+    job["metadata"]["annotations"] = {RUNTIME: "long"}
+    path.write_text(yaml.safe_dump(job))
+    command = ("dispatch", "--dry-run", "-f", str(path))
+    (told,) = json.loads(await shell.read(*command, "-o", "json"))
+    assert told["decision"]["nominated"] == ["worker2"]
+    (_, refused) = told["decision"]["clusters"]
+    assert refused["why"] == (
+        f'has a Job "{NAMESPACE}/wanted" that belongs to somebody else; '
+        "delete it there, or submit under another name"
+    )
+    (notice,) = told["notices"]
+    assert notice.startswith(f"metadata.annotations[{RUNTIME}] is malformed and ignored")
+    assert f"note: {notice}" in (await shell.read(*command)).splitlines()
+
+
+async def test_a_worker_that_does_not_answer_holds_up_no_dry_run(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise ServerError("no answer")
+
+    monkeypatch.setattr(RemoteWriter, "find_stranger", fail)
+    shell = Shell(remote, tmp_path, monkeypatch)
+    path = tmp_path / "job.yaml"
+    path.write_text(yaml.safe_dump(make_gpu_job("wanted")))
+    (told,) = json.loads(await shell.read("dispatch", "--dry-run", "-f", str(path), "-o", "json"))
+    assert sorted(told["decision"]["nominated"]) == ["worker1", "worker2"]
 
 
 async def test_a_manifest_that_is_tried_takes_no_place_and_is_told_to_nobody(

@@ -74,6 +74,8 @@ def _show(manifest: dict[str, Any], review: Reviewed) -> None:
     from multiqueue.cli.decisions import print_decision
 
     echo(f"{_name(manifest)}: quota of ClusterQueue {review.cluster_queue}: {review.quota}")
+    for notice in review.notices:
+        echo(f"note: {notice}")
     print_decision(review.decision)
 
 
@@ -85,6 +87,7 @@ def _to_dict(manifest: dict[str, Any], review: Reviewed) -> dict[str, Any]:
         "clusterQueue": review.cluster_queue,
         "quota": review.quota,
         "fits": review.fits,
+        "notices": list(review.notices),
         "decision": to_dict(review.decision),
     }
 

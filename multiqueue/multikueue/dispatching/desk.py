@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -28,16 +29,21 @@ from multiqueue.jobs.framework.observe import build_priority_classes
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
 from multiqueue.model.build import admission_to_wire, build_workload
 from multiqueue.multikueue.checks import is_multikueue
+from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.dispatching.answer import Answer
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
+from multiqueue.multikueue.dispatching.collisions import find_collisions
 from multiqueue.multikueue.dispatching.records import DecisionRecords
 from multiqueue.multikueue.dispatching.view import DispatchViews
+from multiqueue.multikueue.foresight.declarations import find_malformed
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observer
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.recording import Decision
 
 Json = dict[str, Any]
+COLLISION_FOR = timedelta(minutes=1)
+"""Longer than the dispatcher may take; nobody remembers it."""
 IMAGINED = "imagined"
 """Uid of what is not there."""
 
@@ -55,12 +61,14 @@ class Review:
         quota: What the manager's own quota says, in words.
         fits: Whether that lets it in now.
         cluster_queue: Whose quota it is.
+        notices: What of the manifest would be ignored.
     """
 
     decision: Decision
     quota: str
     fits: bool
     cluster_queue: str
+    notices: tuple[str, ...] = ()
 
 
 class DispatchDesk:
@@ -72,6 +80,7 @@ class DispatchDesk:
         observer: Looks at Workloads.
         views: Puts together what dispatchers are shown.
         choice: The dispatchers.
+        fleet: The workers.
     """
 
     def __init__(
@@ -81,7 +90,10 @@ class DispatchDesk:
         observer: Observer,
         views: DispatchViews,
         choice: DispatcherChoice,
+        *,
+        fleet: Fleet,
     ) -> None:
+        self._fleet = fleet
         self._context = context
         self._engine = engine
         self._observer = observer
@@ -117,15 +129,21 @@ class DispatchDesk:
         )
         status = msgspec.structs.replace(status, admission_checks=(pending,))
         workload = msgspec.structs.replace(workload, status=status)
-        seen = self._observer.imagine(workload, job)
+        memory = GroupMemory()
+        seen = self._observer.imagine(workload, job, memory)
+        if collisions := await find_collisions(self._fleet, seen):
+            for cluster, why in collisions.items():
+                memory.refuse(cluster, why, now + COLLISION_FOR)
+            seen = self._observer.imagine(workload, job, memory)
         shown, answer, profile = await self._choice.consult(
-            seen.reference, lambda: self._views.build(seen, workload, GroupMemory())
+            seen.reference, lambda: self._views.build(seen, workload, memory)
         )
         return Review(
             decision=_decision(shown, answer, profile),
             quota=quota,
             fits=fits,
             cluster_queue=queue,
+            notices=tuple(find_malformed(shown.workload.annotations)),
         )
 
     # ------------------------------------------------------------ the manifest
