@@ -19,6 +19,8 @@ from multiqueue.kube.resources import WORKLOADS
 from multiqueue.multikueue.owner import Owner
 
 DIGEST_LENGTH = 16
+_OURS_ALONE = frozenset({names.ALTERNATIVES, names.RAN_ON})
+"""Annotations that a copy must not have: a worker that runs this program would go by them."""
 Json = dict[str, Any]
 
 
@@ -37,7 +39,7 @@ def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool 
     metadata = local.metadata
     labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
     labels[names.MULTIKUEUE_ORIGIN] = owner.origin
-    annotations = {k: v for k, v in metadata.annotations.items() if k != names.ALTERNATIVES}
+    annotations = {k: v for k, v in metadata.annotations.items() if k not in _OURS_ALONE}
     return {
         "apiVersion": WORKLOADS.api_version,
         "kind": WORKLOADS.kind,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from multiqueue.api.ran_on import RanOn, format_ran_on
 from multiqueue.api.workload_state import has_quota
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import RequestTimeout, TransportError
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS, Resource
+from multiqueue.multikueue.clone import epoch_of
 from tests.integration.test_multikueue_alternatives import make_gang, running
 from tests.integration.test_multikueue_flavors import give, make_queue, usage
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
@@ -41,26 +44,35 @@ def is_considered(world: World, name: str) -> bool:
     return workload is not None and bool(workload.status.conditions)
 
 
-def asked(world: World) -> tuple[int, int]:
+def asked(world: World, name: str = "train") -> tuple[int, int]:
     """Pods and ranks that the job on the manager asks for."""
-    spec = world.hub.job("train")["spec"]  # type: ignore[index]
+    spec = world.hub.job(name)["spec"]  # type: ignore[index]
     return spec["parallelism"], spec["completions"]
 
 
-def dying_at(write: int) -> type[KubeClient]:
-    """The client of a manager that dies before its so-many-th write about the gang."""
+class Deadline:
+    """After so many writes about a gang, no other write of its manager gets through."""
 
-    class Dying(KubeClient):
-        async def patch(self, resource: Resource, name: str, patch: Any, **what: Any) -> Any:
-            if resource in {JOBS, WORKLOADS} and "train" in name:
-                Dying.left -= 1
-            if Dying.left < 0:
-                raise TransportError("killed")
-            return await super().patch(resource, name, patch, **what)
+    def __init__(self, writes: int, name: str) -> None:
+        self.passed = asyncio.Event()
+        self._left = writes
+        self._name = name
 
-        left = write
+    def client_type(self) -> type[KubeClient]:
+        deadline = self
 
-    return Dying
+        class Dying(KubeClient):
+            async def patch(self, resource: Resource, name: str, patch: Any, **what: Any) -> Any:
+                deadline.count(resource, name)
+                return await super().patch(resource, name, patch, **what)
+
+        return Dying
+
+    def count(self, resource: Resource, name: str) -> None:
+        self._left -= resource in {JOBS, WORKLOADS} and self._name in name
+        if self._left < 0:
+            self.passed.set()
+            raise TransportError("killed")
 
 
 async def lose(world: World, worker: str) -> None:
@@ -175,3 +187,80 @@ async def test_a_workload_that_is_deleted_is_composed_as_its_user_wrote_it(by_fo
         await world.until(lambda: asked(world) == (4, 4), "the job here has four")
         assert await running(world, "h") == (4, 4)
         await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
+
+
+@virtual_time
+async def test_a_manager_that_dies_at_any_write_leaves_nothing_half_told() -> None:
+    """Before it told what runs, where, or started the job here: the next one goes on from there."""
+    async with narrow_world() as world:
+        for write in (1, 2, 3):
+            name = f"train{write}"
+            deadline = Deadline(write, name)
+            async with world.manager(client_type=deadline.client_type()):
+                await world.until_connected()
+                await world.hub.create(JOBS, make_gang(name, **{names.CLUSTER_NAMES: "h"}))
+                await deadline.passed.wait()
+            async with world.manager():
+                assert await world.until_ready(name) == "h"
+                assert await running(world, "h", name) == (4, 4)
+                await world.until(lambda name=name: asked(world, name) == (4, 4), "four here")
+                await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
+                await world.hub.client.delete(JOBS, name, namespace=NAMESPACE)
+                await world.until(lambda name=name: not world.workload(name), "it is gone")
+                await world.until(lambda: usage(world) == {"gpu": "0"}, "its quota is back")
+
+
+@virtual_time
+async def test_one_that_is_stopped_asks_for_all_pods_until_it_runs_again() -> None:
+    async with narrow_world() as world, world.manager():
+        await start_narrow(world)
+        name = world.workload().metadata.name
+        inactive = {"spec": {"active": False}}
+        await world.hub.patch(WORKLOADS, name, inactive, namespace=NAMESPACE)
+        await world.until(lambda: asked(world) == (8, 8), "the job here has eight again")
+        await world.until(lambda: usage(world) == {"gpu": "0"}, "its quota is back")
+        assert names.RUNS_WITH not in world.hub.job("train")["metadata"]["annotations"]
+        assert world.workload().metadata.name == name
+        await world.hub.patch(WORKLOADS, name, {"spec": {"active": True}}, namespace=NAMESPACE)
+        assert await running(world, "h") == (4, 4)
+        await world.until(lambda: asked(world) == (4, 4), "the job here has four")
+
+
+@virtual_time
+async def test_one_that_its_user_suspends_goes_on_as_it_was() -> None:
+    """As any job that holds quota; its Workload stays."""
+    async with narrow_world() as world, world.manager():
+        await start_narrow(world)
+        uid = world.workload().metadata.uid
+        await world.hub.patch(JOBS, "train", {"spec": {"suspend": True}}, namespace=NAMESPACE)
+        await world.until(
+            lambda: (job := world.hub.job("train")) and not job["spec"]["suspend"], "it runs"
+        )
+        assert asked(world) == await running(world, "h") == (4, 4)
+        assert usage(world) == {"gpu": "4"}
+        assert world.workload().metadata.uid == uid
+
+
+@virtual_time
+async def test_what_is_told_late_of_another_worker_is_told_anew() -> None:
+    """Four pods were about to run on h; it runs with eight on a, and that is what is charged."""
+    late: list[str] = []
+
+    class Overtaken(KubeClient):
+        """Of a manager that another one overtakes, which had the gang nearly on h."""
+
+        async def patch(self, resource: Resource, name: str, patch: Any, **what: Any) -> Any:
+            if (patch.get("status") or {}).get("clusterName") == "a" and not late:
+                told = format_ran_on(epoch_of(world.workload()), RanOn(pods={"main": 4}))
+                late.append(told)
+                change = {"metadata": {"annotations": {names.RAN_ON: told}}}
+                await world.hub.patch(WORKLOADS, name, change, namespace=NAMESPACE)
+            return await super().patch(resource, name, patch, **what)
+
+    async with narrow_world() as world, world.manager(client_type=Overtaken):
+        await world.until_connected()
+        await world.hub.create(JOBS, make_gang("train", **{names.CLUSTER_NAMES: "a"}))
+        assert await world.until_ready() == "a"
+        assert late
+        await world.until(lambda: usage(world) == {"gpu": "8"}, "eight are charged")
+        assert asked(world) == await running(world, "a") == (8, 8)

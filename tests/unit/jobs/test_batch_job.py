@@ -195,6 +195,73 @@ def test_a_start_with_fewer_pods_on_other_hardware_is_undone_by_the_stop() -> No
     assert (stopped["spec"]["parallelism"], stopped["spec"]["completions"]) == (4, 4)
 
 
+def make_narrow(**spec: Any) -> dict[str, Any]:
+    """A job of four pods that was started with two."""
+    annotations = {names.ALTERNATIVES: "h100=2", names.JOB_COMPLETIONS_EQUAL_PARALLELISM: "true"}
+    job = make_job(annotations=annotations, parallelism=4, completions=4, completionMode="Indexed")
+    started = write(job, JOB.start_patch(job, [info(2)]))
+    return {**started, "spec": {**started["spec"], **spec}}
+
+
+def sizes(job: dict[str, Any]) -> tuple[int, int, int]:
+    """Parallelism, completions, and pods that are asked for."""
+    return job["spec"]["parallelism"], job["spec"]["completions"], JOB.pod_sets(job)[0].count
+
+
+def test_a_job_with_fewer_pods_says_of_how_many() -> None:
+    job = make_narrow()
+    assert job["metadata"]["annotations"][names.RUNS_WITH] == "2 of 4"
+    assert sizes(job) == (2, 2, 2)
+
+
+def test_without_its_workload_a_stop_restores_the_numbers_in_one_write() -> None:
+    """Nobody tells that its pods are gone where they were a worker's."""
+    job = with_status(make_narrow(), startTime="2026-01-01T00:00:00Z", active=2)
+    stopped, writes = stopped_in(job, ())
+    assert (sizes(stopped), writes) == ((4, 4, 4), 1)
+    assert names.RUNS_WITH not in stopped["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(("count", "want"), [(2, (2, 2, 2)), (4, (4, 4, 4)), (3, (3, 3, 3))])
+def test_one_that_its_user_suspended_asks_for_all_pods(count: int, want: tuple[int, ...]) -> None:
+    """Nothing restored its numbers; the next start may be on any hardware."""
+    job = make_narrow(suspend=True)
+    assert JOB.pod_sets(job)[0].count == 4
+    started = write(job, JOB.start_patch(job, [info(count)]))
+    assert sizes(started) == want
+    stopped, _ = stopped_in(started, ())
+    assert sizes(stopped) == (4, 4, 4)
+
+
+def test_another_number_that_its_user_wrote_counts() -> None:
+    job = make_narrow(suspend=True, parallelism=3, completions=3)
+    assert sizes(job) == (3, 3, 3)
+
+
+def test_work_of_many_pieces_stays_as_much() -> None:
+    job = make_job(annotations={names.ALTERNATIVES: "h100=2"}, parallelism=4, completions=100)
+    started = write(job, JOB.start_patch(job, [info(2)]))
+    assert sizes(started) == (2, 100, 2)
+    stopped, _ = stopped_in(started, JOB.pod_sets(job))
+    assert sizes(stopped) == (4, 100, 4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "want"),
+    [
+        ({}, {"startTime": "2026-01-01T00:00:00Z"}, 1),
+        ({}, {}, 0),
+        ({"suspend": True}, {"startTime": "2026-01-01T00:00:00Z"}, 0),
+    ],
+    ids=["of this run", "of an earlier run, on another worker", "of an earlier run"],
+)
+def test_pods_of_alternatives_are_reclaimed_of_the_run_that_they_were_of(
+    spec: dict[str, Any], status: dict[str, Any], want: int
+) -> None:
+    job = with_status(make_narrow(**spec), completedIndexes="0", succeeded=1, **status)
+    assert sum(pods.count for pods in JOB.reclaimable_pods(job)) == want
+
+
 @pytest.mark.parametrize(
     ("annotations", "why"),
     [

@@ -286,6 +286,22 @@ def test_a_reservation_shrinks_with_reclaimable_pods() -> None:
     assert got.reservation.admission.pod_sets[0].count == 2
 
 
+@pytest.mark.parametrize(("reclaimed", "want"), [(0, 2), (1, 1), (2, 0), (3, 0)])
+def test_what_is_reclaimed_of_alternatives_is_of_the_pods_that_run(
+    reclaimed: int, want: int
+) -> None:
+    """Three are asked for, two run on the hardware that was reserved."""
+    got = built(
+        meta={"annotations": {names.ALTERNATIVES: "h100=2"}},
+        admission=admission(2),
+        conditions=[true("QuotaReserved")],
+        reclaimablePods=[{"name": "main", "count": reclaimed}],
+    )
+
+    assert got.reservation is not None
+    assert got.reservation.admission.pod_sets[0].count == want
+
+
 def test_a_reservation_without_counts_takes_those_of_the_pod_sets() -> None:
     got = built(admission=admission(None), conditions=[true("QuotaReserved")])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import pytest
 from msgspec.structs import replace
 
 from multiqueue.api import names
@@ -121,6 +122,14 @@ def test_a_first_slice_looks_like_a_larger_one_to_its_worker():
     first = annotated(plain, **{names.ELASTIC_JOB: "true"})
     assert replaces(first) == ("ns/w", ""), "nobody gives up anything for it"
     assert replaces(annotated(first, **{key: "ns/old"})) == ("ns/old", "ns/old")
+
+
+@pytest.mark.parametrize("name", [names.ALTERNATIVES, names.RAN_ON])
+def test_the_copy_has_nothing_that_only_we_go_by(name: str):
+    """What is told of our reservation would be believed of one that a worker makes just then."""
+    workload = annotated(make_workload(), **{name: "2026-01-01T00:00:00Z main=4"})
+    copy = clone_workload(workload, owner=OWNER, now=NOW)
+    assert name not in copy["metadata"]["annotations"]
 
 
 def annotated(workload, **annotations):
