@@ -8,6 +8,7 @@ do not.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from multiqueue.plugins.capacity import NO_QUOTA, Fit, Outlook, judge
 from multiqueue.plugins.forecast import Forecast, Prospect
@@ -50,6 +51,15 @@ def forecast_of_fit(workload: WorkloadView, cluster: ClusterView, fit: Fit) -> F
             for pair, amount in fit.taken.items()
         },
     )
+
+
+def find_largest(workload: WorkloadView, cluster: ClusterView) -> int | None:
+    """Return the most pods of a gang that a cluster could ever hold; None where it could hold all.
+
+    Also where the core keeps the gang away because of that; None where the reason is another one.
+    """
+    forecast = foresee(workload, replace(cluster, unusable=""))
+    return forecast.largest if forecast is not None else None
 
 
 def _borrowed(queue: QueueView, taken: Mapping[FlavorResource, int]) -> dict[FlavorResource, int]:

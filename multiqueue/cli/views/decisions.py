@@ -9,6 +9,7 @@ from typing import Any
 
 from multiqueue.cli.views.ages import format_age, format_seconds
 from multiqueue.plugins import ClusterVerdict, ClusterView, Forecast, Prospect, foresee
+from multiqueue.plugins.foresee import find_largest
 from multiqueue.plugins.recording import Decision
 
 NOW = frozenset({Prospect.FITS, Prospect.BORROWS})
@@ -27,6 +28,7 @@ class ClusterLine:
         start: When the Workload would start there, in words.
         why: The reason.
         forecast: What would become of the Workload there.
+        largest: The most pods of it that could ever run there, where it is too large.
     """
 
     name: str
@@ -37,6 +39,7 @@ class ClusterLine:
     start: str
     why: str
     forecast: Forecast | None
+    largest: int | None
 
     def to_dict(self) -> dict[str, Any]:
         """For programs."""
@@ -48,6 +51,8 @@ class ClusterLine:
             "terms": {n: {"value": v, "weight": w} for n, (v, w) in self.terms.items()},
             "start": self.start or None,
             "estimate": _dump_estimate(self.forecast),
+            **_dump_amounts(self.forecast),
+            "largestGang": self.largest,
             "victims": [
                 {"workload": v.key or None, "priority": v.priority, "lostSeconds": _seconds(v.lost)}
                 for v in (self.forecast.victims if self.forecast else ())
@@ -111,12 +116,15 @@ def to_dict(decision: Decision) -> dict[str, Any]:
         "nominated": list(nomination.clusters) if nomination is not None else [],
         "refusal": (nomination.refusal or None) if nomination is not None else None,
         "problem": decision.problem or None,
+        "note": (nomination.note or None) if nomination is not None else None,
+        "external": nomination is not None and nomination.external,
         "clusters": [line.to_dict() for line in describe_clusters(decision)],
     }
 
 
 def _line(decision: Decision, cluster: ClusterView, verdict: ClusterVerdict | None) -> ClusterLine:
     forecast, nomination = foresee(decision.view.workload, cluster), decision.nomination
+    largest = find_largest(decision.view.workload, cluster)
     reasons = (
         verdict.reason if verdict is not None else "",
         forecast.reason if forecast is not None else "",
@@ -128,17 +136,18 @@ def _line(decision: Decision, cluster: ClusterView, verdict: ClusterVerdict | No
         tier=verdict.tier if verdict is not None else "",
         score=verdict.score if verdict is not None else None,
         terms={t.name: (t.value, t.weight) for t in verdict.terms} if verdict is not None else {},
-        start=_describe_start(forecast, decision.view.now),
+        start=", ".join(_start_words(forecast, largest, decision.view.now)),
         why=next(filter(None, reasons), ""),
         forecast=forecast,
+        largest=largest,
     )
 
 
-def _describe_start(forecast: Forecast | None, now: datetime) -> str:
-    return ", ".join(_start_words(forecast, now)) if forecast is not None else ""
-
-
-def _start_words(forecast: Forecast, now: datetime) -> Iterator[str]:
+def _start_words(forecast: Forecast | None, largest: int | None, now: datetime) -> Iterator[str]:
+    if largest:
+        yield f"never: at most {largest} pod{'s' if largest > 1 else ''}"
+    if forecast is None:
+        return
     if forecast.prospect in NOW:
         yield "now"
     if forecast.victims:
@@ -151,8 +160,6 @@ def _start_words(forecast: Forecast, now: datetime) -> Iterator[str]:
         yield f"in {at} ({least} to {most})"
         if start.ahead:
             yield f"{start.ahead} ahead"
-    if forecast.largest:
-        yield f"never: at most {forecast.largest} pods"
 
 
 def _span(span: timedelta) -> str:
@@ -168,6 +175,22 @@ def _dump_estimate(forecast: Forecast | None) -> dict[str, Any] | None:
         "earliest": start.earliest.isoformat(),
         "latest": start.latest.isoformat(),
         "ahead": start.ahead,
+    }
+
+
+def _dump_amounts(forecast: Forecast | None) -> dict[str, Any]:
+    """Return the prospect in a word, and what the Workload would get, lent, and leave free."""
+    found = forecast if forecast is not None else Forecast(prospect=Prospect.UNKNOWN)
+    amounts = {"taken": found.taken, "borrowed": found.borrowed, "left": found.left}
+    return {
+        "prospect": forecast.prospect.value if forecast is not None else None,
+        **{
+            name: [
+                {"flavor": flavor, "resource": resource, "amount": amount}
+                for (flavor, resource), amount in sorted(each.items())
+            ]
+            for name, each in amounts.items()
+        },
     }
 
 

@@ -15,7 +15,14 @@ from multiqueue.cli.views.decisions import (
 )
 from multiqueue.plugins import Forecast, Nomination, Prospect, StartEstimate, Victim
 from multiqueue.plugins.recording import Decision
-from multiqueue.plugins.testing import T0, make_cluster, make_lost_cluster, make_view
+from multiqueue.plugins.testing import (
+    GPU,
+    T0,
+    make_cluster,
+    make_lost_cluster,
+    make_view,
+    make_workload,
+)
 
 MINUTE = timedelta(minutes=1)
 
@@ -84,3 +91,24 @@ def test_programs_get_all_of_it():
     assert (first["cluster"], first["tier"], first["start"]) == ("a", "Fit", "now")
     assert first["terms"]["packing"].keys() == {"value", "weight"}
     assert first["victims"] == []
+    assert (first["prospect"], first["borrowed"]) == ("Fits", [])
+    assert first["taken"] == [{"flavor": "gpu", "resource": GPU, "amount": 2}]
+    assert first["left"] == [{"flavor": "gpu", "resource": GPU, "amount": 6}]
+    assert (first["largestGang"], told["note"], told["external"]) == (None, None, False)
+    noted = replace(decide(), nomination=Nomination(note="others decide", external=True))
+    assert (to_dict(noted)["note"], to_dict(noted)["external"]) == ("others decide", True)
+
+
+def test_the_largest_gang_is_told_of_what_the_core_keeps_away_for_its_size():
+    """However the gang came to be kept away: what is closed besides is too small all the same."""
+    view = make_view(
+        workload=make_workload(pods=5, gpus=3),
+        clusters=[replace(make_cluster("a"), unusable="has at most 8, 15 asked")],
+    )
+    (line,) = describe_clusters(Decision(dispatcher="x", view=view, nomination=Nomination()))
+    assert line.start == "never: at most 2 pods"
+    assert line.why == "has at most 8, 15 asked"
+    assert line.to_dict()["largestGang"] == 2
+    small = replace(view, workload=make_workload(gpus=3))
+    (line,) = describe_clusters(Decision(dispatcher="x", view=small, nomination=Nomination()))
+    assert line.start == ""
