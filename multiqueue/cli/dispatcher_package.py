@@ -6,6 +6,7 @@ import keyword
 import re
 import sys
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from string import Template
 
@@ -65,7 +66,7 @@ def _module_of(name: str) -> str:
             f"beginning with a letter, at most {MOST_CHARACTERS} characters"
         )
     module = name.replace("-", "_")
-    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module == "multiqueue":
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or find_spec(module):
         raise UsageProblem(f'"{name}" is a name that Python has already; add a word to it')
     return module
 

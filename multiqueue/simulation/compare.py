@@ -81,7 +81,7 @@ def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
         UnknownDispatcherError: there is no such dispatcher.
         TraceError: there is no such trace.
     """
-    selection = Dispatchers().select(contestant.dispatcher)
+    selection = Dispatchers().select(contestant.dispatcher, outside=False)
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
     trace = make_trace(plan.wish, plan.fleet, seed)
@@ -131,7 +131,7 @@ def compare(
 
 def _check(contestant: Contestant) -> None:
     """Complain of what cannot be used before minutes are spent."""
-    selection = Dispatchers().select(contestant.dispatcher)
+    selection = Dispatchers().select(contestant.dispatcher, outside=False)
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
     if isinstance(selection.dispatcher, ChecksArguments):

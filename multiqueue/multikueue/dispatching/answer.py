@@ -230,4 +230,8 @@ _SCALARS: Mapping[Any, Read] = {
 
 
 def _malformed(value: object, wanted: str) -> MalformedError:
-    return MalformedError(f"is {value!r:.200}, no {wanted}")
+    words = f"{value!r:.200}"
+    if " at 0x" in words:  # an address: the words would be others each time
+        words = f"of type {type(value).__name__}"
+    hint = "; nominate must be no async function" if isinstance(value, types.CoroutineType) else ""
+    return MalformedError(f"is {words}, no {wanted}{hint}")

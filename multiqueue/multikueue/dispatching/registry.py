@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from importlib import invalidate_caches
 from importlib.metadata import EntryPoint, entry_points
 
@@ -117,7 +118,9 @@ class Dispatchers:
 
     def _describe_missing(self, name: str, *, outside: bool) -> str:
         names = ", ".join(self.names) or "none"
-        words = f'dispatcher "{name}" is not installed; installed are: {names}'
+        close = get_close_matches(name, self.names, n=1)
+        hint = f'; did you mean "{close[0]}"? Installed' if close else "; installed"
+        words = f'dispatcher "{name}" is not installed{hint} are: {names}'
         if not outside:
             return words
         return f"{words}. Install its package, or change multiKueue.dispatcherName or {DISPATCHER}"

@@ -24,6 +24,7 @@ from multiqueue.multikueue.rules.priority import update_priorities
 from multiqueue.plugins import Nomination
 
 WITHDRAWN = "the workload is no longer offered there"
+NO_REASON = "the dispatcher named none, and did not say why"
 
 
 def nominate(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
@@ -145,7 +146,8 @@ def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
     if nomination.note:
         others.append(nomination.note)
     if not names:
-        return "No cluster can take the workload now" + (f": {'; '.join(others)}" if others else "")
+        others = others or [f"{name} cannot be used" for name in nomination.clusters]
+        return f"No cluster can take the workload now: {'; '.join(others) or NO_REASON}"
     offered = ", ".join(
         f'"{name}" ({reasons[name]})' if reasons.get(name) else f'"{name}"' for name in names
     )

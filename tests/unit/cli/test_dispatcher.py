@@ -116,6 +116,7 @@ class TestNew:
             ("Cheapest", "lower-case letters"),
             ("random", "Python has already"),
             ("class", "Python has already"),
+            ("pytest", "Python has already"),
             ("score", 'there is a dispatcher "score" already'),
             ("a" * 51, "at most 50 characters"),
             ("../x", "is no name for a dispatcher"),

@@ -100,6 +100,20 @@ async def test_what_is_no_answer_is_a_problem(answer):
     assert got.retry_at == T0 + RETRY
 
 
+async def test_words_about_it_have_no_address_so_that_they_stay_the_same():
+    async def nominate(_: DispatchView) -> Nomination:
+        return Nomination()
+
+    answers = [nominate(VIEW), object()]
+    told = [(await ask(make_runner(lambda _, answer=answer: answer))).problem for answer in answers]
+    answers[0].close()
+    hint = "; nominate must be no async function"
+    assert told == [
+        f'dispatcher "plugin" gave a malformed answer: is of type {name}, no Nomination{more}'
+        for name, more in (("coroutine", hint), ("object", ""))
+    ]
+
+
 async def test_asking_again_at_once_is_not_possible():
     got = await ask(make_runner(lambda _: Nomination(ask_again_at=T0)))
     assert got.nomination.ask_again_at == T0 + SOONEST

@@ -42,6 +42,11 @@ def test_an_unknown_name_is_told_with_the_known_ones():
     assert got.problem.startswith('dispatcher "theirs" is not installed; installed are: mine.')
 
 
+def test_a_misspelt_name_is_told_with_the_one_that_may_be_meant():
+    problem = Dispatchers().select("scroe").problem
+    assert problem.startswith('dispatcher "scroe" is not installed; did you mean "score"? Install')
+
+
 def test_a_name_with_a_slash_that_is_not_installed_means_somebody_outside():
     """M-116: that is how upstream is told; a bare word is a misspelt plugin."""
     got = Dispatchers().select("example.com/theirs")

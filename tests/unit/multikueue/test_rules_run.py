@@ -416,9 +416,15 @@ class TestNominate:
     )
     def test_a_cluster_that_cannot_be_used_is_not_nominated_whatever_the_answer(self, cluster):
         plan = make_plan(make_local(), cluster, nomination=make_nomination("a"))
-        assert plan.steps == (
-            Explain(message="No cluster can take the workload now", trouble=Trouble.NO_CLUSTER),
+        message = "No cluster can take the workload now: a cannot be used"
+        assert plan.steps == (Explain(message=message, trouble=Trouble.NO_CLUSTER),)
+
+    def test_a_dispatcher_that_names_none_and_says_not_why_is_told(self):
+        plan = make_plan(make_local(), make_cluster("a"), nomination=make_nomination())
+        message = (
+            "No cluster can take the workload now: the dispatcher named none, and did not say why"
         )
+        assert plan.steps == (Explain(message=message, trouble=Trouble.NO_CLUSTER),)
 
     def test_where_no_cluster_can_take_it_the_reasons_are_told(self):
         plan = make_plan(
