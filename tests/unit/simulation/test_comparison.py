@@ -161,6 +161,7 @@ def test_the_command_writes_what_it_was_asked_for(
     ("options", "words"),
     [
         (["--compare", "nobody"], 'dispatcher "nobody" is not installed'),
+        (["--compare", "example.com/mine"], 'dispatcher "example.com/mine" is not installed'),
         (["--compare", ","], "--compare: name at least one dispatcher"),
         (["--compare", "score,score"], "two have the same label; use LABEL=NAME"),
         (["--set", "race=1"], '--set "race=1": write LABEL.ARGUMENT=VALUE'),
