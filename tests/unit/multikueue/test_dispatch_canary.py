@@ -96,6 +96,16 @@ def test_a_workload_counts_once_however_often_it_is_asked_about() -> None:
     assert (tally.workloads, tally.failures) == (1, 1)
 
 
+def test_one_that_changes_sides_counts_where_it_is_now() -> None:
+    trials = Trials(LIMITS)
+    trials.note_decision("uid", Side.BASE, T0, nominated=True, failed=False)
+    trials.note_decision("uid", Side.CANARY, T0 + SECOND, nominated=True, failed=True)
+    trials.note_start("uid", T0 + 3 * SECOND)
+    base, canary = trials.tallies[Side.BASE], trials.tallies[Side.CANARY]
+    assert (base.failures, base.started, canary.workloads, canary.failures) == (0, 0, 1, 1)
+    assert (canary.started, canary.median_seconds) == (1, 2)
+
+
 def test_time_counts_from_the_first_nomination() -> None:
     trials = Trials(LIMITS)
     for seconds in (0, 20):

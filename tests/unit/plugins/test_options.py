@@ -6,16 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
-from multiqueue.plugins import (
-    CopyState,
-    Forecast,
-    Prospect,
-    Round,
-    StartEstimate,
-    Tier,
-    bind,
-    survey,
-)
+from multiqueue.plugins import CopyState, Forecast, Prospect, Round, Tier, bind, survey
 from multiqueue.plugins.options import LOOK_AGAIN, PATIENCE, STOP_TIME
 from multiqueue.plugins.testing import T0, make_cluster, make_lost_cluster, make_queue, make_view
 
@@ -96,6 +87,12 @@ def test_one_with_room_is_given_up_sooner_for_the_next_with_room_but_not_for_a_q
     assert survey(make_view(clusters=[here], **held("a", PATIENCE))).options[0].tier is Tier.WAIT
 
 
+def test_of_those_that_wait_one_that_did_not_start_it_lately_comes_last():
+    gave_up = [Round(at=T0 - 2 * PATIENCE, clusters=("a",))]
+    clusters = foreseen("a", Prospect.FITS), foreseen("b", Prospect.WAITS, running=9)
+    assert choose(*clusters, history=gave_up).clusters == ("b",)
+
+
 def test_it_asks_again_when_its_patience_is_over():
     here = foreseen("a", Prospect.FITS)
     begun = timedelta(seconds=10)
@@ -115,6 +112,15 @@ class TestRacing:
     def test_one_without_checks_does_not_race(self):
         assert choose(make_cluster("a"), self.provisioned("b"), race=2).clusters == ("a",)
         assert choose(self.provisioned("a"), make_cluster("b"), race=2).clusters == ("a",)
+
+    def test_only_those_that_start_it_equally_soon_race(self):
+        late = replace(self.provisioned("b"), forecast=Forecast(prospect=Prospect.WAITS))
+        assert choose(self.provisioned("a"), late, race=2).clusters == ("a",)
+
+    def test_none_that_got_quota_is_stopped_when_fewer_may_race(self):
+        all_of_them = [self.provisioned(name, copy=CopyState.RESERVED) for name in "abc"]
+        got = choose(*all_of_them, race=2, nominated=["a", "b", "c"])
+        assert got.clusters == ("a", "b", "c")
 
     def test_whoever_got_quota_in_a_race_goes_on_when_the_other_is_lost(self):
         ahead = self.provisioned("b", copy=CopyState.RESERVED, running=9)
@@ -138,12 +144,8 @@ class TestADispatcherThatMayWait:
     """``may_wait``: a start soon enough is as good as one now."""
 
     @staticmethod
-    def waiting(name: str, minutes: int, **fields) -> object:
-        at = T0 + timedelta(minutes=minutes)
-        start = StartEstimate(at=at, earliest=at, latest=at)
-        return replace(
-            make_cluster(name), forecast=Forecast(prospect=Prospect.WAITS, start=start), **fields
-        )
+    def waiting(name: str, minutes: int) -> object:
+        return make_cluster(name, starts_in=timedelta(minutes=minutes))
 
     @staticmethod
     def choose(*clusters, **fields) -> tuple[str, ...]:
