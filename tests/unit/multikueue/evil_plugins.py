@@ -28,6 +28,16 @@ def call(name: str, *arguments: int) -> None:
         raise OSError(ctypes.get_errno(), name)
 
 
+def signal_when_written(pid: int) -> None:
+    """Have somebody else get the signal that a pipe can be read."""
+    ends = os.pipe()
+    try:
+        fcntl.fcntl(ends[0], fcntl.F_SETOWN, pid)
+    finally:
+        os.close(ends[0])
+        os.close(ends[1])
+
+
 class Plugin:
     name = "plugin"
 
@@ -160,7 +170,7 @@ class Reaches(Plugin):
             "process": lambda: os.fork() or os._exit(0),
             "limits": lambda: resource.prlimit(boss, resource.RLIMIT_CPU),
             "signal": lambda: os.kill(boss, 0),
-            "signal of its socket": lambda: fcntl.fcntl(3, fcntl.F_SETOWN, boss),
+            "signal of a pipe": lambda: signal_when_written(boss),
             "number": lambda: os.pidfd_open(boss),
             "niceness": lambda: os.setpriority(os.PRIO_PROCESS, boss, 19),
             "processors": lambda: os.sched_setaffinity(boss, {0}),
@@ -171,12 +181,12 @@ class Reaches(Plugin):
         thread.start()  # that it may
         thread.join()
         os.kill(os.getpid(), 0)
+        handles = {each.name for each in Path("/proc/self/fd").iterdir()} - {"0", "1", "2"}
         told = []
         for what, work in tries.items():
             with contextlib.suppress(OSError, KeyError):
                 work()
                 told.append(what)
-        handles = {each.name for each in Path("/proc/self/fd").iterdir()} - {"0", "1", "2"}
         return f"{','.join(told)}; {len(handles)} handles"
 
 

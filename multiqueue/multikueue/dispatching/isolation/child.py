@@ -39,7 +39,7 @@ from multiqueue.multikueue.dispatching.isolation.mirror import Reader
 from multiqueue.plugins import ClusterView, Dispatcher, DispatchView
 from multiqueue.plugins.raised import describe_error
 
-SHUT_IN = "; it runs without network, other programs, and files but Python's"
+SHUT_IN = "; it runs without network, other processes, and files but Python's"
 
 
 @dataclass(slots=True)

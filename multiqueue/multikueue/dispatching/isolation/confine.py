@@ -1,6 +1,6 @@
 """Takes from a plugin's process what it does not need, before any code of the plugin runs.
 
-Called by `child` only. Where a kernel cannot keep something away, the process says so and runs all
+Called by `child`. Where a kernel cannot keep something away, the process says so and runs all
 the same: time budget, memory and its own address space hold everywhere.
 """
 
@@ -13,11 +13,13 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from multiqueue.multikueue.dispatching.isolation import landlock, seccomp
 
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_FILES, _CALLS = "files", "network, copies of itself, signals, shared memory"
 _MOST_FILES = 256
 _NICENESS = 5
 """The manager comes first where processors are short."""
@@ -44,6 +46,7 @@ def limit(memory: int) -> None:
         memory: Bytes of address space; 0: as much as there is.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = _MOST_FILES if most == resource.RLIM_INFINITY else min(_MOST_FILES, most)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
@@ -65,21 +68,31 @@ def shut_in() -> tuple[str, ...]:
         What could not be kept away, in words.
     """
     if sys.platform != "linux":
-        return ("files, network and other processes: that needs Linux",)
+        return list_open_ways()
     libc = _open_libc()
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    missing = []
-    try:
-        if not landlock.keep_to(libc, _list_readable()):
-            missing.append("files: the kernel has no Landlock")
-    except OSError as error:
-        missing.append(f"files: {error}")
-    try:
-        if not seccomp.take_calls(libc):
-            missing.append("network: not known how for this architecture")
-    except OSError as error:
-        missing.append(f"network: {error}")
+    missing = list(list_open_ways())
+    closing = (
+        (_FILES, landlock.why_not, partial(landlock.keep_to, libc, _list_readable())),
+        (_CALLS, seccomp.why_not, partial(seccomp.take_calls, libc)),
+    )
+    for what, why_not, close in closing:
+        if why_not(libc):
+            continue
+        try:
+            close()
+        except OSError as error:
+            missing.append(f"{what}: {error}")
     return tuple(missing)
+
+
+def list_open_ways() -> tuple[str, ...]:
+    """Return what the kernel of this machine cannot keep away from a process, in words."""
+    if sys.platform != "linux":
+        return (f"{_FILES}, {_CALLS}: that needs Linux",)
+    libc = _open_libc()
+    found = ((_FILES, landlock.why_not(libc)), (_CALLS, seccomp.why_not(libc)))
+    return tuple(f"{what}: {why}" for what, why in found if why)
 
 
 def _list_readable() -> Iterator[str]:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from multiqueue.multikueue.dispatching.answer import MAX_TEXT, Reading, take
 from multiqueue.multikueue.dispatching.conduct import Finding
 from multiqueue.multikueue.dispatching.host import EndedError
@@ -38,8 +36,6 @@ MOST_TOLD = 16
 
 R = TypeVar("R", bound=Reply)
 
-log = structlog.get_logger("multiqueue.multikueue.dispatching.isolation")
-
 
 class ProcessHost:
     """Runs one dispatcher, as `dispatching.host.Host` says.
@@ -48,9 +44,13 @@ class ProcessHost:
         way: How it is asked.
         value: Its entry point.
         memory: Bytes of address space that it may use; 0: as much as there is.
+
+    Attributes:
+        open_ways: What this machine cannot keep it away from, once it is loaded.
     """
 
     def __init__(self, way: Way, value: str, *, memory: int = MEMORY) -> None:
+        self.open_ways: tuple[str, ...] = ()
         self._way = way
         self._value = value
         self._memory = memory
@@ -68,10 +68,7 @@ class ProcessHost:
             raise EndedError(f"has no process: {error}") from error
         arguments = dict(self._way.arguments) if self._way.path else None
         loaded = _expect(Loaded, await self._ask(Load(self._value, _list_paths(), arguments)))
-        for way in loaded.open_ways[:MOST_TOLD]:
-            log.warning(
-                "a dispatcher's process is not shut in", dispatcher=name, open_way=way[:MAX_TEXT]
-            )
+        self.open_ways = tuple(way[:MAX_TEXT] for way in loaded.open_ways[:MOST_TOLD])
         problem = f'dispatcher "{name}" {loaded.problem[:MAX_TEXT]}' if loaded.problem else ""
         wrong = loaded.wrong_arguments[:MOST_TOLD]
         return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)

@@ -41,7 +41,12 @@ def find_version(libc: ctypes.CDLL) -> int:
     return max(0, int(libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG)))
 
 
-def keep_to(libc: ctypes.CDLL, readable: Iterable[str]) -> bool:
+def why_not(libc: ctypes.CDLL) -> str:
+    """Say why it cannot be used here; empty where it can."""
+    return "" if find_version(libc) else "the kernel has no Landlock (Linux 5.13)"
+
+
+def keep_to(libc: ctypes.CDLL, readable: Iterable[str]) -> None:
     """Let this process and all that it starts read these files and folders, and no more.
 
     The calling thread may gain no rights any more (``PR_SET_NO_NEW_PRIVS``).
@@ -50,15 +55,10 @@ def keep_to(libc: ctypes.CDLL, readable: Iterable[str]) -> bool:
         libc: The C library, opened with ``use_errno``.
         readable: Paths; those that do not exist are left out.
 
-    Returns:
-        Whether the kernel can do that.
-
     Raises:
-        OSError: it can, and did not.
+        OSError: the kernel refuses, or has no Landlock.
     """
     version = find_version(libc)
-    if not version:
-        return False
     ruleset = _Ruleset(
         files=_FILE_ACCESS[max(each for each in _FILE_ACCESS if each <= version)],
         network=_TCP if version >= _TCP_VERSION else 0,
@@ -72,7 +72,6 @@ def keep_to(libc: ctypes.CDLL, readable: Iterable[str]) -> bool:
         _call(libc, _RESTRICT_SELF, rules, 0)
     finally:
         os.close(rules)
-    return True
 
 
 def _allow(libc: ctypes.CDLL, rules: int, path: str) -> None:

@@ -1,8 +1,10 @@
 """Takes system calls from a process for good: those by which it would reach beyond itself.
 
-Without ``setsid`` and ``setpgid`` all that it starts stays in its process group and ends with it;
-without ``socket`` it has no network, whatever the kernel's Landlock can do. Seccomp of the Linux
-kernel, which needs no rights. Architectures that are not listed leave the process as it is.
+Without other processes it has one address space, whose limit is that of all that it can fill; what
+holds memory outside of that (shared memory, files in memory, queues of messages, keys) is taken,
+too. Threads may be started. Without ``socket`` it has no network, whatever the kernel's Landlock
+can do. Seccomp of the Linux kernel, which needs no rights. Architectures that are not listed leave
+the process as it is.
 """
 
 from __future__ import annotations
@@ -10,30 +12,82 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from typing import NamedTuple
+from collections.abc import Iterator
+from types import MappingProxyType
 
-_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
-_LOAD, _IF_EQUAL, _IF_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
-_ALLOW, _FAIL, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x80000000
+_PR_GET_SECCOMP, _PR_SET_SECCOMP, _MODE_FILTER = 21, 22, 2
+_LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_AT, _SECOND_AT = 0, 4, 16, 24
+_ALLOW, _ERROR, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_REFUSED, _ABSENT = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
 _X32 = 0x40000000
 """Numbers from there on are other names of the same calls, on x86."""
+_THREAD = 0x00010000
+"""``CLONE_THREAD``."""
+_OWNERS = (8, 15, 0x8901, 0x8902)
+"""``F_SETOWN``, ``F_SETOWN_EX``, ``FIOSETOWN``, ``SIOCSPGRP``: who gets a signal when there is
+something to read."""
+_ARCHITECTURES = MappingProxyType({"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)})
+"""Column of the tables, and its code."""
 
-
-class _Architecture(NamedTuple):
-    """Its code, the calls that are taken, and the number of ``prlimit64``."""
-
-    code: int
-    taken: tuple[int, ...]
-    limit: int
-
-
-_ARCHITECTURES = {
-    # socket, ptrace, setpgid, setsid, unshare, setns, process_vm_readv, process_vm_writev,
-    # io_uring_setup, pidfd_getfd
-    "x86_64": _Architecture(0xC000003E, (41, 101, 109, 112, 272, 308, 310, 311, 425, 438), 302),
-    "aarch64": _Architecture(0xC00000B7, (198, 117, 154, 157, 97, 268, 270, 271, 425, 438), 261),
-}
+_TAKEN = MappingProxyType(
+    {
+        # other machines
+        "socket": (41, 198),
+        "io_uring_setup": (425, 425),
+        # new processes and programs, and groups that would not end with this one
+        "fork": (57, None),
+        "vfork": (58, None),
+        "execve": (59, 221),
+        "execveat": (322, 281),
+        "setsid": (112, 157),
+        "setpgid": (109, 154),
+        "unshare": (272, 97),
+        "setns": (308, 268),
+        # other processes, that of the manager first
+        "ptrace": (101, 117),
+        "process_vm_readv": (310, 270),
+        "process_vm_writev": (311, 271),
+        "pidfd_open": (434, 434),
+        "pidfd_getfd": (438, 438),
+        "pidfd_send_signal": (424, 424),
+        "tkill": (200, 130),
+        "rt_sigqueueinfo": (129, 138),
+        "rt_tgsigqueueinfo": (297, 240),
+        "setpriority": (141, 140),
+        "ioprio_set": (251, 30),
+        "migrate_pages": (256, 238),
+        "move_pages": (279, 239),
+        "perf_event_open": (298, 241),
+        "bpf": (321, 280),
+        # memory that is in nobody's address space
+        "shmget": (29, 194),
+        "semget": (64, 190),
+        "msgget": (68, 186),
+        "mq_open": (240, 180),
+        "memfd_create": (319, 279),
+        "memfd_secret": (447, 447),
+        "add_key": (248, 217),
+        "keyctl": (250, 219),
+        "userfaultfd": (323, 282),
+    }
+)
+"""Calls that fail; numbers on x86-64 and arm64."""
+_OF_ITSELF = MappingProxyType(
+    {
+        "prlimit64": (302, 261),
+        "sched_setparam": (142, 118),
+        "sched_setscheduler": (144, 119),
+        "sched_setaffinity": (203, 122),
+        "sched_setattr": (314, 274),
+    }
+)
+"""Calls whose first argument says whose: 0 is the caller. A limit of processor time would end the
+manager."""
+_TO_ITSELF = MappingProxyType({"kill": (62, 129), "tgkill": (234, 131)})
+"""Calls whose first argument is the number of a process."""
+_OF_HANDLES = MappingProxyType({"fcntl": (72, 25), "ioctl": (16, 29)})
+_CLONE, _CLONE3 = (56, 220), (435, 435)
 
 
 class _Step(ctypes.Structure):
@@ -49,48 +103,67 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_uint16), ("steps", ctypes.POINTER(_Step)))
 
 
-def take_calls(libc: ctypes.CDLL) -> bool:
-    """Have these calls fail in this process and all that it starts.
+def why_not(libc: ctypes.CDLL) -> str:
+    """Say why it cannot be used here; empty where it can."""
+    machine = os.uname().machine
+    if machine not in _ARCHITECTURES:
+        return f"not known how for {machine}"
+    return "the kernel has no seccomp" if libc.prctl(_PR_GET_SECCOMP, 0, 0, 0, 0) < 0 else ""
+
+
+def take_calls(libc: ctypes.CDLL) -> None:
+    """Have these calls fail in this process and all its threads to come.
 
     The calling thread may gain no rights any more (``PR_SET_NO_NEW_PRIVS``).
 
     Args:
         libc: The C library, opened with ``use_errno``.
 
-    Returns:
-        Whether that is known for this architecture.
-
     Raises:
         OSError: the kernel refuses.
     """
-    architecture = _ARCHITECTURES.get(os.uname().machine)
-    if architecture is None:
-        return False
-    steps = _build_steps(architecture)
+    steps = list(_build_steps(*_ARCHITECTURES[os.uname().machine], own=os.getpid()))
     program = _Program(len(steps), (_Step * len(steps))(*steps))
     if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0):
         code = ctypes.get_errno()
         raise OSError(code, f"seccomp: {os.strerror(code)}")
-    return True
 
 
-def _build_steps(architecture: _Architecture) -> list[_Step]:
-    """Return the filter; jumps count the steps that are left out.
+def _build_steps(column: int, code: int, *, own: int) -> Iterator[_Step]:
+    """Yield the filter: the first rule that a call meets counts.
 
-    Limits may be set of nobody but the caller, whose number is 0 there: one of the manager's
-    processor time would end it.
+    What ``clone3`` is asked for cannot be seen here; the C library does without it where it is told
+    that there is none.
     """
-    calls = architecture.taken
-    return [
-        _Step(_LOAD, 0, 0, _ARCHITECTURE_AT),
-        _Step(_IF_EQUAL, 1, 0, architecture.code),
-        _Step(_RETURN, 0, 0, _KILL),
-        _Step(_LOAD, 0, 0, _NUMBER_AT),
-        _Step(_IF_AT_LEAST, len(calls) + 4, 0, _X32),
-        *(_Step(_IF_EQUAL, len(calls) + 3 - index, 0, call) for index, call in enumerate(calls)),
-        _Step(_IF_EQUAL, 0, 2, architecture.limit),
-        _Step(_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
-        _Step(_IF_EQUAL, 0, 1, 0),
-        _Step(_RETURN, 0, 0, _ALLOW),
-        _Step(_RETURN, 0, 0, _FAIL),
-    ]
+    yield _Step(_LOAD, 0, 0, _ARCHITECTURE_AT)
+    yield from _unless(_IF_EQUAL, code, _KILL)
+    yield _Step(_LOAD, 0, 0, _NUMBER_AT)
+    yield from _when(_IF_AT_LEAST, _X32, _REFUSED)
+    for numbers in _TAKEN.values():
+        if (number := numbers[column]) is not None:
+            yield from _when(_IF_EQUAL, number, _REFUSED)
+    yield from _when(_IF_EQUAL, _CLONE3[column], _ABSENT)
+    yield from _look(_CLONE[column], _FIRST_AT, _unless(_IF_ANY_BIT, _THREAD, _REFUSED))
+    for numbers in _OF_ITSELF.values():
+        yield from _look(numbers[column], _FIRST_AT, _unless(_IF_EQUAL, 0, _REFUSED))
+    for numbers in _TO_ITSELF.values():
+        yield from _look(numbers[column], _FIRST_AT, _unless(_IF_EQUAL, own, _REFUSED))
+    for numbers in _OF_HANDLES.values():
+        checks = [step for value in _OWNERS for step in _when(_IF_EQUAL, value, _REFUSED)]
+        yield from _look(numbers[column], _SECOND_AT, checks)
+    yield _Step(_RETURN, 0, 0, _ALLOW)
+
+
+def _look(call: int, at: int, checks: list[_Step]) -> Iterator[_Step]:
+    """Allow a call whose argument passes."""
+    rest = [_Step(_LOAD, 0, 0, at), *checks, _Step(_RETURN, 0, 0, _ALLOW)]
+    yield _Step(_IF_EQUAL, 0, len(rest), call)
+    yield from rest
+
+
+def _when(test: int, value: int, answer: int) -> list[_Step]:
+    return [_Step(test, 0, 1, value), _Step(_RETURN, 0, 0, answer)]
+
+
+def _unless(test: int, value: int, answer: int) -> list[_Step]:
+    return [_Step(test, 1, 0, value), _Step(_RETURN, 0, 0, answer)]
