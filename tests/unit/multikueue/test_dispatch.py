@@ -16,6 +16,7 @@ from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
 from multiqueue.multikueue.dispatching.runner import (
     FIRST_PAUSE,
+    LONGEST_PAUSE,
     RETRY,
     DispatchRunner,
 )
@@ -176,6 +177,21 @@ class TestHanging:
         runner.clock.at += FIRST_PAUSE
         got = await ask(runner)
         assert got.retry_at == runner.clock.at + 2 * FIRST_PAUSE
+        while (pause := got.retry_at - runner.clock.at) < LONGEST_PAUSE:
+            runner.clock.at = got.retry_at
+            got = await ask(runner)
+        assert pause == LONGEST_PAUSE
+
+    async def test_after_an_answer_the_pauses_begin_anew(self, release):
+        runner = make_runner(self.hang(release), seconds=0.2)
+        await ask(runner)
+        release.set()
+        await asyncio.to_thread(wait_until_returned, runner)
+        runner.clock.at += FIRST_PAUSE
+        assert (await ask(runner)).nomination is not None
+        release.clear()
+        runner.clock.at += FIRST_PAUSE
+        assert (await ask(runner)).retry_at == runner.clock.at + FIRST_PAUSE
 
     async def test_it_costs_one_thread_however_often_somebody_asks(self, release):
         runner = make_runner(self.hang(release), seconds=0.01)
