@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.model.placement import Placement
+from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate
 from multiqueue.plugins.view import (
     ClusterView,
     CopyState,
@@ -30,6 +31,7 @@ JOB_KIND = "Job.v1.batch"
 def make_workload(
     name: str = "train",
     *,
+    namespace: str = "team-a",
     gpus: int = 1,
     pods: int = 1,
     alternatives: Mapping[str, int] | None = None,
@@ -39,12 +41,12 @@ def make_workload(
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> WorkloadView:
-    """Return a Workload in namespace ``team-a``, queue ``gpus``, with ``gpus`` per pod.
+    """Return a Workload in queue ``gpus``, with ``gpus`` per pod.
 
     ``alternatives`` are the fewer pods that do, by hardware.
     """
     return WorkloadView(
-        key=f"team-a/{name}",
+        key=f"{namespace}/{name}",
         uid=f"uid-{name}",
         queue="gpus",
         priority=priority,
@@ -98,18 +100,43 @@ def make_cluster(
     used: int = 0,
     flavor: str = "gpu",
     labels: Mapping[str, str] | None = None,
+    cluster_labels: Mapping[str, str] | None = None,
+    starts_in: timedelta | None = None,
     copy: CopyState = CopyState.ABSENT,
     offered_at: datetime | None = None,
     avoid: str = "",
 ) -> ClusterView:
-    """Return a connected cluster with GPUs; ``labels`` are node labels of its flavor."""
+    """Return a connected cluster with GPUs.
+
+    Args:
+        name: Of the cluster.
+        gpus: Of its queue.
+        used: How many of them are in use.
+        flavor: Of its queue; the only one.
+        labels: Of that flavor's nodes.
+        cluster_labels: Of the cluster itself.
+        starts_in: It has no room now, and would start the Workload so long after `T0`.
+        copy: The Workload's copy there.
+        offered_at: Since when the Workload is offered there.
+        avoid: Why others come first.
+    """
     return ClusterView(
         name=name,
+        labels=cluster_labels or {},
+        forecast=None if starts_in is None else _make_wait(T0 + starts_in),
         kinds=frozenset({JOB_KIND}),
         queue=make_queue(gpus=gpus, used=used, flavor=flavor, labels=labels),
         copy=copy,
         offered_at=offered_at,
         avoid=avoid,
+    )
+
+
+def _make_wait(at: datetime) -> Forecast:
+    return Forecast(
+        prospect=Prospect.WAITS,
+        reason="has no room now",
+        start=StartEstimate(at=at, earliest=at, latest=at),
     )
 
 

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from multiqueue_dispatchers.filters import FILTERS
 from multiqueue_dispatchers.scorers import WEIGHTS
 
+from multiqueue.plugins import ClusterView, Dispatcher
+from multiqueue.plugins.testing import (
+    T0,
+    assert_dispatcher_contract,
+    make_cluster,
+    make_view,
+    make_workload,
+)
+
 README = Path(__file__).parents[3] / "dispatchers" / "README.md"
 
 
+def read_code() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
 def test_the_dispatcher_and_its_tests_run():
-    dispatcher, tests = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    dispatcher, _, tests = read_code()
     assert len(dispatcher.strip().splitlines()) <= 12
     names: dict[str, object] = {}
     exec(dispatcher, names)
@@ -21,6 +37,43 @@ def test_the_dispatcher_and_its_tests_run():
     for name in ran:
         names[name]()
     assert len(ran) == 2
+
+
+class TestWishes:
+    @staticmethod
+    def make(name: str) -> Dispatcher:
+        names: dict[str, Any] = {}
+        exec(read_code()[1], names)
+        made: Dispatcher = names[name]()
+        assert_dispatcher_contract(made)
+        return made
+
+    def test_by_day_a_team_stays_in_its_zone_and_others_go_where_most_h100s_are_free(self):
+        clusters = [
+            make_cluster("a100", flavor="a100", cluster_labels={"zone": "prod"}),
+            make_cluster("h100-1", flavor="h100", used=2),
+            make_cluster("h100-2", flavor="h100", used=1),
+        ]
+
+        def choose(namespace: str, hour: int) -> tuple[str, ...]:
+            workload, now = make_workload(namespace=namespace), T0.replace(hour=hour)
+            view = make_view(clusters=clusters, workload=workload, now=now)
+            return self.make("OfficeHours").nominate(view).clusters
+
+        assert choose("training", hour=8) == ("a100",)  # nine o'clock in Berlin
+        assert choose("training", hour=7) == choose("research", hour=8) == ("h100-2",)
+
+    def test_the_cheapest_that_starts_within_ten_minutes_is_taken_else_the_soonest(self):
+        def choose(*clusters: ClusterView) -> tuple[str, ...]:
+            return self.make("CheapestSoon").nominate(make_view(clusters=clusters)).clusters
+
+        def cluster(name: str, price: int, minutes: int | None = None) -> ClusterView:
+            starts_in = None if minutes is None else timedelta(minutes=minutes)
+            return replace(make_cluster(name, starts_in=starts_in), prices={"gpu": price})
+
+        assert choose(cluster("dear", 9), cluster("cheap", 1, minutes=10)) == ("cheap",)
+        assert choose(cluster("dear", 9), cluster("cheap", 1, minutes=11)) == ("dear",)
+        assert choose(cluster("later", 1, minutes=60), cluster("sooner", 9, 20)) == ("sooner",)
 
 
 def test_every_built_in_name_is_listed():
