@@ -59,6 +59,7 @@ class Mirror:
     clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)
     configs: dict[str, api.MultiKueueConfig] = field(default_factory=dict)
     checks: dict[str, api.AdmissionCheck] = field(default_factory=dict)
+    flavors: dict[str, api.ResourceFlavor] = field(default_factory=dict)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
     _places: dict[str, dict[str, PendingWorkload]] = field(default_factory=dict)
@@ -169,6 +170,7 @@ def build_mirror(  # noqa: PLR0913 - one argument a kind
         clusters={cluster.metadata.name: cluster for cluster in clusters},
         configs={config.metadata.name: config for config in configs},
         checks={check.metadata.name: check for check in checks},
+        flavors={flavor.metadata.name: flavor for flavor in flavors},
         jobs={job["metadata"]["uid"]: job for job in jobs},
         hidden=list(hidden),
     )

@@ -123,6 +123,7 @@ def _show(explanation: Explanation, now: datetime) -> None:
         ("Why", view.why),
         ("Stays", explanation.stays),
         ("Cause", explanation.cause),
+        ("Pods", explanation.pods),
         ("Asks", explanation.asks),
         ("Order", explanation.order),
         ("Left", explanation.preempted),

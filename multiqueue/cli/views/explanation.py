@@ -24,14 +24,15 @@ from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
 from multiqueue.cli.views.slices import explain_slice, find_replaced_requests
 from multiqueue.cli.views.topology import explain_topology
-from multiqueue.cli.views.workloads import WorkloadView, view_workload
+from multiqueue.cli.views.width import explain_width
+from multiqueue.cli.views.workloads import WorkloadView, requests_on, view_workload
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resources import format_amount
 from multiqueue.multikueue.drains.report import find_stay, parse_report
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
 from multiqueue.multikueue.filters.restriction import list_names
-from multiqueue.multikueue.phase import AT_WORK, State
+from multiqueue.multikueue.phase import AT_WORK, ENDED, State
 
 if TYPE_CHECKING:
     from multiqueue.cli.mirror import Mirror
@@ -75,6 +76,7 @@ class Explanation:
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
         preempted: For whom it had to leave; empty where it had not.
         order: Whose turn it is where LocalQueues take turns; empty where they do not.
+        pods: With how many it runs and why, where that depends on the hardware; else empty.
         asks: What it asks of a topology, or beyond what its job has, while it waits; else empty.
         stays: Why it runs on although its worker is taken out of use; empty where that is not.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
@@ -85,6 +87,7 @@ class Explanation:
     next: str
     preempted: str
     order: str
+    pods: str
     asks: str
     stays: str
     cluster_queue: str
@@ -106,6 +109,7 @@ class Explanation:
             "next": self.next or None,
             "preempted": self.preempted or None,
             "order": self.order or None,
+            "pods": self.pods or None,
             "asks": self.asks or None,
             "stays": self.stays or None,
             "clusterQueue": self.cluster_queue or None,
@@ -147,6 +151,7 @@ def explain(
         next=waits_for,
         preempted=explain_preemption(mirror, workload),
         order=_order(mirror, queue) if place else "",
+        pods=explain_width(workload) if view.state not in ENDED else "",
         asks=_asks(mirror, workload) if view.state in _NEEDS_NUMBERS else "",
         stays=_stays(mirror, view) if view.state in AT_WORK else "",
         cluster_queue=queue,
@@ -154,7 +159,7 @@ def explain(
         position=place.position_in_cluster_queue + 1 if place else None,
         waiting=len(mirror.pending(queue)) if spec else 0,
         rivals=list_rivals(mirror, workload),
-        numbers=_numbers(mirror, workload, view, queue) if counts else (),
+        numbers=_numbers(mirror, workload, queue) if counts else (),
         checks=list_checks(mirror, workload),
         requests=list_requests(requests),
         workers=_workers(mirror, workload, queue, remote or {}),
@@ -213,16 +218,16 @@ def _order(mirror: Mirror, queue: str) -> str:
     return f"LocalQueues take turns by past usage, the least first: {shown}{more}"
 
 
-def _numbers(
-    mirror: Mirror, workload: Workload, view: WorkloadView, queue: str
-) -> tuple[FlavorNumbers, ...]:
+def _numbers(mirror: Mirror, workload: Workload, queue: str) -> tuple[FlavorNumbers, ...]:
     had = find_replaced_requests(workload, mirror.workloads)
     state = mirror.engine.cluster_queue_state(names.ClusterQueueName(queue))
     assert state is not None, "the mirror has fed it"
     rows = []
     for flavor, nominal_by_resource in state.nominal.items():
+        found = mirror.flavors.get(flavor)
+        requests = requests_on(workload, flavor, found.spec.node_labels if found else {})
         for resource, nominal in nominal_by_resource.items():
-            asked = view.requests.get(resource, 0) - had.get(resource, 0)
+            asked = requests.get(resource, 0) - had.get(resource, 0)
             if asked <= 0:
                 continue
             used = state.reservation.get(flavor, {}).get(resource)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.build import build_workload, effective_priority
 from multiqueue.model.resources import is_accelerator
+from multiqueue.model.workload import PodSet
 from multiqueue.multikueue.phase import Phase, State, find_phase
 
 
@@ -95,11 +96,26 @@ def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> W
     )
 
 
+def requests_on(workload: Workload, flavor: str, labels: Mapping[str, str]) -> dict[str, int]:
+    """Return what all pods ask for, with as many as are needed on a flavor with these labels."""
+    pod_sets = build_workload(workload).pod_sets
+    return _total(pod_sets, {ps.name: ps.pods_on(flavor, labels) for ps in pod_sets})
+
+
 def _requests(workload: Workload) -> dict[str, int]:
+    """Return what all pods ask for; of a gang with alternatives, those that hold quota."""
+    built = build_workload(workload)
+    counts = {pod_set.name: pod_set.count for pod_set in built.pod_sets}
+    if built.has_alternatives and built.reservation is not None:
+        counts |= {each.name: each.count for each in built.reservation.admission.pod_sets}
+    return _total(built.pod_sets, counts)
+
+
+def _total(pod_sets: Iterable[PodSet], counts: Mapping[str, int]) -> dict[str, int]:
     totals: dict[str, int] = {}
-    for pod_set in build_workload(workload).pod_sets:
-        for resource in pod_set.requests:
-            totals[resource] = totals.get(resource, 0) + pod_set.total(resource)
+    for pod_set in pod_sets:
+        for resource, request in pod_set.requests.items():
+            totals[resource] = totals.get(resource, 0) + request * counts[pod_set.name]
     return totals
 
 
