@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
 
 BASE = "/apis/remote.multiqueue.dev/v1alpha1"
+JSON, LINES = "application/json", "application/x-ndjson"
 TRIES = 8
 """Of several managers one decides, and a Service leads to any of them."""
 PAUSE_SECONDS = 0.25
@@ -53,7 +54,7 @@ async def fetch_recording(client: KubeClient) -> bytes:
     Raises:
         CliError: they may not be seen, or no manager leads.
     """
-    return await _request(client, "GET", f"{BASE}/dispatchdecisions")
+    return await _request(client, "GET", f"{BASE}/dispatchdecisions", accept=LINES)
 
 
 async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str) -> Reviewed:
@@ -112,10 +113,12 @@ async def _ask(client: KubeClient, method: str, path: str, *, body: Any = None) 
     return answer
 
 
-async def _request(client: KubeClient, method: str, path: str, *, body: Any = None) -> bytes:
+async def _request(
+    client: KubeClient, method: str, path: str, *, body: Any = None, accept: str = JSON
+) -> bytes:
     for _ in range(TRIES - 1):
         try:
-            return (await client.request(method, path, body=body)).body
+            return (await client.request(method, path, body=body, accept=accept)).body
         except ServerError as error:
             if "does not lead" not in str(error):
                 raise _explain(error) from error
@@ -123,7 +126,7 @@ async def _request(client: KubeClient, method: str, path: str, *, body: Any = No
             raise _explain(error) from error
         await asyncio.sleep(PAUSE_SECONDS)
     try:
-        return (await client.request(method, path, body=body)).body
+        return (await client.request(method, path, body=body, accept=accept)).body
     except KubeError as error:
         raise _explain(error) from error
 

@@ -79,7 +79,7 @@ class Answers:
             or known[1] is not bool(action.namespace)
         ):
             return _page_not_found()
-        form = _wanted_form(http.headers.get("Accept", ""))
+        form = wanted_form(http.headers.get("Accept", ""))
         page = read_page(http.query)
         if action.namespace:
             local_queue = key_of(action.namespace, action.name)
@@ -121,7 +121,7 @@ async def _send(http: web.Request, pieces: Any) -> web.StreamResponse:
     return response
 
 
-def _wanted_form(accept: str) -> str:
+def wanted_form(accept: str) -> str:
     """``application/json``, or the version of meta.k8s.io in which a Table is wanted."""
     for choice in accept.split(",") if accept else ("*/*",):
         media, *parameters = (part.strip() for part in choice.split(";"))

@@ -2,8 +2,9 @@
 
 ``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/dispatch`` (get) is the last
 decision about a Workload, ``.../namespaces/NS/dispatchreviews`` (create) what would be decided
-about a manifest, ``.../dispatchdecisions`` (list) a recording of the last decisions. Only the
-manager that leads decides; another one says so, and who asks again finds it sooner or later.
+about a manifest, ``.../dispatchdecisions`` (list) the last decisions: a recording for who accepts
+``application/x-ndjson``, else a list, or a Table for ``kubectl get``. Only the manager that leads
+decides; another one says so, and who asks again finds it sooner or later.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from multiqueue.api.names import key_of
 from multiqueue.plugins import Forecast
 from multiqueue.plugins.recording import Decision, dump, write_recording
 from multiqueue.visibility import refusals
+from multiqueue.visibility.answers import wanted_form
 from multiqueue.visibility.authorization import Action
+from multiqueue.visibility.decision_list import build_table, write_list
 from multiqueue.visibility.remote_documents import (
     DECISIONS,
     DISPATCH,
@@ -114,7 +117,7 @@ class DecisionAnswers:
         if action.resource == DECISIONS:
             if action.namespace or action.name:  # it is about all namespaces, and so are its rights
                 raise refusals.no_such_path()
-            return await self._record(http)
+            return await self._list(http)
         key = key_of(action.namespace, action.name)
         decision = self._desk.find(key)
         if decision is None:
@@ -124,15 +127,16 @@ class DecisionAnswers:
         told = dump(for_namespace(decision, action.namespace))
         return _respond("DispatchDecision", action.name, action.namespace, told)
 
-    async def _record(self, http: web.Request) -> web.StreamResponse:
-        """Answer one decision after the other; between two of them others may work."""
-        response = web.StreamResponse(headers={"Content-Type": LINES})
-        await response.prepare(http)
-        for line in write_recording(self._desk.list_decisions()):
-            await response.write(line)
-            await asyncio.sleep(0)
-        await response.write_eof()
-        return response
+    async def _list(self, http: web.Request) -> web.StreamResponse:
+        """Answer as a recording where that is wanted, else as kubectl wants it."""
+        accept, decisions = http.headers.get("Accept", ""), self._desk.list_decisions()
+        if LINES in accept:
+            return await _send(http, LINES, write_recording(decisions))
+        form = wanted_form(accept)
+        if form == JSON:
+            return await _send(http, JSON, write_list(decisions, API_VERSION))
+        body = orjson.dumps(build_table(decisions, form))
+        return web.Response(body=body, content_type=JSON)
 
     async def _review(self, http: web.Request, action: Action) -> web.Response:
         if http.method != "POST" or not action.namespace:
@@ -176,6 +180,17 @@ def _without_strangers(forecast: Forecast, namespace: str) -> Forecast:
             for victim in forecast.victims
         ),
     )
+
+
+async def _send(http: web.Request, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
+    """Send one decision after the other; between two of them others may work."""
+    response = web.StreamResponse(headers={"Content-Type": type_})
+    await response.prepare(http)
+    for piece in pieces:
+        await response.write(piece)
+        await asyncio.sleep(0)
+    await response.write_eof()
+    return response
 
 
 def _respond(kind: str, name: str, namespace: str, status: Any) -> web.Response:

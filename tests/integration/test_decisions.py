@@ -68,6 +68,19 @@ async def test_a_decision_is_told_recorded_and_replayed(
     assert "1 decisions, 1 differ, 0 failed" in shell.out.getvalue()
 
 
+async def test_kubectl_lists_decisions_as_objects_and_as_a_table(remote: RemoteWorld) -> None:
+    workload = await remote.place()
+
+    async def get(accept: str) -> Any:
+        path = f"{REMOTE}/dispatchdecisions"
+        return json.loads((await remote.hub.client.request("GET", path, accept=accept)).body)
+
+    listed = await get("application/json")
+    assert [item["metadata"]["name"] for item in listed["items"]] == [workload]
+    table = await get("application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+    assert [row["cells"][:2] for row in table["rows"]] == [[workload, NAMESPACE]]
+
+
 async def test_a_manifest_is_tried_before_it_is_submitted(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
