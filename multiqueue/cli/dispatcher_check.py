@@ -9,12 +9,15 @@ from typing import Any
 import yaml
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.config.types import PROCESS
 from multiqueue.api.validation.access import mapping
 from multiqueue.multikueue.dispatching.arguments import build_arguments
+from multiqueue.multikueue.dispatching.isolation.confine import list_open_ways
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.plugins import ChecksArguments, Dispatcher
 
 NAME, ARGUMENTS = "multiKueue.dispatcherName", "multiKueue.dispatcherArguments"
+ISOLATION = "multiKueue.dispatcherIsolation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +35,24 @@ def check_dispatcher(text: str, config: Configuration | None) -> Judgement:
         text: Of the file, for one that has other mistakes.
         config: What the file says; None where it cannot be read as a whole.
     """
-    section = Configuration().multi_kueue
+    section = config.multi_kueue if config is not None else Configuration().multi_kueue
     name, arguments = section.dispatcher_name, dict(section.dispatcher_arguments)
     if config is not None:
-        name = config.multi_kueue.dispatcher_name
         arguments = dict(build_arguments(config, name))
     else:
         written = _read_section(text)
         name = str(written.get("dispatcherName") or name)
         arguments = dict(mapping(written, "dispatcherArguments"))
-    selection = Dispatchers().select(name)
+    dispatchers = Dispatchers()
+    selection = dispatchers.select(name)
     if selection.dispatcher is None:
         return Judgement(errors=(f"{NAME}: {selection.problem}",))
-    notices = (f"{NAME}: {selection.notice}",) if selection.notice else ()
+    notices: tuple[str, ...] = (f"{NAME}: {selection.notice}",) if selection.notice else ()
+    if section.dispatcher_isolation.mode == PROCESS and dispatchers.find(name).apart:
+        notices += tuple(
+            f'{ISOLATION}: this machine cannot keep dispatcher "{name}" from {way}'
+            for way in list_open_ways()
+        )
     errors = _check(selection.dispatcher, arguments)
     if errors is None:
         words = f'dispatcher "{name}" does not check its arguments beforehand'

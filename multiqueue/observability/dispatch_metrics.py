@@ -31,6 +31,11 @@ class DispatchMetrics(LocalQueueMetrics):
         "dispatcher",
         ROLE,
     )
+    dispatcher_open_ways = gauge(
+        "multiqueue_dispatcher_open_ways",
+        "Ways out of the process of a dispatcher that the kernel cannot close; the log names them.",
+        "dispatcher",
+    )
     dispatch_decisions_total = counter(
         "multiqueue_dispatch_decisions_total",
         "Questions asked of a profile, by what came of it: Decided, Fallback or Failed.",

@@ -24,6 +24,7 @@ from multiqueue.multikueue.dispatching.answer import Answer
 from multiqueue.multikueue.dispatching.arguments import build_arguments, build_section_arguments
 from multiqueue.multikueue.dispatching.host import Hung
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
+from multiqueue.multikueue.dispatching.isolation.open_ways import OpenWays
 from multiqueue.multikueue.dispatching.live_profile import Accept, BuildView, LiveProfile
 from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
 from multiqueue.multikueue.dispatching.policy import (
@@ -93,6 +94,9 @@ class DispatcherChoice:
         self._plain: dict[str, LiveProfile] = {}
         self._live: dict[str, LiveProfile] = {}
         self._hung: dict[str, Hung] = {}
+        self._open_ways = OpenWays(
+            lambda name, count: metrics.dispatcher_open_ways.child(name).set(count)
+        )
         self._trials: dict[str, LiveProfile] = {}
         self._on_decision: list[OnDecision] = []
         self._listeners = Listeners(
@@ -286,6 +290,10 @@ class DispatcherChoice:
             now=self._now,
             listeners=self._listeners,
             open_thread=self._open_thread,
-            open_apart=partial(ProcessHost, memory=parse_quantity(section.memory).value()),
+            open_apart=partial(
+                ProcessHost,
+                memory=parse_quantity(section.memory).value(),
+                on_open_ways=self._open_ways.note,
+            ),
             hung=self._hung[name],
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 import yaml
 
 from multiqueue.cli.main import main
+from tests.dispatcher_package import install
 
 
 @pytest.fixture
@@ -153,3 +156,44 @@ def test_a_dispatcher_that_cannot_work_is_an_error(
     output = capsys.readouterr()
     assert output.err.startswith(f"error: multiKueue.{says}")
     assert "OK" not in output.out
+
+
+OLD_KERNEL = """
+import sys
+from multiqueue.cli.main import main
+from tests.old_kernel import lose_landlock
+
+lose_landlock()
+sys.exit(main(["config", "check", sys.argv[1]]))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Landlock is part of Linux")
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (
+            "Process",
+            "files: the kernel has no Landlock (Linux 5.13)",
+        ),
+        ("Thread", ""),
+    ],
+)
+def test_says_what_a_dispatcher_reaches_on_an_old_kernel(
+    config: Path, mode: str, words: str
+) -> None:
+    code = "class Mine:\n    name = 'mine'\n\n    def nominate(self, view): ...\n"
+    install(config.parent, "my_dispatchers", code, {"mine": "Mine"})
+    config.write_text(
+        f"multiKueue: {{dispatcherName: mine, dispatcherIsolation: {{mode: {mode}}}}}\n"
+    )
+    paths = os.pathsep.join(map(str, [config.parent, *sys.path]))
+    told = subprocess.run(
+        [sys.executable, "-c", OLD_KERNEL, str(config)],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    field = 'multiKueue.dispatcherIsolation: this machine cannot keep dispatcher "mine" from'
+    assert told.stderr == (f"warning: {field} {words}\n" if words else "")

@@ -21,9 +21,10 @@ from multiqueue.api.config import load_configuration
 from multiqueue.multikueue.dispatching.answer import Failure
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.conduct import Misconduct
-from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
+from multiqueue.multikueue.dispatching.isolation.confine import _open_libc, list_open_ways
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.isolation.landlock import find_version
+from multiqueue.multikueue.dispatching.isolation.open_ways import OpenWays
 from multiqueue.multikueue.dispatching.loader import BUDGET
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.references import NO_REFERENCE
@@ -273,6 +274,9 @@ async def test_the_configuration_says_what_it_runs_in_and_it_ends_with_the_choic
     pid, memory = map(int, got.split())
     assert pid != os.getpid()
     assert memory == 512 * 1024**2
+    assert choice._metrics.registry.get_sample_value(
+        "multiqueue_dispatcher_open_ways", {"dispatcher": "Limit"}
+    ) == len(list_open_ways())
     gone, running = os.pidfd_open(pid), asyncio.ensure_future(choice.run())
     await asyncio.sleep(0)
     running.cancel()
@@ -323,31 +327,26 @@ asyncio.run(main())
 
 
 OLD_KERNEL = """
-import asyncio, ctypes, sys
-from multiqueue.multikueue.dispatching.isolation import seccomp
+import asyncio, sys
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.plugins.testing import make_view
-
-def be_old(libc):
-    libc.prctl(38, 1, 0, 0, 0)
-    steps = [seccomp._Step(0x20, 0, 0, 0), *seccomp._when(0x15, 444, seccomp._ABSENT)]
-    steps.append(seccomp._Step(0x06, 0, 0, seccomp._ALLOW))  # there is no Landlock
-    program = seccomp._Program(len(steps), (seccomp._Step * len(steps))(*steps))
-    assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+from tests.old_kernel import become_another_machine, lose_landlock
 
 async def main(kind):
-    host = ProcessHost(Way(dispatcher="Old"), f"evil_plugins:{kind}")
+    host = ProcessHost(
+        Way(dispatcher="Old"),
+        f"evil_plugins:{kind}",
+        on_open_ways=lambda name, ways: print(name, *ways, sep="; "),
+    )
     await host.load()
-    print(*host.open_ways, sep="; ")
     for _ in range(2):
         print((await host.nominate(make_view())).nomination.note)
 
 sys.path.append(sys.argv[1])
-libc = ctypes.CDLL(None)
-be_old(libc)
+lose_landlock()
 if sys.argv[2] == "ForksAndReturns":
-    libc.personality(8)  # the machine has another name, which the filter does not know
+    become_another_machine()
 asyncio.run(main(sys.argv[2]))
 """
 NO_FILES = "files: the kernel has no Landlock (Linux 5.13)"
@@ -368,7 +367,7 @@ def test_what_a_kernel_cannot_do_is_said_and_the_rest_holds(
     (package.parent / "secret").write_text("hunter2")
     command = [sys.executable, "-c", OLD_KERNEL, str(package), kind]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert told.splitlines() == [open_ways, note, note]
+    assert told.splitlines() == [f"Old; {open_ways}", note, note]
 
 
 @pytest.mark.parametrize("kind", ["Spins", "Good"], ids=["while it spins", "while it is stopped"])
@@ -382,3 +381,17 @@ def test_it_ends_with_a_manager_that_is_killed(package: Path, kind: str) -> None
         gone = os.pidfd_open(int(manager.stdout.readline()))
         manager.stdin.close()
         asyncio.run(until_gone(gone))
+
+
+def test_ways_that_stay_open_are_counted_and_logged_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    metrics = Metrics()
+    ways = OpenWays(lambda name, count: metrics.dispatcher_open_ways.child(name).set(count))
+    for _ in range(2):
+        ways.note("mine", (NO_FILES,))
+    assert capsys.readouterr().out.count(NO_FILES) == 1
+    found = metrics.registry.get_sample_value(
+        "multiqueue_dispatcher_open_ways", {"dispatcher": "mine"}
+    )
+    assert found == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +35,7 @@ MEMORY = 1024**3
 MOST_TOLD = 16
 """Findings, and the like: an honest process has a few."""
 
+OnOpenWays = Callable[[str, tuple[str, ...]], None]
 R = TypeVar("R", bound=Reply)
 
 
@@ -44,13 +46,18 @@ class ProcessHost:
         way: How it is asked.
         value: Its entry point.
         memory: Bytes of address space that it may use; 0: as much as there is.
-
-    Attributes:
-        open_ways: What this machine cannot keep it away from, once it is loaded.
+        on_open_ways: Gets the dispatcher's name, and what this machine cannot keep it away from.
     """
 
-    def __init__(self, way: Way, value: str, *, memory: int = MEMORY) -> None:
-        self.open_ways: tuple[str, ...] = ()
+    def __init__(
+        self,
+        way: Way,
+        value: str,
+        *,
+        memory: int = MEMORY,
+        on_open_ways: OnOpenWays = lambda _name, _ways: None,
+    ) -> None:
+        self._on_open_ways = on_open_ways
         self._way = way
         self._value = value
         self._memory = memory
@@ -68,7 +75,7 @@ class ProcessHost:
             raise EndedError(f"has no process: {error}") from error
         arguments = dict(self._way.arguments) if self._way.path else None
         loaded = _expect(Loaded, await self._ask(Load(self._value, _list_paths(), arguments)))
-        self.open_ways = tuple(way[:MAX_TEXT] for way in loaded.open_ways[:MOST_TOLD])
+        self._on_open_ways(name, tuple(way[:MAX_TEXT] for way in loaded.open_ways[:MOST_TOLD]))
         problem = f'dispatcher "{name}" {loaded.problem[:MAX_TEXT]}' if loaded.problem else ""
         wrong = loaded.wrong_arguments[:MOST_TOLD]
         return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
