@@ -220,14 +220,16 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
     total = len(plan.contestants) * len(plan.seeds)
     done = 0
 
+    def show(words: str) -> None:
+        if sys.stderr.isatty():
+            click.echo(f"\r{words}\x1b[K", err=True, nl=False)
+
     def tell(run: RunRecord) -> None:
         nonlocal done
         done += 1
-        if sys.stderr.isatty():
-            click.echo(
-                f"\r{done} of {total} runs: {run.label}, seed {run.seed}\x1b[K", err=True, nl=False
-            )
+        show(f"{done} of {total} runs: {run.label}, seed {run.seed}")
 
+    show(f"0 of {total} runs, of {plan.wish.count} jobs each")
     try:
         return compare(plan, processes=processes, on_done=tell)
     except (UnknownDispatcherError, TraceError) as error:
@@ -235,8 +237,7 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
     except DispatcherError as error:
         raise CliError(str(error)) from error
     finally:
-        if done and sys.stderr.isatty():
-            click.echo("\r\x1b[K", err=True, nl=False)
+        show("")
 
 
 def _write(comparison: Comparison, report: Path | None, csv_file: Path | None) -> None:

@@ -157,6 +157,16 @@ def test_the_command_writes_what_it_was_asked_for(
     assert "few,1," in table.read_text(encoding="utf-8")
 
 
+def test_a_terminal_is_told_how_far_it_is_from_the_start(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main([*SMALL, "--compare", "all-at-once"]) == 0
+    shown = capsys.readouterr().err.removeprefix("\r").removesuffix("\r\x1b[K")
+    assert shown.split("\x1b[K\r") == [
+        "0 of 1 runs, of 12 jobs each",
+        "1 of 1 runs: all-at-once, seed 1\x1b[K",
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
