@@ -22,7 +22,7 @@ def command() -> None:
     """Write a dispatcher, test it, and try it on what was decided before."""
 
 
-@command.command("list")
+@command.command("list", short_help="Show what is installed here, and what cannot be loaded")
 @output_option
 def show(output: str) -> int:
     """Show the dispatchers that are installed here, and which cannot be loaded."""
@@ -43,7 +43,7 @@ def show(output: str) -> int:
     return ExitCode.FAILED if any(selection.problem for _, selection in rows) else ExitCode.OK
 
 
-@command.command("new")
+@command.command("new", short_help="Make a package for a new dispatcher, with tests")
 @click.argument("name")
 @click.option(
     "--directory",
@@ -61,7 +61,7 @@ def new(*, name: str, directory: Path) -> None:
     echo(f"next: cd {directory / name} && pip install -e '.[test]' && pytest")
 
 
-@command.command("test")
+@command.command("test", short_help="Check that a dispatcher keeps its promises")
 @click.argument("package", metavar="PACKAGE|DISPATCHER|MODULE:CLASS")
 @click.option(
     "--recording",
@@ -108,7 +108,7 @@ def _describe_kept(result: Mapping[str, Any]) -> str:
     return "yes" if result["kept"] else f"no: {result['problem']}"
 
 
-@command.command("record")
+@command.command("record", short_help="Print the last decisions of the manager")
 @cluster_options
 def record(*, kubeconfig: str | None, context: str | None) -> None:
     """Print the last decisions of the manager, one a line, with all that was seen."""
@@ -123,7 +123,7 @@ async def _record(target: Target) -> bytes:
         return await fetch_recording(client)
 
 
-@command.command("replay")
+@command.command("replay", short_help="Ask a dispatcher about recorded decisions")
 @click.argument("recording", type=click.Path(path_type=Path, dir_okay=False, exists=True))
 @click.option(
     "--dispatcher",
