@@ -8,7 +8,10 @@ Parity: spec M-110.
 
 from __future__ import annotations
 
-from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination, find_problems
 
 
 class AllAtOnce:
@@ -24,3 +27,7 @@ class AllAtOnce:
             for c in sorted(view.clusters, key=lambda cluster: cluster.name)
         )
         return Nomination(clusters=tuple(usable), verdicts=tuple(verdicts))
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

@@ -10,7 +10,10 @@ Deviates: no MutatingAdmissionPolicy is needed.
 
 from __future__ import annotations
 
-from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination, judge
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination, find_problems, judge
 
 
 class External:
@@ -37,3 +40,7 @@ class External:
             else f'the controller of dispatcher "{writer}" nominates clusters',
             external=True,
         )
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

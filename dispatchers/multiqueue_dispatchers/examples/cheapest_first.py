@@ -8,8 +8,18 @@ Operators write the price of a device's hour on the MultiKueueCluster, by flavor
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from multiqueue.plugins import DispatchView, Nomination, Option, bind, cost_of, survey
+from multiqueue.plugins import (
+    DispatchView,
+    Nomination,
+    Option,
+    bind,
+    cost_of,
+    find_problems,
+    survey,
+)
 
 
 class CheapestFirst:
@@ -29,3 +39,7 @@ class CheapestFirst:
             return "has no price" if known is None else f"costs {known / 1000:.2f}"
 
         return bind(survey(view), cost, because=describe)
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

@@ -6,7 +6,10 @@ what they have, in the annotation of the same name on the MultiKueueCluster.
 
 from __future__ import annotations
 
-from multiqueue.plugins import DispatchView, Nomination, Option, bind, survey
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import DispatchView, Nomination, Option, bind, find_problems, survey
 
 
 class DataLocality:
@@ -25,3 +28,7 @@ class DataLocality:
             lambda option: len(missing(option)),
             because=lambda option: f"lacks {', '.join(missing(option)) or 'no data'}",
         )
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

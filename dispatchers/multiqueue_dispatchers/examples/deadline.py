@@ -6,7 +6,9 @@ nobody has seen their like before, how long they run (``multiqueue.dev/runtime: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from multiqueue.plugins import (
     DispatchView,
@@ -14,6 +16,7 @@ from multiqueue.plugins import (
     Option,
     bind,
     cost_of,
+    find_problems,
     runtime_on,
     survey,
 )
@@ -30,23 +33,27 @@ class Deadline:
         """Return where the job ends in time."""
         due = _read_deadline(view)
 
-        def lateness_and_cost(option: Option) -> tuple[float, int]:
+        def lateness_and_cost(option: Option) -> tuple[float, float]:
             start = option.forecast.start
             ends = (start.at if start else view.now) + runtime_on(view.workload, option)
             late = 0.0 if due is None else max(0.0, (ends - due).total_seconds())
-            return late, cost_of(view.workload, option) or 0
+            cost = cost_of(view.workload, option)
+            return late, float("inf") if cost is None else cost
 
-        def may_wait(option: Option) -> timedelta:
-            """Return half of the time to spare: the rest is for what nobody foresaw."""
-            spare = due - view.now - runtime_on(view.workload, option) if due else timedelta()
-            return spare / 2
+        def half_of_the_spare_time(option: Option) -> timedelta:
+            return (due - view.now - runtime_on(view.workload, option)) / 2 if due else timedelta()
 
-        return bind(survey(view, may_wait=may_wait if due else None), lateness_and_cost)
+        return bind(
+            survey(view, may_wait=half_of_the_spare_time if due else None), lateness_and_cost
+        )
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})
 
 
 def _read_deadline(view: DispatchView) -> datetime | None:
-    text = view.workload.annotations.get(DEADLINE)
-    if not text:
+    if not (text := view.workload.annotations.get(DEADLINE)):
         return None
     try:
         due = datetime.fromisoformat(text)

@@ -5,7 +5,10 @@ A dispatcher keeps no state, so whose turn it is is told by what everybody has g
 
 from __future__ import annotations
 
-from multiqueue.plugins import DispatchView, Nomination, bind, survey
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import DispatchView, Nomination, bind, find_problems, survey
 
 
 class RoundRobin:
@@ -16,3 +19,7 @@ class RoundRobin:
     def nominate(self, view: DispatchView) -> Nomination:
         """Return whose turn it is."""
         return bind(survey(view), lambda option: option.cluster.running + option.cluster.waiting)
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

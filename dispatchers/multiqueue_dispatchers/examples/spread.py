@@ -5,7 +5,18 @@ Good for many small jobs, and against the loss of a cluster; large gangs find fe
 
 from __future__ import annotations
 
-from multiqueue.plugins import DispatchView, Nomination, Option, bind, scarce_resource, survey
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import (
+    DispatchView,
+    Nomination,
+    Option,
+    bind,
+    find_problems,
+    scarce_resource,
+    survey,
+)
 
 
 class Spread:
@@ -21,3 +32,7 @@ class Spread:
             return -sum(n for (_, name), n in option.forecast.left.items() if name == scarce)
 
         return bind(survey(view), crowding)
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

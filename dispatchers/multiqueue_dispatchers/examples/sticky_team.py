@@ -6,7 +6,10 @@ another one has some.
 
 from __future__ import annotations
 
-from multiqueue.plugins import DispatchView, Nomination, bind, survey
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiqueue.plugins import DispatchView, Nomination, bind, find_problems, survey
 
 
 class StickyTeam:
@@ -17,3 +20,7 @@ class StickyTeam:
     def nominate(self, view: DispatchView) -> Nomination:
         """Return where the team is."""
         return bind(survey(view), lambda option: -option.cluster.neighbours)
+
+    def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
+        """Refuse all: there are none."""
+        return find_problems(arguments, {})

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import multiqueue_dispatchers.examples
 import pytest
+from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.examples.cheapest_first import CheapestFirst
 from multiqueue_dispatchers.examples.data_locality import DataLocality
 from multiqueue_dispatchers.examples.deadline import Deadline
 from multiqueue_dispatchers.examples.round_robin import RoundRobin
 from multiqueue_dispatchers.examples.spread import Spread
 from multiqueue_dispatchers.examples.sticky_team import StickyTeam
+from multiqueue_dispatchers.external import External
 
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.plugins import Forecast, Prospect, Runtime, StartEstimate
@@ -40,6 +42,13 @@ def test_each_keeps_the_contract_and_is_installed(kind):
     assert_dispatcher_contract(dispatcher)
     selection = Dispatchers().select(dispatcher.name)
     assert type(selection.dispatcher) is kind
+
+
+@pytest.mark.parametrize("kind", [*ALL, AllAtOnce, External])
+def test_one_without_arguments_refuses_those_that_somebody_hopes_for(kind):
+    """A filter of a profile that nobody heeds would send jobs where they must not go."""
+    (problem,) = kind().check_arguments({"filters": ["healthy"]})
+    assert problem == "argument filters: is unknown; there are: none"
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -109,6 +118,13 @@ class TestDeadline:
         assert choose(Deadline(), *self.clusters(), workload=self.workload(late)) == ("old",)
         assert choose(Deadline(), *self.clusters(), workload=self.workload(soon)) == ("new",)
         assert choose(Deadline(), *self.clusters(), workload=self.workload("")) == ("old",)
+
+    def test_of_those_in_time_one_without_a_price_comes_last(self):
+        unpriced = make_cluster("a", flavor="a100")
+        late = (T0 + 3 * HOUR).isoformat()
+        assert choose(Deadline(), unpriced, *self.clusters(), workload=self.workload(late)) == (
+            "old",
+        )
 
     def test_the_wait_counts(self):
         waits = Forecast(
