@@ -40,12 +40,10 @@ class Deadline:
             cost = cost_of(view.workload, option)
             return late, float("inf") if cost is None else cost
 
-        def half_of_the_spare_time(option: Option) -> timedelta:
+        def half_to_spare(option: Option) -> timedelta:
             return (due - view.now - runtime_on(view.workload, option)) / 2 if due else timedelta()
 
-        return bind(
-            survey(view, may_wait=half_of_the_spare_time if due else None), lateness_and_cost
-        )
+        return bind(survey(view, may_wait=half_to_spare if due else None), lateness_and_cost)
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
         """Refuse all: there are none."""
