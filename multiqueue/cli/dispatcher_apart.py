@@ -66,11 +66,11 @@ class Apart:
         arguments: What it shall look at when it is loaded.
 
     Attributes:
-        wrong_arguments: What it says is wrong with them.
+        wrong_arguments: What it says is wrong with them; None: it cannot tell.
     """
 
     def __init__(self, name: str, value: str, arguments: Mapping[str, Any]) -> None:
-        self.wrong_arguments: tuple[str, ...] = ()
+        self.wrong_arguments: tuple[str, ...] | None = ()
         self._way = Way(dispatcher=name, arguments=arguments, path="arguments")
         self._value = value
         self._host: ProcessHost | None = None

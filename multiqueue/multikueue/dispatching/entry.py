@@ -5,7 +5,7 @@ Light on purpose: the process of a plugin begins with this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
@@ -37,8 +37,11 @@ def make_dispatcher(value: str) -> Dispatcher:
     return cast("Dispatcher", dispatcher)
 
 
-def check_arguments(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> Sequence[str]:
-    """Have a dispatcher look at its arguments, where it can; return what is wrong with them."""
+def check_arguments(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Have a dispatcher look at its arguments; return what is wrong with them.
+
+    None: it cannot tell.
+    """
     if not isinstance(dispatcher, ChecksArguments):
-        return ()
-    return [str(problem) for problem in dispatcher.check_arguments(arguments)]
+        return None
+    return tuple([str(problem) for problem in dispatcher.check_arguments(arguments)])

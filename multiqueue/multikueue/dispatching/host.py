@@ -130,7 +130,7 @@ class ThreadHost:
         if selection.dispatcher is None or not self._way.path:
             return selection
         problems = check_arguments(selection.dispatcher, self._way.arguments)
-        return replace(selection, wrong_arguments=tuple(problems))
+        return replace(selection, wrong_arguments=problems)
 
     def _ask(self, view: DispatchView) -> Reading:
         assert self._selection is not None

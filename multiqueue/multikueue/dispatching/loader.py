@@ -40,6 +40,7 @@ class Loader:
         problem: Why there is none; empty where there is.
         host: What it runs in, once it is loaded.
         label: Its name in metrics.
+        is_unchecked: Whether it has arguments that it cannot check beforehand.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Loader:
         self.problem = ""
         self.host: Host | None = None
         self.label = way.dispatcher
+        self.is_unchecked = False
         self._way = way
         self._open_host = open_host
         self._open_apart = open_apart
@@ -136,6 +138,7 @@ class Loader:
         if selection.notice:
             self.label = EXTERNAL
             log.info("dispatcher is external", dispatcher=selection.name, notice=selection.notice)
+        self.is_unchecked = bool(self._way.arguments) and selection.wrong_arguments is None
         if not self.problem:
             self.host, self._opened = self._opened, None
             return

@@ -22,6 +22,7 @@ from multiqueue.api.v1alpha1 import (
 from multiqueue.api.v1beta2 import Condition, format_time
 from multiqueue.multikueue.dispatching.canary import Side
 from multiqueue.multikueue.dispatching.live_profile import LiveProfile
+from multiqueue.multikueue.dispatching.runner import DispatchRunner
 
 MAX_DIFFERENCE = 1024
 """As the CRD says."""
@@ -102,11 +103,19 @@ def _judge_active(live: LiveProfile) -> Judgement:
     if not problem and base is not None:
         problem = base.trouble
     if not problem:
-        name = base.way.dispatcher if base is not None else ""
-        return True, ProfileReason.READY, f'dispatcher "{name}" decides'
+        assert base is not None  # else the policy has a problem
+        return True, ProfileReason.READY, _describe_decider(base)
     if live.fallback is not None and not live.fallback.trouble:
         return False, reason, f'{problem}; "{live.fallback.way.dispatcher}" decides meanwhile'
     return False, reason, f"{problem}; its Workloads wait"
+
+
+def _describe_decider(runner: DispatchRunner) -> str:
+    words = f'dispatcher "{runner.way.dispatcher}" decides'
+    if not runner.is_unchecked:
+        return words
+    names = ", ".join(sorted(runner.way.arguments))
+    return f"{words}; it does not check arguments, so nobody can say whether it heeds {names}"
 
 
 def _judge_health(live: LiveProfile) -> Judgement:

@@ -44,7 +44,8 @@ class Selection:
         problem: Why it cannot be used, and what to do; empty when it can.
         notice: What to know of one that can be used; empty: nothing.
         apart: Not empty: it is a stranger's that is not to be loaded here; its entry point.
-        wrong_arguments: What it says is wrong with its arguments, where it was asked.
+        wrong_arguments: What it says is wrong with its arguments, where it was asked; None: it
+            cannot tell.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Selection:
     problem: str = ""
     notice: str = ""
     apart: str = ""
-    wrong_arguments: tuple[str, ...] = ()
+    wrong_arguments: tuple[str, ...] | None = ()
 
 
 class Dispatchers:

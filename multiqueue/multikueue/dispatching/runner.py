@@ -121,6 +121,11 @@ class DispatchRunner:
         return self._loader.problem
 
     @property
+    def is_unchecked(self) -> bool:
+        """Whether it has arguments that it cannot check beforehand."""
+        return self._loader.is_unchecked
+
+    @property
     def is_loading(self) -> bool:
         """Whether it is not known yet whether there is somebody to ask."""
         return self._loader.is_loading

@@ -224,6 +224,9 @@ async def test_it_looks_at_its_arguments_there() -> None:
     async with opened("Picky", path="spec.dispatcher", arguments={"colour": "blue"}) as it:
         got = await it.ask()
         assert got.problem == 'spec.arguments: dispatcher "Picky": argument colour: no'
+        assert not it.runner.is_unchecked
+    async with opened("Good", path="spec.dispatcher", arguments={"colour": "blue"}) as it:
+        assert it.runner.is_unchecked
 
 
 @pytest.mark.parametrize(

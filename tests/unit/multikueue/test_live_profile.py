@@ -185,6 +185,12 @@ async def test_one_that_works_is_active_and_healthy() -> None:
     }
 
 
+async def test_arguments_that_nobody_checks_are_told() -> None:
+    got = await conditions_of(make_profile("to-a", filters=["healthy"], arguments={"colour": 1}))
+    words = 'dispatcher "to-a" decides; it does not check arguments, so nobody can say whether it '
+    assert got[ACTIVE] == ("True", "Ready", f"{words}heeds colour, filters")
+
+
 async def test_one_that_fails_says_who_decides_or_that_its_workloads_wait() -> None:
     words = f'dispatcher "broken" {FAILED}'
     got = await conditions_of(make_profile("broken"))

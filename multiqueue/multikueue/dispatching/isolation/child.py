@@ -89,7 +89,7 @@ class _Plugin:
         wrong = (
             () if request.arguments is None else check_arguments(self.dispatcher, request.arguments)
         )
-        return Loaded(wrong_arguments=tuple(wrong), open_ways=open_ways)
+        return Loaded(wrong_arguments=wrong, open_ways=open_ways)
 
 
 def main() -> None:

@@ -62,12 +62,12 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
 
     Attributes:
         problem: Why it is not, to go after its name.
-        wrong_arguments: What it says is wrong with its arguments.
+        wrong_arguments: What it says is wrong with its arguments; None: it cannot tell.
         open_ways: What cannot be kept from it here.
     """
 
     problem: str = ""
-    wrong_arguments: tuple[str, ...] = ()
+    wrong_arguments: tuple[str, ...] | None = ()
     open_ways: tuple[str, ...] = ()
 
 

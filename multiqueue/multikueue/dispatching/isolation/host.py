@@ -77,7 +77,7 @@ class ProcessHost:
         loaded = _expect(Loaded, await self._ask(Load(self._value, _list_paths(), arguments)))
         self._on_open_ways(name, tuple(way[:MAX_TEXT] for way in loaded.open_ways[:MOST_TOLD]))
         problem = f'dispatcher "{name}" {loaded.problem[:MAX_TEXT]}' if loaded.problem else ""
-        wrong = loaded.wrong_arguments[:MOST_TOLD]
+        wrong = loaded.wrong_arguments and loaded.wrong_arguments[:MOST_TOLD]
         return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
 
     async def nominate(self, view: DispatchView) -> Reading:
