@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.api.alternatives import find_alternatives
 from multiqueue.jobs.framework.integration import Job
 
 _RUNS_WITH = re.compile(r"([0-9]{1,9}) of ([0-9]{1,9})")
@@ -44,8 +45,11 @@ def sizes_of(job: Job, count: int) -> dict[str, int]:
 def as_asked(job: Job) -> Job:
     """Return a job with the numbers that its user asked for.
 
-    Where its parallelism is not the one that it was started with, somebody asked for that since.
+    Where its parallelism is not the one that it was started with, somebody asked for that since;
+    and without alternatives it is not ours to say how many there are.
     """
+    if not find_alternatives(_annotations(job)):
+        return job
     told = _RUNS_WITH.fullmatch(_annotations(job).get(names.RUNS_WITH, ""))
     if told is None or int(told[1]) != parallelism_of(job):
         return job

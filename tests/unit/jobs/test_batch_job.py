@@ -238,6 +238,12 @@ def test_another_number_that_its_user_wrote_counts() -> None:
     assert sizes(job) == (3, 3, 3)
 
 
+def test_without_alternatives_a_job_is_as_it_is_written() -> None:
+    job = make_narrow(suspend=True)
+    del job["metadata"]["annotations"][names.ALTERNATIVES]
+    assert sizes(job) == (2, 2, 2)
+
+
 def test_work_of_many_pieces_stays_as_much() -> None:
     job = make_job(annotations={names.ALTERNATIVES: "h100=2"}, parallelism=4, completions=100)
     started = write(job, JOB.start_patch(job, [info(2)]))
