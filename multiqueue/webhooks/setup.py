@@ -13,6 +13,7 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.queue_lookup import InformerLookup
 from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
@@ -25,7 +26,6 @@ from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.advice import InformerView, advise_by
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
-from multiqueue.webhooks.lookup import InformerLookup
 from multiqueue.webhooks.registration import Registrar, release
 from multiqueue.webhooks.server import WebhookServer
 

@@ -14,7 +14,7 @@ import pytest
 import structlog
 import yaml
 
-from multiqueue.api.names import RUNTIME
+from multiqueue.api.names import ALTERNATIVES, DEFAULT_QUEUE, RUNTIME
 from multiqueue.cli import decisions
 from multiqueue.cli.main import main
 from multiqueue.kube import resources
@@ -29,6 +29,7 @@ from multiqueue.visibility.decisions import for_namespace
 from tests.integration.test_multikueue_ownership import put_foreign_job
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE
+from tests.queue_objects import make_local_queue
 from tests.remote_world import REMOTE, RemoteWorld, Shell, remote_world
 
 
@@ -103,6 +104,40 @@ async def test_a_manifest_is_tried_before_it_is_submitted(
     assert await shell.run(*command) == 1
     assert "is not what its kind looks like" in shell.err.getvalue()
     assert f'LocalQueue "{NAMESPACE}/nowhere" not found' in shell.err.getvalue()
+
+
+def knows_queue(remote: RemoteWorld, name: str) -> bool:
+    """Whether the manager and its connections to both workers know a LocalQueue."""
+    key = f"{NAMESPACE}/{name}"
+    fleet = next(part for part in remote.world.parts if part.name == "multikueue-workers")
+    sessions = [fleet.find_session(worker) for worker in remote.world.workers]
+    stores = [session.informers.local_queues.store for session in sessions]
+    return all(store.get(key) for store in (remote.hub.informers.local_queues.store, *stores))
+
+
+async def test_a_manifest_is_completed_and_refused_as_its_webhooks_would(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for cluster in (*remote.world.workers.values(), remote.hub):
+        await cluster.create(resources.LOCAL_QUEUES, make_local_queue(DEFAULT_QUEUE))
+    shell = Shell(remote, tmp_path, monkeypatch)
+    path = tmp_path / "job.yaml"
+    job = make_gpu_job("wanted")
+    del job["metadata"]["labels"]
+    path.write_text(yaml.safe_dump(job))
+    command = ("dispatch", "--dry-run", "-f", str(path), "-o", "json")
+    await remote.world.until(lambda: knows_queue(remote, DEFAULT_QUEUE), "the default queue")
+    (told,) = json.loads(await shell.read(*command))
+    assert (told["clusterQueue"], sorted(told["decision"]["nominated"])) == (
+        "cq",
+        ["worker1", "worker2"],
+    )
+
+    job["spec"] |= {"parallelism": 3}
+    job["metadata"]["annotations"] = {ALTERNATIVES: "h100=7"}
+    path.write_text(yaml.safe_dump(job))
+    assert await shell.run(*command) == 1
+    assert f"metadata.annotations[{ALTERNATIVES}]" in shell.err.getvalue()
 
 
 async def test_what_a_manifest_would_meet_on_the_workers_is_told_and_what_is_ignored_of_it(

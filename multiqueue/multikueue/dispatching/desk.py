@@ -20,6 +20,7 @@ from multiqueue.api.workload_state import reserve_quota
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nomination import Nominated
+from multiqueue.jobs.batch_job.webhook import default_job, validate_job_create
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.compose import compose_workload, workload_class
@@ -27,6 +28,8 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.observe import build_priority_classes
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError, resolve_priority
+from multiqueue.jobs.queue_lookup import InformerLookup
+from multiqueue.kube.resources import JOBS
 from multiqueue.model.build import admission_to_wire, build_workload
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.connections.fleet import Fleet
@@ -100,6 +103,7 @@ class DispatchDesk:
         self._views = views
         self._choice = choice
         self._options = build_options(context.config)
+        self._lookup = InformerLookup(context.informers)
         self._records = DecisionRecords()
         choice.add_listener(
             lambda view, answer, profile: self._records.note(_decision(view, answer, profile))
@@ -162,7 +166,7 @@ class DispatchDesk:
             name = str(metadata.get("name") or f"{metadata.get('generateName', 'job-')}xxxxx")
             what = f"{what}/{name}"
             imagined = {**metadata, "name": name, "namespace": namespace, "uid": IMAGINED}
-            job: Json = {**manifest, "metadata": imagined}
+            job = self._complete({**manifest, "metadata": imagined}, gvk)
             priority = resolve_priority(
                 workload_class(job),
                 integration.priority_class(job),
@@ -181,6 +185,16 @@ class DispatchDesk:
             creation_timestamp=self._context.clock.now().isoformat(),
         )
         return job, msgspec.structs.replace(workload, metadata=created)
+
+    def _complete(self, job: Json, gvk: GroupVersionKind) -> Json:
+        """Return a job with what its webhooks would fill in; raises what they would refuse."""
+        if gvk != GroupVersionKind.of_resource(JOBS):
+            return job
+        config = self._context.config
+        completed = default_job(job, self._lookup, config).job
+        if errors := validate_job_create(completed, config.gates):
+            raise InvalidJobError("; ".join(map(str, errors)))
+        return completed
 
     def _find_way(self, workload: api.Workload) -> tuple[str, str]:
         """Return the ClusterQueue, and the check by which it sends its Workloads elsewhere."""

@@ -1,4 +1,4 @@
-"""Queues and namespaces as the webhooks see them: the shared informers, read in memory."""
+"""Queues and namespaces as job webhooks see them: the shared informers, read in memory."""
 
 from __future__ import annotations
 
