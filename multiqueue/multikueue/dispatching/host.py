@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from multiqueue.multikueue.dispatching.answer import Reading
 from multiqueue.multikueue.dispatching.conduct import Finding, ask, examine
@@ -20,6 +20,11 @@ from multiqueue.multikueue.dispatching.plugin_thread import Runner
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
 from multiqueue.plugins import DispatchView
+
+CLOSE_SECONDS = 30.0
+"""After which a call that was not waited for hangs: any may take less, importing a package too."""
+
+T = TypeVar("T")
 
 
 class Host(Protocol):
@@ -66,6 +71,8 @@ class Hung:
 
     def add(self, thread: Runner) -> None:
         """Let a thread end by itself, should it ever."""
+        if thread in self._threads:
+            return
         thread.abandon()
         self._threads.append(thread)
         self._on_change(len(self._threads))
@@ -104,26 +111,38 @@ class ThreadHost:
         self._hung = hung
         self._selection: Selection | None = None
         self._asked: _Asked | None = None
+        self._call: asyncio.Future[Any] | None = None
 
     def load(self) -> asyncio.Future[Selection]:
         """Load it, as `Host` says."""
-        return self._thread.call(self._select_and_check)
+        return self._run(self._select_and_check)
 
     def nominate(self, view: DispatchView) -> asyncio.Future[Reading]:
         """Ask it, as `Host` says."""
-        return self._thread.call(lambda: self._ask(view))
+        return self._run(lambda: self._ask(view))
 
     def examine(self) -> asyncio.Future[tuple[Finding, ...]]:
         """Look at it, as `Host` says."""
-        return self._thread.call(self._examine)
+        return self._run(self._examine)
 
     def abandon(self) -> None:
         """Leave the thread to its call."""
         self._hung.add(self._thread)
 
     def close(self) -> None:
-        """Let the thread end when it is idle."""
+        """Let the thread end when it is idle; one that does not by and by hangs."""
         self._thread.abandon()
+        if self._call is not None and not self._call.done():
+            loop = asyncio.get_running_loop()
+            loop.call_later(CLOSE_SECONDS, self._count_if_alive)
+
+    def _count_if_alive(self) -> None:
+        if self._thread.is_alive:
+            self._hung.add(self._thread)
+
+    def _run(self, work: Callable[[], T]) -> asyncio.Future[T]:
+        call = self._call = self._thread.call(work)
+        return call
 
     def _select_and_check(self) -> Selection:
         selection = self._selection = self._select()

@@ -98,7 +98,7 @@ def _judge(live: LiveProfile) -> Iterator[tuple[str, Judgement]]:
 
 def _judge_active(live: LiveProfile) -> Judgement:
     base = live.base
-    problem = live.policy.problem or (base.load_problem if base is not None else "")
+    problem = live.policy.problem or (base.load_state if base is not None else "")
     reason = ProfileReason.INVALID if problem else ProfileReason.FAILING
     if not problem and base is not None:
         problem = base.trouble
@@ -137,7 +137,7 @@ def _judge_health(live: LiveProfile) -> Judgement:
 def _canary_problem(live: LiveProfile) -> str:
     """Why a canary that is wished for decides nothing at all."""
     if live.canary is not None:
-        return live.canary.load_problem
+        return live.canary.load_state
     return next((p for p in live.policy.side_problems if p.startswith("spec.canary")), "")
 
 

@@ -12,7 +12,7 @@ A name with a ``/`` that is not installed means a controller outside of this pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from importlib import invalidate_caches
@@ -22,6 +22,7 @@ import structlog
 
 from multiqueue.api.names import DISPATCHER
 from multiqueue.multikueue.dispatching.entry import EntryError, make_dispatcher
+from multiqueue.multikueue.dispatching.package_stamp import stamp_package
 from multiqueue.multikueue.dispatching.sites import Sites
 from multiqueue.plugins import Dispatcher
 
@@ -44,6 +45,7 @@ class Selection:
         problem: Why it cannot be used, and what to do; empty when it can.
         notice: What to know of one that can be used; empty: nothing.
         apart: Not empty: it is a stranger's that is not to be loaded here; its entry point.
+        stamp: Of what is left apart: another value once its package is another one.
         wrong_arguments: What it says is wrong with its arguments, where it was asked; None: it
             cannot tell.
     """
@@ -53,6 +55,7 @@ class Selection:
     problem: str = ""
     notice: str = ""
     apart: str = ""
+    stamp: Hashable = None
     wrong_arguments: tuple[str, ...] | None = ()
 
 
@@ -112,7 +115,7 @@ class Dispatchers:
             self._installed = _by_name(entry_points(group=ENTRY_POINT_GROUP))
             point = self._installed.get(name)
         if point is not None:
-            return Selection(name=name, apart=point.value)
+            return Selection(name=name, apart=point.value, stamp=stamp_package(point.value))
         if outside and "/" in name and EXTERNAL in self.names:
             return replace(self.select(EXTERNAL), name=name, notice=_describe_external(name))
         return Selection(name=name, problem=self._describe_missing(name, outside=outside))

@@ -126,6 +126,11 @@ class DispatchRunner:
         return self._loader.is_unchecked
 
     @property
+    def load_state(self) -> str:
+        """The same, and when it is tried again."""
+        return "; ".join(filter(None, (self._loader.problem, self._loader.outlook)))
+
+    @property
     def is_loading(self) -> bool:
         """Whether it is not known yet whether there is somebody to ask."""
         return self._loader.is_loading
@@ -151,9 +156,9 @@ class DispatchRunner:
         try:
             taken = await within(self.way.budget.total_seconds(), host.nominate(shown))
         except TimeoutError:
-            return self._open_breaker(Failure.TIMED_OUT, self._hung_message())
+            return self._open_breaker(host, Failure.TIMED_OUT, self._hung_message())
         except EndedError as error:
-            return self._open_breaker(Failure.ENDED, f'dispatcher "{self._name}" {error}')
+            return self._open_breaker(host, Failure.ENDED, f'dispatcher "{self._name}" {error}')
         except PluginError as error:
             return self._fail(Failure.RAISED, f'dispatcher "{self._name}" failed: {error}')
         self._losses = 0
@@ -189,9 +194,9 @@ class DispatchRunner:
         try:
             found = await within(self.way.budget.total_seconds(), host.examine())
         except TimeoutError:
-            self._open_breaker(Failure.TIMED_OUT, self._hung_message())
+            self._open_breaker(host, Failure.TIMED_OUT, self._hung_message())
         except EndedError as error:
-            self._open_breaker(Failure.ENDED, f'dispatcher "{self._name}" {error} {again}')
+            self._open_breaker(host, Failure.ENDED, f'dispatcher "{self._name}" {error} {again}')
         except PluginError as error:
             self._fail(Failure.RAISED, f'dispatcher "{self._name}" failed {again}: {error}')
         else:
@@ -224,7 +229,8 @@ class DispatchRunner:
             return self._fail(Failure.NOT_LOADED, problem or "is not loaded")
         return None
 
-    def _open_breaker(self, failure: Failure, problem: str) -> Answer:
+    def _open_breaker(self, host: Host, failure: Failure, problem: str) -> Answer:
+        host.abandon()
         self._losses += 1
         seconds = exponential(
             self._losses, base=FIRST_PAUSE.total_seconds(), cap=LONGEST_PAUSE.total_seconds()

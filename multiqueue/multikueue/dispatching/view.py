@@ -137,7 +137,7 @@ class DispatchViews:
                 queue_known=False,
             )
         copy = _find_copy(state, seen.view.local)
-        running, waiting = queues.count_copies()
+        running, waiting = queues.count_copies(without=workload.key)
         known = queues.is_known
         return ClusterView(
             name=name,

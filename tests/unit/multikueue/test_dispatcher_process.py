@@ -17,7 +17,9 @@ from typing import Any
 
 import pytest
 
+from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.config import load_configuration
+from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.multikueue.dispatching.answer import Failure
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.conduct import Misconduct
@@ -25,8 +27,10 @@ from multiqueue.multikueue.dispatching.isolation.confine import _open_libc, list
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.isolation.landlock import find_version
 from multiqueue.multikueue.dispatching.isolation.open_ways import OpenWays
+from multiqueue.multikueue.dispatching.live_profile import LiveProfile
 from multiqueue.multikueue.dispatching.loader import BUDGET
-from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.multikueue.dispatching.policy import Policy, Way
+from multiqueue.multikueue.dispatching.profile_conditions import build_status
 from multiqueue.multikueue.dispatching.references import NO_REFERENCE
 from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
 from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
@@ -242,6 +246,35 @@ async def test_what_cannot_be_loaded_is_told(package: Path, code: str, words: st
         got = await it.ask()
         assert got.failure is Failure.NOT_LOADED
         assert words in got.problem
+        assert "tried" not in got.problem  # each Workload would be written anew each time
+        assert words in (told := tell_active(it))
+        outlook = "tried once, and again at 12:00:10 UTC or when its package changes"
+        assert told.endswith(f"; {outlook}; its Workloads wait")
+
+
+async def test_a_package_that_is_mended_is_loaded_whatever_it_did_before(package: Path) -> None:
+    install(package, "broken_plugin", "import os; os._exit(4)", {"broken": "Broken"})
+    async with opened("broken") as it:
+        for _ in range(4):
+            assert (await it.ask()).failure is Failure.NOT_LOADED
+            it.at += timedelta(minutes=10)
+        assert "tried 4 times" in tell_active(it)
+        it.at -= timedelta(minutes=9)
+        assert (await it.ask()).failure is Failure.NOT_LOADED
+        mended = "from evil_plugins import Good as Broken\n"
+        install(package, "broken_plugin", mended, {"broken": "Broken"})
+        it.at += timedelta(seconds=10)
+        assert (await it.ask()).nomination.clusters == ("a",)
+        assert tell_active(it) == 'dispatcher "broken" decides'
+
+
+def tell_active(it: Opened) -> str:
+    """Return what a profile with this dispatcher says about itself."""
+    policy = Policy(profile="mine", generation=1, base=it.runner.way)
+    live = LiveProfile(policy, lambda _way: it.runner, lock=asyncio.Lock(), now=it.now)
+    condition = find_condition(build_status(DispatchProfile(), live, it.at).conditions, ACTIVE)
+    assert condition is not None
+    return condition.message
 
 
 async def test_one_that_hangs_when_it_is_loaded_is_ended(package: Path) -> None:
