@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from multiqueue.api import v1beta2 as api
@@ -20,6 +19,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity import quota_view
+from multiqueue.multikueue.capacity.intents import INTENT_SECONDS, Intents
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.workload_view import build_workload_view, usage_of
 from multiqueue.plugins import QueueView, WorkloadView
@@ -27,8 +27,6 @@ from multiqueue.plugins import QueueView, WorkloadView
 SETTLE_SECONDS = 1.0
 """How long a copy that just got quota counts as not yet in the ClusterQueue's status, unless that
 changes before."""
-INTENT_SECONDS = 10.0
-"""How long a nomination counts before its copy must have shown up."""
 MAX_MISSES = 20
 """Waiting copies in a row that find no room before the rest is taken not to either."""
 
@@ -62,14 +60,6 @@ class QueueInformers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
-    """A nomination whose copy has not shown up yet."""
-
-    workload: WorkloadView
-    until: float
-
-
 class WorkerState:
     """The queues of one worker.
 
@@ -99,7 +89,7 @@ class WorkerState:
         self._recent: dict[str, float] = {}
         self._holding: set[str] = set()
         self._by_local_queue: Counter[str] = Counter()
-        self._intents: dict[str, Intent] = {}
+        self._intents = Intents(monotonic)
         # Views with everything that is in flight, for Workloads that have nothing here; and until
         # when they are good.
         self._demand: dict[str, tuple[QueueView, float]] = {}
@@ -150,16 +140,23 @@ class WorkerState:
             self._demand[name] = known
         return known[0]
 
-    def count_copies(self) -> tuple[int, int]:
-        """Return how many of our copies hold quota there and how many wait."""
-        return len(self._holding), len(self._copies)
+    def count_copies(self, *, without: str) -> tuple[int, int]:
+        """Return how many of our Workloads hold quota there and how many wait, but for one.
+
+        What was just nominated waits, too: a burst would see the same numbers.
+        """
+        self._intents.expire()
+        waiting = len(self._copies) + len(self._intents)
+        is_waiting = without in self._copies or without in self._intents
+        return len(self._holding) - (without in self._holding), waiting - is_waiting
 
     def count_neighbours(self, namespace: str, local_queue: str, *, without: str) -> int:
-        """Return how many of our unfinished copies there are of a LocalQueue, but for one."""
+        """Return how many of both are of a LocalQueue, but for one."""
         key = key_of(namespace, local_queue)
+        self._intents.expire()
         own = self._informers.workloads.store.get(without)
-        is_counted = own is not None and _is_of(own) == key
-        return self._by_local_queue[key] - is_counted
+        is_counted = _is_of(own) == key or self._intents.is_of(without, key)
+        return self._by_local_queue[key] + self._intents.count(key) - is_counted
 
     # ------------------------------------------------------------ what is on its way
 
@@ -167,8 +164,7 @@ class WorkerState:
         """Count a Workload that was just nominated here, until its copy shows up."""
         if workload.key in self._copies or workload.key in self._holding:
             return
-        is_new = workload.key not in self._intents
-        self._intents[workload.key] = Intent(workload, self._monotonic() + INTENT_SECONDS)
+        is_new = self._intents.add(workload)
         name = self._queue_of(workload)
         if is_new and name in self._demand:
             view, until = self._demand[name]
@@ -176,14 +172,14 @@ class WorkerState:
 
     def forget_intent(self, key: str) -> None:
         """Stop counting it: it was sent elsewhere."""
-        if self._intents.pop(key, None) is not None:
+        if self._intents.pop(key) is not None:
             self._demand.clear()
 
     def take_intents(self, other: WorkerState) -> None:
         """Count what another state of the same worker counts, for as long as it would have."""
-        for key, intent in other._intents.items():
-            if key not in self._copies and key not in self._holding:
-                self._intents.setdefault(key, intent)
+        for intent in other._intents:
+            if intent.workload.key not in self._copies and intent.workload.key not in self._holding:
+                self._intents.take(intent)
         self._demand.clear()
 
     # ------------------------------------------------------------ building
@@ -231,12 +227,11 @@ class WorkerState:
 
     def _waiting(self, queue: str, without: str) -> Iterator[WorkloadView]:
         """Yield our Workloads that are to use this queue and hold nothing there yet, by age."""
-        now = self._monotonic()
-        self._intents = {k: intent for k, intent in self._intents.items() if intent.until > now}
+        self._intents.expire()
         yield from (
             intent.workload
-            for key, intent in self._intents.items()
-            if key != without and self._queue_of(intent.workload) == queue
+            for intent in self._intents
+            if intent.workload.key != without and self._queue_of(intent.workload) == queue
         )
         yield from (
             view
@@ -259,17 +254,17 @@ class WorkerState:
         self._by_local_queue[_is_of(new)] += 1
         if new is None or is_finished(new.status):
             self._forget_copy(key)
-            self._intents.pop(key, None)
+            self._intents.pop(key)
         elif has_quota(new.status):
             if key not in self._holding:
                 self._forget_copy(key)
                 self._holding.add(key)
                 if old is not None:
                     self._recent[key] = self._monotonic()
-            self._intents.pop(key, None)
+            self._intents.pop(key)
         elif key not in self._copies:
             # What was an intent until now is counted already.
-            known = self._intents.pop(key, None)
+            known = self._intents.pop(key)
             if known is None or key in self._holding:
                 self._forget_copy(key)
             self._copies[key] = build_workload_view(

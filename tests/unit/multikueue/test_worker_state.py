@@ -157,7 +157,7 @@ def test_its_copy_counts_in_its_place_and_only_once(worker):
     worker.intend("a", 6)
     worker.put_copy("a", 6)
     assert worker.free() == 2
-    assert worker.state.count_copies() == (0, 1)
+    assert worker.state.count_copies(without="") == (0, 1)
 
 
 def test_a_nomination_without_copy_is_forgotten_in_time(worker):
@@ -180,7 +180,7 @@ def test_a_copy_that_got_quota_counts_until_the_status_says_so(worker):
     assert worker.free() == 2
     worker.set_used(6)
     assert worker.free() == 2
-    assert worker.state.count_copies() == (1, 0)
+    assert worker.state.count_copies(without="") == (1, 0)
 
 
 def test_it_does_not_count_twice_for_long_whatever_order_the_news_have(worker):
@@ -213,7 +213,28 @@ def test_what_ended_or_went_does_not_count(worker):
     worker.put_copy("b", 2)
     worker.workloads.drop("ns/b")
     assert worker.free() == 8
-    assert worker.state.count_copies() == (0, 0)
+    assert worker.state.count_copies(without="") == (0, 0)
+
+
+def test_of_a_burst_each_is_counted_before_its_copy_shows_up(worker):
+    worker.put_copy("a", 1)
+    worker.intend("b", 1)
+    worker.intend("b", 1)
+    worker.put_copy("c", 1, reserved=True)
+    assert worker.state.count_copies(without="ns/asking") == (1, 2)
+    assert worker.state.count_neighbours("ns", "lq", without="ns/asking") == 3
+    worker.now += INTENT_SECONDS
+    assert worker.state.count_copies(without="ns/asking") == (1, 1)
+    assert worker.state.count_neighbours("ns", "lq", without="ns/asking") == 2
+
+
+def test_the_workload_that_asks_is_not_counted(worker):
+    worker.put_copy("a", 1)
+    worker.intend("b", 1)
+    worker.put_copy("c", 1, reserved=True)
+    for name, counts in {"a": (1, 1), "b": (1, 1), "c": (0, 2)}.items():
+        assert worker.state.count_copies(without=f"ns/{name}") == counts
+        assert worker.state.count_neighbours("ns", "lq", without=f"ns/{name}") == 2
 
 
 def test_neighbours_are_the_unfinished_copies_of_the_same_local_queue(worker):

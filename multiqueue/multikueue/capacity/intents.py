@@ -1,0 +1,89 @@
+"""What was just nominated to a worker and has no copy there yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from multiqueue.api.names import key_of
+from multiqueue.plugins import WorkloadView
+
+INTENT_SECONDS = 10.0
+"""How long a nomination counts before its copy must have shown up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A nomination whose copy has not shown up yet."""
+
+    workload: WorkloadView
+    until: float
+
+    @property
+    def local_queue(self) -> str:
+        """``namespace/name`` of its LocalQueue."""
+        return key_of(self.workload.namespace, self.workload.queue)
+
+
+class Intents:
+    """They, by the key of their Workload, the oldest first.
+
+    Args:
+        monotonic: A clock that never jumps, in seconds.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._by_key: dict[str, Intent] = {}
+        self._by_local_queue: Counter[str] = Counter()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._by_key
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Intent]:
+        return iter(self._by_key.values())
+
+    def count(self, local_queue: str) -> int:
+        """How many there are of a LocalQueue."""
+        return self._by_local_queue[local_queue]
+
+    def is_of(self, key: str, local_queue: str) -> bool:
+        """Whether there is one of a Workload, and it is of that LocalQueue."""
+        return key in self._by_key and self._by_key[key].local_queue == local_queue
+
+    def add(self, workload: WorkloadView) -> bool:
+        """Add one, or start its time anew where it stands; say whether it is new."""
+        known = self._by_key.get(workload.key)
+        if known is not None:
+            self._by_local_queue[known.local_queue] -= 1
+        self._put(Intent(workload, self._monotonic() + INTENT_SECONDS))
+        return known is None
+
+    def take(self, intent: Intent) -> None:
+        """Add one with the time that it has left; one of the same Workload stays."""
+        if intent.workload.key not in self._by_key:
+            self._put(intent)
+
+    def pop(self, key: str) -> Intent | None:
+        """Remove one, and return it; None: there is none."""
+        intent = self._by_key.pop(key, None)
+        if intent is not None:
+            self._by_local_queue[intent.local_queue] -= 1
+        return intent
+
+    def expire(self) -> None:
+        """Remove those whose time is over; one that was begun anew keeps those after it a while."""
+        now = self._monotonic()
+        while self._by_key:
+            key, intent = next(iter(self._by_key.items()))
+            if intent.until > now:
+                return
+            self.pop(key)
+
+    def _put(self, intent: Intent) -> None:
+        self._by_key[intent.workload.key] = intent
+        self._by_local_queue[intent.local_queue] += 1
