@@ -68,6 +68,8 @@ def test_guaranteed_prefers_what_is_not_lent():
     lent = foreseen("a", prospect=Prospect.BORROWS, taken={PAIR: 4}, borrowed={PAIR: 4})
     partly = foreseen("b", prospect=Prospect.BORROWS, taken={PAIR: 4}, borrowed={PAIR: 1})
     assert score("guaranteed", lent, partly) == {"a": 0, "b": 750}
+    cpu = foreseen("c", prospect=Prospect.BORROWS, taken={PAIR: 4}, borrowed={("x", "cpu"): 9})
+    assert score("guaranteed", cpu) == {"c": 1000}, "what is scarce counts"
 
 
 def test_start_weighs_the_wait_by_the_time_that_the_job_runs():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -122,6 +123,10 @@ async def test_where_a_canary_fails_the_base_decides() -> None:
     live = open_profile(make_profile("to-a", canary={"dispatcher": "broken", "percent": 100}))
     assert (await ask(live)).dispatcher == "to-a"
     assert live.figures.failures == 1
+    assert live.trials is not None
+    live.trials.note_start(VIEW.workload.uid, T0)
+    started = {side: tally.started for side, tally in live.trials.tallies.items()}
+    assert set(started.values()) == {0}, "a start that the base earned says nothing of the canary"
 
 
 async def test_one_that_was_replaced_decides_no_more() -> None:
@@ -163,6 +168,10 @@ async def test_a_shadow_that_cannot_keep_up_is_asked_about_less() -> None:
     await shadows.ask(question)
     assert (figures.decisions, figures.differences) == (1, 1)
     assert figures.last_difference == "team-a/train: nowhere, the shadow: b"
+    live.shadow_figures = replace(figures, last_difference="x" * 2000)
+    told = build_status(make_profile("to-a"), live, T0).shadow
+    assert told is not None
+    assert told.last_difference == "x" * 1024, "the CRD allows no more"
 
 
 # ------------------------------------------------------------ what it says of itself

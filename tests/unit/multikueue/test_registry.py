@@ -36,6 +36,14 @@ def test_each_use_of_one_has_its_own():
     assert dispatchers.select("score").dispatcher is not dispatchers.select("score").dispatcher
 
 
+def test_no_package_takes_the_place_of_a_dispatcher_of_ours():
+    theirs = make_point("score", "a_package:Score")
+    ours = make_point("score", "multiqueue_dispatchers.score:Score")
+    for installed in ([theirs, ours], [ours, theirs]):
+        found = Dispatchers(installed=installed).find("score")
+        assert isinstance(found.dispatcher, Score)
+
+
 def test_an_unknown_name_is_told_with_the_known_ones():
     got = Dispatchers({"mine": Score()}, installed=()).select("theirs")
     assert got.dispatcher is None
