@@ -20,6 +20,8 @@ SOONEST = timedelta(seconds=1)
 """A dispatcher cannot ask to be asked again sooner; the core asks when something changes."""
 MAX_TEXT = 1024
 """Characters of a reason or note that are kept; a check's message holds some thirty of them."""
+MAX_NUMBER = 2**63 - 1
+"""Of a score, say: what others can read."""
 
 
 class Failure(StrEnum):
@@ -179,7 +181,12 @@ def _struct_reader(type_: Any) -> Read:
         for name, plain, read_part in parts:
             part = getattr(value, name)
             # Most parts are as they should be: seen here, as a call for each takes twice the time.
-            if type(part) is plain and (plain is not str or len(part) <= MAX_TEXT):
+            kind = type(part)
+            if kind is plain and (
+                (kind is str and len(part) <= MAX_TEXT and part.isascii())
+                or (kind is int and -MAX_NUMBER <= part <= MAX_NUMBER)
+                or kind is bool
+            ):
                 found[name] = part
                 continue
             try:
@@ -196,7 +203,8 @@ def _struct_reader(type_: Any) -> Read:
 def _read_str(value: Any) -> str:
     if not isinstance(value, str):
         raise _malformed(value, "str")
-    text = str.__str__(value)
+    # Halves of characters can be neither sent nor stored.
+    text = str.__str__(value).encode(errors="replace").decode()
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 
@@ -209,7 +217,10 @@ def _read_bool(value: Any) -> bool:
 def _read_int(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _malformed(value, "int")
-    return int.__int__(value)
+    number = int.__int__(value)
+    if not -MAX_NUMBER <= number <= MAX_NUMBER:
+        raise MalformedError(f"is {number!r:.200}, more than 64 bits hold")
+    return number
 
 
 def _read_time(value: Any) -> datetime:
