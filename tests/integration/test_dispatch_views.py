@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from multiqueue.api.names import CLUSTER_TAINTS
+import asyncio
+
+from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_TAINTS
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
 from multiqueue.multikueue.dispatching.view import LAST_APPLIED
 from multiqueue.plugins import CopyState, DispatchView
-from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
+from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world
 from tests.recording_dispatcher import Recording
 from tests.virtual_time import virtual_time
 
@@ -69,3 +71,41 @@ async def test_the_copy_of_the_job_itself_is_nobody_who_is_in_its_way():
         (cluster,) = plugin.views[-1].clusters
         assert cluster.copy is CopyState.PENDING
         assert (cluster.queue.quotas, cluster.neighbours) == (before, 0)
+
+
+def list_first_views(plugin: Recording) -> list[DispatchView]:
+    """Return the first view of each Workload; now and then a dispatcher is asked twice."""
+    return list({view.workload.key: view for view in reversed(plugin.views)}.values())[::-1]
+
+
+@virtual_time
+async def test_a_burst_does_not_see_the_same_room_twice():
+    """What was nominated counts before its copy is there, and only where it may really go."""
+    plugin = Recording()
+    async with (
+        multikueue_world("worker1", "worker2") as world,
+        world.manager(make_config(dispatcher_name="recording"), dispatchers={"recording": plugin}),
+    ):
+        await world.until_connected()
+        await asyncio.gather(*(world.hub.create(JOBS, make_gpu_job(name)) for name in "abc"))
+        await world.until(lambda: len(list_first_views(plugin)) == 3, "asked about all three")
+        views = list_first_views(plugin)
+        rooms = [[c.queue.quotas["gpu", GPU].in_flight for c in view.clusters] for view in views]
+        assert rooms == [[0, 0], [1, 0], [2, 0]]
+
+
+@virtual_time
+async def test_what_may_not_go_where_a_dispatcher_sends_it_takes_no_room_there():
+    plugin = Recording()
+    async with (
+        multikueue_world("worker1", "worker2") as world,
+        world.manager(make_config(dispatcher_name="recording"), dispatchers={"recording": plugin}),
+    ):
+        await world.until_connected()
+        closed = make_gpu_job("closed")
+        closed["metadata"]["annotations"] = {CLUSTER_NAMES: "worker2"}
+        await world.hub.create(JOBS, closed)
+        await world.until(lambda: plugin.views, "asked about it")
+        assert plugin.views[0].clusters[0].unusable
+        view = await show(world, plugin, "next")
+        assert view.clusters[0].queue.quotas["gpu", GPU].in_flight == 0
