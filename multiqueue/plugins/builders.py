@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.model.placement import Placement
@@ -168,72 +167,4 @@ def make_view(
         history=tuple(history),
         arguments=arguments or {},
         now=now,
-    )
-
-
-def make_sample_views() -> Iterator[DispatchView]:
-    """Yield views of every sort that a dispatcher meets."""
-    a100 = make_cluster("a100", gpus=8, labels={"accelerator": "a100"})
-    h100 = make_cluster("h100", gpus=4, labels={"accelerator": "h100"})
-    full = make_cluster("full", gpus=8, used=8)
-    stopped = replace(make_cluster("stopped"), queue=make_queue(active=False))
-    queueless = replace(make_cluster("queueless"), queue=None)
-    yield make_view()
-    yield make_view(clusters=[a100])
-    yield make_view(clusters=[a100, h100, full], gpus=4)
-    yield make_view(clusters=[a100, h100], gpus=16)
-    yield make_view(clusters=[full, make_lost_cluster("lost"), make_unknown_cluster("dark")])
-    yield make_view(clusters=[stopped, queueless])
-    yield make_view(clusters=[make_lost_cluster("lost")])
-    yield make_view(
-        workload=make_workload(gpus=2, node_selector={"accelerator": "h100"}),
-        clusters=[a100, h100],
-    )
-    yield make_view(
-        workload=make_workload(pods=8, alternatives={"h100": 4}), clusters=[full, a100, h100]
-    )
-    yield make_view(workload=WorkloadView(key="team-a/empty", created_at=T0), clusters=[a100, h100])
-    yield make_view(
-        clusters=[replace(full, copy=CopyState.PENDING), h100],
-        nominated=["full"],
-        history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
-    )
-    yield make_view(clusters=[make_cluster("tainted", avoid="is tainted by a"), full], gpus=2)
-    yield make_view(
-        clusters=[make_lost_cluster("lost"), *(make_cluster(f"w{n}", used=8) for n in range(4))],
-        nominated=["lost", "w2"],
-        history=[Round(at=T0 - timedelta(minutes=7), clusters=("lost", "w2"))],
-    )
-    yield make_view(clusters=[make_cluster(f"w{n:03}", used=n % 9) for n in range(100)], gpus=3)
-    yield from _make_unlike_views(a100, h100)
-
-
-def _make_unlike_views(a100: ClusterView, h100: ClusterView) -> Iterator[DispatchView]:
-    """Yield views that differ in what some dispatchers look at, and others never do."""
-    priced = replace(a100, prices={"gpu": 1800}, data=frozenset({"dataset/x"}), running=3)
-    dear = replace(h100, prices={"gpu": 4100}, neighbours=2, health=0.3)
-    lent = QuotaView(nominal=2, used=2, available=6, most=8)
-    queue = make_queue()
-    borrower = replace(
-        make_cluster("borrower"), queue=replace(queue, quotas={("gpu", GPU): lent}, checks=("c",))
-    )
-    for hour in (0, 7, 13, 23):
-        for namespace in ("team-b", "research"):
-            workload = replace(
-                make_workload(gpus=2, priority=hour, labels={"app": "x"}),
-                key=f"{namespace}/train-{hour}",
-                data=frozenset({"dataset/x"}),
-                speeds={"h100": 2000},
-                annotations={"multiqueue.dev/deadline": "2026-01-02T00:00:00Z"},
-            )
-            yield make_view(
-                workload=workload,
-                clusters=[priced, dear, borrower],
-                now=T0.replace(hour=hour) + timedelta(days=hour % 7),
-            )
-    yield make_view(
-        workload=make_workload(gpus=4),
-        clusters=[replace(a100, copy=CopyState.RESERVED), h100],
-        nominated=["a100"],
-        history=[Round(at=T0 - timedelta(seconds=5), clusters=("a100",))],
     )

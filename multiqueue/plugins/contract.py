@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import cast
 
-from multiqueue.plugins.builders import make_sample_views
 from multiqueue.plugins.dispatcher import ChecksArguments, Dispatcher
 from multiqueue.plugins.kept import MOST_KEPT, count_kept
 from multiqueue.plugins.nomination import Nomination
 from multiqueue.plugins.raised import describe_error
 from multiqueue.plugins.recording import dump, load
+from multiqueue.plugins.samples import make_sample_views
 from multiqueue.plugins.view import DispatchView
 from multiqueue.plugins.watch import HUNG_AFTER, Asked, ask
 

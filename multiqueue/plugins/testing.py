@@ -26,13 +26,13 @@ from multiqueue.plugins.builders import (
     make_cluster,
     make_lost_cluster,
     make_queue,
-    make_sample_views,
     make_unknown_cluster,
     make_view,
     make_workload,
 )
 from multiqueue.plugins.contract import BUDGET, PROMISES, Breach, find_breaches
 from multiqueue.plugins.dispatcher import Dispatcher
+from multiqueue.plugins.samples import make_sample_views
 from multiqueue.plugins.view import DispatchView
 
 __all__ = [

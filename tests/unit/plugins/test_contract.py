@@ -12,20 +12,30 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from multiqueue import plugins
-from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
+from multiqueue.plugins import (
+    ClusterVerdict,
+    ClusterView,
+    DispatchView,
+    Forecast,
+    Nomination,
+    Prospect,
+    WorkloadView,
+)
 from multiqueue.plugins.testing import (
     PROMISES,
     T0,
     assert_dispatcher_contract,
     find_breaches,
     make_cluster,
+    make_sample_views,
     make_view,
 )
 
@@ -250,6 +260,25 @@ def test_every_breach_is_told_once():
 
 def test_order_may_matter_to_one_that_says_so():
     assert_dispatcher_contract(First(), order_matters=True)
+
+
+def test_the_sample_views_have_all_that_a_view_may_have():
+    """What no sample has, no dispatcher is asked about before a manager asks it."""
+    views = list(make_sample_views())
+    clusters = [cluster for view in views for cluster in view.clusters]
+    forecasts = [cluster.forecast for cluster in clusters if cluster.forecast is not None]
+    assert {forecast.prospect for forecast in forecasts} == set(Prospect)
+    own = {"dispatcher", "arguments"}
+    assert _list_alike(DispatchView, views) == own, "those are each dispatcher's own"
+    assert _list_alike(WorkloadView, [view.workload for view in views]) == set()
+    assert _list_alike(ClusterView, clusters) == set()
+    assert _list_alike(Forecast, forecasts) == set()
+
+
+def _list_alike(kind: type, objects: Sequence[object]) -> set[str]:
+    """Return the fields that no two of the objects have otherwise."""
+    names = (field.name for field in fields(kind))  # type: ignore[arg-type]
+    return {name for name in names if len({repr(getattr(each, name)) for each in objects}) == 1}
 
 
 def test_the_public_surface_is_sorted_and_complete():
