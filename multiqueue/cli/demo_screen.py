@@ -69,7 +69,8 @@ class DemoScreen:
                 if self._printed.get(key) is not track.stage:
                     self._printed[key] = track.stage
                     where = f" on {track.worker}" if track.worker else ""
-                    self._console.print(f"{key}: {track.stage}{where} {track.reason}".rstrip())
+                    words = f"{key}: {track.stage}{where} {track.reason}".rstrip()
+                    self._console.print(words, markup=False, soft_wrap=True)
             await self._tracker.changed.wait()
 
     def render(self, now: float) -> RenderableType:

@@ -6,8 +6,8 @@ flavors have none of the labels of the reserved one says nothing, and nothing is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.ran_on import RanOn
@@ -33,13 +33,6 @@ class Substitution:
     reserved: str
     ran: str
     charged: str = ""
-
-    def __str__(self) -> str:
-        return (
-            f'{self.resource} of pod set "{self.pod_set}" runs on flavor "{self.ran}" there, '
-            f'which is not the reserved "{self.reserved}"'
-            + (f'; charged is "{self.charged}"' if self.charged else "")
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +68,25 @@ class Account:
         )
 
     def __str__(self) -> str:
-        return "; ".join(map(str, (*self.fewer, *self.substitutions)))
+        return "; ".join([*map(str, self.fewer), *_describe(self.substitutions)])
 
 
 NOTHING = Account()
+
+
+def _describe(substitutions: Iterable[Substitution]) -> Iterator[str]:
+    """Yield what is to be said of them, resources that fared alike together."""
+    alike: dict[Substitution, list[str]] = {}
+    for each in substitutions:
+        alike.setdefault(replace(each, resource=""), []).append(each.resource)
+    for each, resources in alike.items():
+        *first, last = resources
+        named = f"{', '.join(first)} and {last} of" if first else f"{last} of"
+        charged = f'; charged is "{each.charged}"' if each.charged else ""
+        yield (
+            f'{named} pod set "{each.pod_set}" run{"" if first else "s"} on flavor "{each.ran}" '
+            f'there, which is not the reserved "{each.reserved}"{charged}'
+        )
 
 
 def find_fewer(workload: api.Workload, copy: api.Workload) -> tuple[Fewer, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import io
 from pathlib import Path
 from types import SimpleNamespace
@@ -78,3 +80,17 @@ def test_why_a_job_waits_begins_with_the_numbers() -> None:
     text = draw(Track(job=ONCE[6], submitted_at=95, stage=Stage.QUEUED, reason=reason))
     assert "insufficient unused quota for nvidia.com/gpu" in text
     assert "couldn't assign" not in text
+
+
+async def test_without_a_terminal_each_change_is_a_line_however_long() -> None:
+    reason = "offered to [worker-a100]: " + "it fits " * 30
+    track = Track(job=ONCE[0], submitted_at=90, stage=Stage.QUEUED, reason=reason)
+    tracker: Any = SimpleNamespace(tracks={track.job.key: track}, changed=asyncio.Event())
+    console = Console(file=io.StringIO(), width=40)
+    screen = DemoScreen(SimpleNamespace(), tracker, console)  # type: ignore[arg-type]
+    task = asyncio.create_task(screen.run())
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    assert console.file.getvalue().splitlines() == [f"{track.job.key}: Queued {reason}".rstrip()]

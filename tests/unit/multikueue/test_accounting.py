@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.serde import decode
 from multiqueue.model.build import build_workload
-from multiqueue.multikueue.accounting import Substitution, account, find_substitutions
+from multiqueue.multikueue.accounting import Account, Substitution, account, find_substitutions
 from multiqueue.multikueue.workload_view import usage_of
 from multiqueue.plugins import FlavorView, QueueView
 
@@ -92,10 +93,16 @@ def test_labels_tell_what_ran(reserved: str, ran: Mapping[str, str], want: list[
 
 
 def test_it_is_told_in_words():
-    words = str(Substitution(pod_set="main", resource=GPU, reserved="h100", ran="x", charged="a"))
-    assert words == (
-        f'{GPU} of pod set "main" runs on flavor "x" there, which is not the reserved "h100"; '
-        'charged is "a"'
+    one = Substitution(pod_set="main", resource=GPU, reserved="h100", ran="x", charged="a")
+    words = 'on flavor "x" there, which is not the reserved "h100"'
+    assert str(Account(substitutions=(one,))) == (
+        f'{GPU} of pod set "main" runs {words}; charged is "a"'
+    )
+    alike = (replace(one, resource="cpu"), replace(one, resource="memory"))
+    other = replace(one, pod_set="driver", resource="cpu", charged="")
+    assert str(Account(substitutions=(*alike, other, one))) == (
+        f'cpu, memory and {GPU} of pod set "main" run {words}; charged is "a"; '
+        f'cpu of pod set "driver" runs {words}'
     )
 
 
