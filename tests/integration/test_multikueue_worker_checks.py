@@ -79,12 +79,14 @@ async def provision(cluster: QueueCluster) -> None:
 
 
 @contextlib.asynccontextmanager
-async def provisioning_world(*workers: str, dispatcher: str) -> AsyncIterator[World]:
+async def provisioning_world(
+    *workers: str, dispatcher: str, **arguments: int
+) -> AsyncIterator[World]:
     async with multikueue_world(*workers) as world, contextlib.AsyncExitStack() as stack:
         for name in workers:
             await provision_first(world.workers[name])
             await stack.enter_async_context(world.workers[name].manager())
-        config = make_config(dispatcher_name=dispatcher)
+        config = make_config(dispatcher_name=dispatcher, dispatcher_arguments=arguments)
         await stack.enter_async_context(world.manager(config))
         await world.until_connected()
         yield world
@@ -135,6 +137,19 @@ async def test_score_asks_one_worker_for_nodes():
         assert await world.until_ready() == chosen
         other = {"w1": "w2", "w2": "w1"}[chosen]
         assert await list_requests(world.workers[other]) == []
+
+
+@virtual_time
+async def test_as_many_as_are_told_to_race_for_nodes_and_the_first_to_have_them_wins():
+    async with provisioning_world("w1", "w2", "w3", dispatcher="score", race=2) as world:
+        await world.hub.create(resources.JOBS, make_gpu_job())
+        for name in ("w1", "w2"):
+            await until_reserved(world, name)
+        assert world.workload().status.nominated_cluster_names == ("w1", "w2")
+        await provision(world.workers["w2"])
+        assert await world.until_ready() == "w2"
+        await world.until(lambda: world.copy("w1") is None, "the loser goes", on="w1")
+        assert await list_requests(world.workers["w3"]) == []
 
 
 # ---------------------------------------------------------------- topology
