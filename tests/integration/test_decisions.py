@@ -140,6 +140,18 @@ async def test_a_manifest_is_completed_and_refused_as_its_webhooks_would(
     assert f"metadata.annotations[{ALTERNATIVES}]" in shell.err.getvalue()
 
 
+async def test_with_how_many_pods_a_job_runs_is_told(
+    remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = make_gpu_job("train", parallelism=2, completions=2)
+    job["metadata"]["annotations"] = {ALTERNATIVES: "h100=1"}
+    await remote.hub.create(resources.JOBS, job)
+    await remote.world.until(remote.world.workload, "its Workload")
+    shell = Shell(remote, tmp_path, monkeypatch)
+    assert "  Pods:   2, or 1 on h100" in (await shell.read("why", "train")).splitlines()
+    assert json.loads(await shell.read("why", "train", "-o", "json"))["pods"] == "2, or 1 on h100"
+
+
 async def test_what_a_manifest_would_meet_on_the_workers_is_told_and_what_is_ignored_of_it(
     remote: RemoteWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

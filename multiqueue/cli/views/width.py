@@ -16,7 +16,11 @@ def explain_width(workload: Workload) -> str:
     except ValueError:
         return ""  # there are none, or its conditions tell what is wrong with them
     runs = _find_running(workload)
-    told = {name: _tell(counts[name], runs.get(name), pods) for name, pods in sorted(found.items())}
+    fewer = {
+        name: {hardware: count for hardware, count in pods.items() if count < counts[name]}
+        for name, pods in sorted(found.items())
+    }
+    told = {name: _tell(counts[name], runs.get(name), pods) for name, pods in fewer.items() if pods}
     if len(counts) == 1:
         return "; ".join(told.values())
     return "; ".join(f"{name}: {words}" for name, words in told.items())

@@ -51,10 +51,22 @@ HELD = make_gang(QUOTA, ADMITTED, admission=RESERVED)
             "8, or 2 on b200, 4 on h100",
             8,
         ),
+        (make_gang(text="h100=4,b200=8"), "8, or 4 on h100", 8),
+        (make_gang(text="b200=8"), "", 8),
         (make_gang(text=""), "", 8),
         (make_gang(text="nonsense"), "", 8),
     ],
-    ids=["waits", "waits for a worker", "wide", "narrow", "not yet narrow", "plain", "wrong"],
+    ids=[
+        "waits",
+        "waits for a worker",
+        "wide",
+        "narrow",
+        "not yet narrow",
+        "one is no other",
+        "none is another",
+        "plain",
+        "wrong",
+    ],
 )
 def test_the_pods_are_told(workload: api.Workload, want: str, gpus: int) -> None:
     assert explain_width(workload) == want
