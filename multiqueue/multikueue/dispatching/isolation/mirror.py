@@ -21,7 +21,7 @@ from multiqueue.multikueue.dispatching.frozen import freeze
 from multiqueue.plugins import ClusterView, Forecast, QueueView
 
 MOST_ROWS = 4096
-"""Of a process; then all is sent again, to the same rows. One takes about 5 KiB there."""
+"""Of a process; then all is sent again, to the same rows. One takes about 3 KiB there."""
 NO_QUEUE = -1
 _APART = ("queue", "forecast")
 _NAMES = tuple(field.name for field in fields(ClusterView) if field.name not in _APART)
