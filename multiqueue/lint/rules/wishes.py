@@ -1,10 +1,11 @@
-"""Rules about annotations: what is asked of workers, and which workers jobs ask for."""
+"""Rules about annotations: what is asked of workers, which workers jobs ask for, what both say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from multiqueue.api.cluster_orders import read_orders
+from multiqueue.api.declarations import list_malformed
 from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
@@ -62,4 +63,22 @@ UNKNOWN_CLUSTERS = Rule[Lookup](
     check=_unknown_clusters,
 )
 
-LOCAL = (UNCLEAR_ORDER, UNKNOWN_CLUSTERS)
+
+def _malformed(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    annotations = mapping(obj, "metadata", "annotations")
+    said = {key: text(value) for key, value in annotations.items()}
+    for name, problem in list_malformed(said):
+        yield Hit(f"metadata.annotations[{name}]", problem, "correct it, or leave it out")
+
+
+MALFORMED = Rule[Lookup](
+    id="declaration-malformed",
+    kinds=("Job", "Workload", "MultiKueueCluster"),
+    severity=Severity.WARNING,
+    title="a runtime, speeds, prices or data that cannot be read",
+    why="It counts as not said: workers are chosen as if nothing were known.",
+    check=_malformed,
+)
+
+LOCAL = (UNCLEAR_ORDER, UNKNOWN_CLUSTERS, MALFORMED)

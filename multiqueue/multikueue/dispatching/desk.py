@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.declarations import find_malformed
 from multiqueue.api.names import key_of
 from multiqueue.api.serde import decode
 from multiqueue.api.workload_state import reserve_quota
@@ -38,7 +39,6 @@ from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.collisions import find_collisions
 from multiqueue.multikueue.dispatching.records import DecisionRecords
 from multiqueue.multikueue.dispatching.view import DispatchViews
-from multiqueue.multikueue.foresight.declarations import find_malformed
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observer
 from multiqueue.plugins import DispatchView

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.declarations import find_malformed
 from multiqueue.api.workload_state import is_finished
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.model.build import BuildOptions, build_pod_sets
-from multiqueue.multikueue.foresight.declarations import find_malformed
 from multiqueue.multikueue.foresight.history import History
 from multiqueue.multikueue.foresight.traits import Traits, read_finished, read_traits
 from multiqueue.multikueue.owners import find_job

@@ -10,10 +10,10 @@ from datetime import timedelta
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.api.declarations import parse_runtime, parse_speeds, read
 from multiqueue.api.ran_on import find_ran_on
 from multiqueue.model.resources import parse_request
 from multiqueue.model.workload import PodSet
-from multiqueue.multikueue.foresight.declarations import parse_runtime, parse_speeds, read
 from multiqueue.plugins.view import PodSetView
 
 NO_END = frozenset({Reason.OUT_OF_SYNC, Reason.WORKLOAD_SLICE_REPLACED})

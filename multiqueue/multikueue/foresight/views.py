@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.declarations import parse_data, parse_prices, read
 from multiqueue.api.names import DATA, PRICES
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.foresight.declarations import parse_data, parse_prices, read
 from multiqueue.multikueue.foresight.learning import Learning
 from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
 

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
+from multiqueue.api.names import (
+    CLUSTER_NAMES,
+    DATA,
+    DRAIN,
+    MULTIKUEUE_ORIGIN,
+    PRICES,
+    RUNTIME,
+    SPEEDS,
+)
 from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import OURS, World
 from multiqueue.webhooks.advice import advise_by
@@ -155,6 +163,25 @@ def test_a_drain_that_cannot_be_understood_is_accepted_with_a_warning() -> None:
         'or N/h, N from 1 to 9999; correct it, or let "multiqueue clusters drain" write it'
     )
     assert warnings_of(drained, old=drained) == []
+
+
+def test_what_is_declared_and_cannot_be_read_is_warned_of() -> None:
+    said = {RUNTIME: "tomorrow", SPEEDS: "a100=1,h100", DATA: "a,,b", "other": "x"}
+    got = warnings_of(job(annotations=said), local_queue(), cluster_queue(), flavor())
+    problems = {
+        RUNTIME: '"tomorrow" is not a duration; write a number with a unit, such as "30s" or "1h30m"',
+        SPEEDS: '"h100" is not NAME=NUMBER, such as h100=2.2',
+    }
+    assert got == [
+        f"[declaration-malformed] metadata.annotations[{name}]: {why}; correct it, or leave it out"
+        for name, why in problems.items()
+    ]
+    priced = obj("MultiKueueCluster", "w", {})
+    priced["metadata"]["annotations"] = {PRICES: "a100=1.80,h100=4"}
+    assert warnings_of(priced) == []
+    priced["metadata"]["annotations"] = {PRICES: "a100:1.80"}
+    (warning,) = warnings_of(priced)
+    assert '"a100:1.80" is not NAME=NUMBER' in warning
 
 
 def test_a_job_for_a_worker_that_is_unknown_is_warned_of() -> None:

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
-from multiqueue.multikueue.foresight.declarations import (
+from multiqueue.api.declarations import (
     find_malformed,
     parse_data,
     parse_prices,
@@ -15,6 +14,7 @@ from multiqueue.multikueue.foresight.declarations import (
     parse_speeds,
     read,
 )
+from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
 
 
 def test_values_are_read_in_thousandths() -> None:

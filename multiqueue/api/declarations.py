@@ -5,7 +5,7 @@ A value that cannot be read counts as none; who shows it to people says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
@@ -74,7 +74,14 @@ def read(annotations: Mapping[str, str], name: str, parse: Callable[[str], T]) -
 
 def find_malformed(annotations: Mapping[str, str]) -> list[str]:
     """Say what of our annotations cannot be read, one text each, naming the annotation."""
-    found = []
+    return [
+        f"metadata.annotations[{name}] is malformed and ignored: {problem}"
+        for name, problem in list_malformed(annotations)
+    ]
+
+
+def list_malformed(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of annotations that cannot be read, and why."""
     parsers: Mapping[str, Callable[[str], object]] = {
         RUNTIME: parse_runtime,
         SPEEDS: parse_speeds,
@@ -88,8 +95,7 @@ def find_malformed(annotations: Mapping[str, str]) -> list[str]:
         try:
             parse(text)
         except ValueError as error:
-            found.append(f"metadata.annotations[{name}] is malformed and ignored: {error}")
-    return found
+            yield name, str(error)
 
 
 def _parse_amounts(text: str) -> Mapping[str, int]:
