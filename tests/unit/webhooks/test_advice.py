@@ -168,8 +168,9 @@ def test_a_drain_that_cannot_be_understood_is_accepted_with_a_warning() -> None:
 def test_what_is_declared_and_cannot_be_read_is_warned_of() -> None:
     said = {RUNTIME: "tomorrow", SPEEDS: "a100=1,h100", DATA: "a,,b", "other": "x"}
     got = warnings_of(job(annotations=said), local_queue(), cluster_queue(), flavor())
+    units = 'write a number with a unit, such as "30s" or "1h30m"'
     problems = {
-        RUNTIME: '"tomorrow" is not a duration; write a number with a unit, such as "30s" or "1h30m"',
+        RUNTIME: f'"tomorrow" is not a duration; {units}',
         SPEEDS: '"h100" is not NAME=NUMBER, such as h100=2.2',
     }
     assert got == [
