@@ -66,11 +66,11 @@ def make_queue() -> list[dict[str, Any]]:
 
 
 def make_gang() -> dict[str, Any]:
-    """Four pods, or two with an H100 each; first only where there are such."""
+    """Four pods, or two with an H100 each; first only where there are none."""
     annotations = {
         names.ALTERNATIVES: "h100=2",
         names.JOB_COMPLETIONS_EQUAL_PARALLELISM: "true",
-        names.CLUSTER_NAMES: UPSTREAM,
+        names.CLUSTER_NAMES: OURS,
     }
     gang = make_job("train", queue=TEAM, pods=4, runs_for="1h", annotations=annotations)
     gang["spec"]["completionMode"] = "Indexed"
@@ -93,9 +93,10 @@ def workload(plane: RealControlPlane) -> dict[str, Any]:
 
 
 def until_runs_with(fleet: Fleet, worker: str, pods: int) -> None:
-    """So many pods are ready there, and the job on the manager says so."""
+    """So many pods are ready there, none has ended, and the job on the manager says so."""
     ready = f"--for=jsonpath={{.status.ready}}={pods}", "--timeout=60s"
     fleet.manager.kubectl("wait", "job/train", WHERE, *ready)
+    assert not read(fleet.manager, "job", "train")["status"].get("succeeded")
     assert sizes(fleet.manager) == sizes(fleet.workers[worker]) == (pods, pods, False)
     assert len(read(fleet.workers[worker], "pods")["items"]) == pods
     until_charged(fleet, pods)
@@ -114,6 +115,13 @@ def charged(fleet: Fleet) -> str:
 def test_a_gang_runs_with_the_pods_of_its_hardware_wherever_it_goes(fleet: Fleet) -> None:
     with fleet.running() as program:
         submit(fleet.manager, make_gang())
+        until_runs_with(fleet, OURS, 4)
+        end_ranks(fleet.workers[OURS], 0, 1, 2)
+        until_charged(fleet, 1)
+
+        name = workload(fleet.manager)["metadata"]["name"]
+        stop(fleet, name)
+        go_on(fleet, name, UPSTREAM)
         until_runs_with(fleet, UPSTREAM, 2)
         told = run_command(fleet.manager, "why", WHERE, "train")
         assert "Pods:   2 of 4, because it got h100" in told
@@ -123,9 +131,7 @@ def test_a_gang_runs_with_the_pods_of_its_hardware_wherever_it_goes(fleet: Fleet
         program.kill()
     with fleet.running() as program:
         wait_until_active(fleet.manager)
-        first = "pods", f"--selector={INDEX}=0", WHERE, "--overwrite"
-        at_once = (f"{name}={value}" for name, value in run_for("0s").items())
-        fleet.workers[UPSTREAM].kubectl("annotate", *first, *at_once)
+        end_ranks(fleet.workers[UPSTREAM], 0)
         until_charged(fleet, 1)
 
         before = workload(fleet.manager)["metadata"]
@@ -135,13 +141,18 @@ def test_a_gang_runs_with_the_pods_of_its_hardware_wherever_it_goes(fleet: Fleet
         assert after["metadata"]["uid"] != before["uid"]
         assert after["spec"]["podSets"][0]["count"] == 4
 
-        stop(fleet, after["metadata"]["name"])
-        go_on(fleet, after["metadata"]["name"], OURS)
-        until_runs_with(fleet, OURS, 4)
-        end_pods(fleet.workers[OURS], TEAM)
-        assert_complete(fleet.manager, TEAM, {"train": 4}, moved=True)
+        end_pods(fleet.workers[UPSTREAM], TEAM)
+        assert_complete(fleet.manager, TEAM, {"train": 2}, moved=True)
+        assert sizes(fleet.manager) == (2, 2, False)
         assert_left_nothing(fleet.workers, TEAM)
         assert program.read_troubles() == []
+
+
+def end_ranks(worker: RealControlPlane, *ranks: int) -> None:
+    """Have the pods of these ranks succeed."""
+    chosen = f"--selector={INDEX} in ({','.join(map(str, ranks))})", WHERE, "--overwrite"
+    at_once = (f"{name}={value}" for name, value in run_for("0s").items())
+    worker.kubectl("annotate", "pods", *chosen, *at_once)
 
 
 def stop(fleet: Fleet, name: str) -> None:

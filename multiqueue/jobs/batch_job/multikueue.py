@@ -12,7 +12,7 @@ from typing import Any, Final
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.jobs.batch_job.integration import MANAGED_LABELS, BatchJob
-from multiqueue.jobs.batch_job.sizes import sizes_of
+from multiqueue.jobs.batch_job.sizes import completions_of, parallelism_of, sizes_of
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import Finished, Job
 from multiqueue.jobs.framework.multikueue import NO_PODS, StatusSync
@@ -26,8 +26,6 @@ DROPPED_SPEC = ("managedBy", "manualSelector", "selector", "ttlSecondsAfterFinis
 of its own, and must still be there when its end is looked for (M-148)."""
 ADAPTER_REASON = "MultiKueueAdapter"
 GONE_REASON = "RemoteJobGone"
-_KEPT = ("succeeded", "failed")
-"""Counts that Kubernetes lets nobody lower: a job that runs on its second worker begins anew."""
 _ENDED_COUNTS = ("active", "ready", "terminating")
 
 
@@ -100,7 +98,9 @@ class BatchJobAdapter:
             or self._integration.finished(remote) is not None
         )
         if copies:
-            kept = {name: ours[name] for name in _KEPT if ours.get(name, 0) > theirs.get(name, 0)}
+            kept = {
+                name: ours[name] for name in _kept(local) if ours.get(name, 0) > theirs.get(name, 0)
+            }
             if not local["spec"].get("suspend") and "startTime" in ours:
                 kept["startTime"] = ours["startTime"]
             change = diff(ours, {**theirs, **kept})
@@ -171,6 +171,17 @@ class BatchJobAdapter:
     def workload_name(self, remote: Job) -> str | None:
         """The prebuilt Workload's name."""
         return prebuilt_name(remote) or None
+
+
+def _kept(local: Job) -> tuple[str, ...]:
+    """Counts that Kubernetes lets nobody lower: a job that runs on its second worker begins anew.
+
+    Where pods and ranks are as many, a job may shrink, and so may the count of those that are done.
+    """
+    is_indexed = local["spec"].get("completionMode") == "Indexed"
+    if is_indexed and parallelism_of(local) == completions_of(local):
+        return ("failed",)
+    return ("succeeded", "failed")
 
 
 def _without_tracking_labels(template: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,6 +156,26 @@ class TestStatus:
         got = apply_merge_patch(local["status"], sync.patch["status"])
         assert (got["active"], got["succeeded"], got["failed"]) == (4, 2, 3)
 
+    @pytest.mark.parametrize(("completions", "want"), [(2, 1), (8, 6), (None, 1)])
+    def test_ranks_that_are_done_are_those_of_this_worker(self, completions, want):
+        """Of a gang of two nobody would believe that six are done."""
+        more = {} if completions is None else {"completions": completions}
+        local = make_job(
+            status={**RUNNING, "succeeded": 6}, parallelism=2, completionMode="Indexed", **more
+        )
+        sync = ADAPTER.status_patch(local, make_job(status={"active": 1, "succeeded": 1}))
+        got = apply_merge_patch(local["status"], sync.patch["status"])
+        assert got["succeeded"] == want
+
+    def test_a_copy_is_of_the_worker_and_tells_of_no_others(self):
+        annotations = {names.ALTERNATIVES: "h100=1", names.RUNS_WITH: "1 of 2", "a": "b"}
+        local = make_job(parallelism=1)
+        local["metadata"]["annotations"] = annotations
+        remote = ADAPTER.remote_job(local, workload_name="w", origin="o", pods={"main": 2})
+        kept = remote["metadata"]["annotations"]
+        assert kept == {"a": "b", names.PREBUILT_WORKLOAD_NAME: "w"}
+        assert remote["spec"]["parallelism"] == 2
+
     def test_it_is_marked_as_suspended_only_once(self):
         local = make_job(suspend=True, status={"conditions": [condition("Suspended")]})
         sync = ADAPTER.status_patch(local, make_job(status=RUNNING))
