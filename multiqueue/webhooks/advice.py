@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import CLUSTER_NAMES, DISPATCH_PROFILE, DRAIN, QUEUE_NAME, key_of
+from multiqueue.api.names import (
+    CLUSTER_NAMES,
+    DATA,
+    DISPATCH_PROFILE,
+    DRAIN,
+    PRICES,
+    QUEUE_NAME,
+    RUNTIME,
+    SPEEDS,
+    key_of,
+)
 from multiqueue.api.serde import encode
 from multiqueue.api.validation.access import Object, mapping
 from multiqueue.jobs.context import Informers
@@ -19,15 +29,16 @@ from multiqueue.lint.admission import warn
 from multiqueue.lint.world import Lookup, Sight
 from multiqueue.webhooks.review import Request
 
+_OF_JOBS = (CLUSTER_NAMES, DATA, RUNTIME, SPEEDS)
 _ANNOTATIONS = {
     "ClusterQueue": (DISPATCH_PROFILE,),
-    "Job": (CLUSTER_NAMES,),
+    "Job": _OF_JOBS,
     "LocalQueue": (DISPATCH_PROFILE,),
-    "MultiKueueCluster": (DRAIN,),
+    "MultiKueueCluster": (DATA, DRAIN, PRICES),
     "MultiKueueConfig": (DISPATCH_PROFILE,),
-    "Workload": (CLUSTER_NAMES,),
+    "Workload": _OF_JOBS,
 }
-"""Annotations by which people ask for something, by kind."""
+"""Annotations by which people ask for something or tell something, by kind."""
 
 
 class Advise(Protocol):

@@ -179,9 +179,10 @@ def test_what_is_declared_and_cannot_be_read_is_warned_of() -> None:
     ]
     priced = obj("MultiKueueCluster", "w", {})
     priced["metadata"]["annotations"] = {PRICES: "a100=1.80,h100=4"}
-    assert warnings_of(priced) == []
-    priced["metadata"]["annotations"] = {PRICES: "a100:1.80"}
-    (warning,) = warnings_of(priced)
+    assert warnings_of(priced, old=obj("MultiKueueCluster", "w", {})) == []
+    misspelt = obj("MultiKueueCluster", "w", {})
+    misspelt["metadata"]["annotations"] = {PRICES: "a100:1.80"}
+    (warning,) = warnings_of(misspelt, old=priced)
     assert '"a100:1.80" is not NAME=NUMBER' in warning
 
 
