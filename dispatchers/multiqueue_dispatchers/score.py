@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from multiqueue.plugins import (
@@ -82,15 +83,20 @@ def _score(
     sheets: dict[str, tuple[ScoreTerm, ...]] = {}
     for tier in sorted({option.tier for option in options}):
         peers = [option for option in options if option.tier is tier]
-        columns = {
-            name: SCORERS[name](view, peers) for name, weight in weights.items() if weight > 0
-        }
-        for index, option in enumerate(peers):
-            sheets[option.name] = tuple(
-                ScoreTerm(name=name, value=values[index], weight=weights[name])
-                for name, values in columns.items()
-            )
+        columns = [
+            _build_terms(name, SCORERS[name](view, peers), weight)
+            for name, weight in weights.items()
+            if weight > 0
+        ]
+        rows = zip(*columns, strict=True) if columns else repeat(())
+        sheets.update((option.name, row) for option, row in zip(peers, rows, strict=False))
     return sheets
+
+
+def _build_terms(name: str, values: Sequence[int], weight: int) -> list[ScoreTerm]:
+    """Return a term for each option; those that are alike share one, as most do."""
+    terms = {value: ScoreTerm(name=name, value=value, weight=weight) for value in set(values)}
+    return [terms[value] for value in values]
 
 
 def _total(terms: Sequence[ScoreTerm]) -> int:

@@ -5,6 +5,8 @@ Units: cpu in milli, everything else in base units; fractions round up.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from multiqueue.lib.amount import LARGEST, SMALLEST, UNLIMITED, Amount
 from multiqueue.lib.quantity import Quantity, QuantityFormat, parse_quantity
 
@@ -48,6 +50,7 @@ def clamp_request(value: int) -> Amount:
     return max(SMALLEST, min(LARGEST, value))
 
 
+@lru_cache(maxsize=4096)
 def format_amount(resource: str, amount: Amount) -> str:
     """Return the canonical wire quantity: ``1500m``, ``2``, ``1Gi``."""
     if resource == CPU:

@@ -96,7 +96,8 @@ def judge(workload: WorkloadView, cluster: ClusterView) -> Fit:
             outlook=Outlook.UNAVAILABLE,
             reason=f'has no LocalQueue "{workload.queue}" in namespace "{workload.namespace}"',
         )
-    return min((_judge(way, queue) for way in list_ways(workload, queue)), key=_rank)
+    fits = [_judge(way, queue) for way in list_ways(workload, queue)]
+    return fits[0] if len(fits) == 1 else min(fits, key=_rank)
 
 
 def _rank(fit: Fit) -> tuple[int, bool, int]:

@@ -41,13 +41,15 @@ def grade_against(
         return Grade.MISMATCH
     own = _grade_own_wish(pod_set, declared, flavor.node_labels)
     reserved = _grade_reserved(pod_set, group, declared, flavor)
-    if Grade.MISMATCH in {own, reserved}:
+    if own is Grade.MISMATCH or reserved is Grade.MISMATCH:
         return Grade.MISMATCH
     return max(own, reserved)
 
 
 def preference_of(pod_set: PodSetView, flavor: FlavorView) -> int:
     """Sum of the weights of the preferred affinity terms that a flavor meets."""
+    if not pod_set.preferred:
+        return 0
     return sum(
         wish.weight
         for wish in pod_set.preferred
@@ -73,6 +75,8 @@ def list_declared_labels(queue: QueueView, group: ResourceGroupView) -> frozense
 
 
 def _is_untolerated(pod_set: PodSetView, flavor: FlavorView) -> bool:
+    if not flavor.node_taints:
+        return False
     return any(
         taint.effect in {"NoSchedule", "NoExecute"}
         and not any(
