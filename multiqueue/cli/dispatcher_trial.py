@@ -126,7 +126,8 @@ async def examine(
         return breaches
     here = Here(dispatcher)
     for number, (view, there) in enumerate(zip(views, apart, strict=True)):
-        if there != await here.ask(_shown(view, entry, view.arguments)):
+        answer = await here.ask(_shown(view, entry, view.arguments))
+        if there.nomination != answer.nomination:
             words = there.problem or "answered otherwise than here"
             breach = Breach(promise=APART, words=f"{entry.name}, view {number}: {words}")
             return (*breaches, breach)

@@ -13,6 +13,7 @@ from multiqueue.model.workload import Admission
 from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
 from multiqueue.multikueue.decide import decide
+from multiqueue.multikueue.dispatching.answer import take
 from multiqueue.multikueue.group import GroupView
 from multiqueue.multikueue.memory import is_ask_due
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
@@ -107,14 +108,20 @@ class Looker:
     def _ask(self, managed: Managed, states: Sequence[ClusterState]) -> Nomination:
         view = self._views.build(managed, {state.name: state for state in states})
         try:
-            nomination = self._dispatcher.nominate(view)
-        except Exception as error:
+            reading = take(self._dispatcher.nominate(view))
+        except (Exception, SystemExit) as error:
             last = extract_tb(error.__traceback__)[-1]
             raise DispatcherError(
                 f'dispatcher "{view.dispatcher}" failed about {view.workload.key} at '
                 f"{view.now:%H:%M:%S}, in {last.filename}, line {last.lineno}: "
                 f"{type(error).__name__}: {error}"
             ) from error
+        nomination = reading.nomination
+        if nomination is None:
+            raise DispatcherError(
+                f'dispatcher "{view.dispatcher}" gave a malformed answer about '
+                f"{view.workload.key}: {reading.malformed}"
+            )
         self._views.accept(view, nomination)
         _note_start(managed, view, nomination)
         memory = managed.memory

@@ -213,6 +213,8 @@ def _read_setting(setting: str, arguments: dict[str, dict[str, Any]]) -> None:
 
 
 def _play(plan: Plan, processes: int | None) -> Comparison:
+    from concurrent.futures.process import BrokenProcessPool
+
     from multiqueue.simulation.compare import UnknownDispatcherError, compare
     from multiqueue.simulation.looks import DispatcherError
     from multiqueue.simulation.traces.csv_loader import TraceError
@@ -236,6 +238,12 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
         raise UsageProblem(str(error)) from error
     except DispatcherError as error:
         raise CliError(str(error)) from error
+    except BrokenProcessPool as error:
+        names = ", ".join(each.label for each in plan.contestants)
+        raise CliError(
+            f"a run ended its process: a dispatcher among {names} ends or crashes Python, or "
+            "memory is short; `multiqueue dispatcher test NAME` tries one in a process of its own"
+        ) from error
     finally:
         show("")
 

@@ -47,6 +47,7 @@ class Failing:
 
 ENDING = """
 import os
+import sys
 
 class Ends:
     name = "ends"
@@ -61,7 +62,8 @@ class Wanders:
     def nominate(self, view):
         from multiqueue.plugins import Nomination
 
-        return Nomination(clusters=view.clusters[:1] and (f"moon-{os.getpid()}",))
+        names = sorted(cluster.name for cluster in view.clusters)
+        return Nomination(clusters=tuple(names[:1] if "click" in sys.modules else names[-1:]))
 
 
 class Peeks:
@@ -157,7 +159,7 @@ class TestTest:
     def test_one_that_answers_otherwise_in_another_process_is_told(self, capsys):
         assert main(["dispatcher", "test", "wanders", "-o", "json"]) == 1
         told = {each["promise"]: each["problem"] for each in json.loads(capsys.readouterr().out)}
-        assert 'view 1: named "moon-' in told["apart"]
+        assert told["apart"] == "wanders, view 2: answered otherwise than here"
 
     @pytest.mark.skipif(
         sys.platform != "linux" or not find_version(_open_libc()),

@@ -18,6 +18,7 @@ from multiqueue.simulation.report.page import build_page
 from multiqueue.simulation.report.svg import round_ticks, time_ticks
 from multiqueue.simulation.report.table import format_change, format_seconds, list_rows, list_seeds
 from multiqueue.simulation.traces.make import TraceWish
+from tests.dispatcher_package import install
 
 PROGRAM = "import sys; from multiqueue.cli.main import main; sys.exit(main())"
 SMALL = ["simulate", "--jobs", "12", "--clusters", "2", "--processes", "1"]
@@ -189,6 +190,31 @@ def test_wrong_usage_is_told_at_once(
 ) -> None:
     assert main([*SMALL, *options]) == 2
     assert words in capsys.readouterr().err
+
+
+ENDS = """
+import os
+
+
+class Ends:
+    name = "ends"
+
+    def nominate(self, view):
+        os._exit(0)
+"""
+
+
+def test_a_run_that_ends_its_process_is_no_success(tmp_path: Path) -> None:
+    install(tmp_path, "ending_package", ENDS, {"ends": "Ends"})
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *SMALL[:-1], "2", "--seeds", "2", "--compare", "ends"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: a run ended its process: a dispatcher among ends ends")
 
 
 @pytest.mark.parametrize(

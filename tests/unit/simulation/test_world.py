@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from itertools import pairwise
 
@@ -161,3 +162,29 @@ def test_a_dispatcher_that_raises_ends_the_run_with_its_words() -> None:
     words = r'dispatcher "test" failed about a/one at 00:00:00, in .*, line \d+: KeyError: .a/one'
     with pytest.raises(DispatcherError, match=words):
         play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=Broken())
+
+
+class Exits(Broken):
+    """Ends the program, if that is left to it."""
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        sys.exit(0)
+
+
+class Vague(Broken):
+    """Answers with wrong types."""
+
+    def nominate(self, view: DispatchView) -> Nomination:
+        return Nomination(clusters="a100")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("dispatcher", "words"),
+    [
+        (Exits(), 'dispatcher "test" failed about a/one .*: SystemExit: 0'),
+        (Vague(), 'dispatcher "test" gave a malformed answer about a/one: clusters is .a100'),
+    ],
+)
+def test_what_is_no_answer_ends_the_run_too(dispatcher: Dispatcher, words: str) -> None:
+    with pytest.raises(DispatcherError, match=words):
+        play_jobs(make_job("one"), fleet=make_fleet_of(a100=8), dispatcher=dispatcher)
