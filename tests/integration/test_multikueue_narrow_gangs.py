@@ -7,8 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-import pytest
-
 from multiqueue.api import names
 from multiqueue.api.ran_on import RanOn, format_ran_on
 from multiqueue.api.workload_state import has_quota
@@ -121,17 +119,6 @@ async def start_narrow(world: World, *more: tuple[str, str]) -> None:
     await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
 
 
-@virtual_time
-async def test_the_job_here_shows_what_runs_there() -> None:
-    async with narrow_world() as world, world.manager():
-        await start_narrow(world)
-        await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
-        job = await world.until(lambda: with_active(world, 4), "its status is here")
-        assert job["metadata"]["annotations"][names.RUNS_WITH] == "4 of 8"
-        there = world.workers["h"].job("train")["metadata"]["annotations"]
-        assert not {names.RUNS_WITH, names.ALTERNATIVES} & there.keys()
-
-
 def with_active(world: World, count: int) -> Any:
     job = world.hub.job("train")
     return job if (job or {}).get("status", {}).get("active") == count else None
@@ -142,7 +129,10 @@ async def test_pods_that_ended_give_back_quota_of_those_that_run() -> None:
     """And take nothing from the next run, which has another number of pods."""
     async with narrow_world() as world, world.manager():
         await start_narrow(world)
-        done = {"succeeded": 1, "completedIndexes": "0", "active": 3}
+        assert world.hub.job("train")["metadata"]["annotations"][names.RUNS_WITH] == "4 of 8"
+        await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
+        await world.until(lambda: with_active(world, 4), "its status is here")
+        done = {"succeeded": 1, "completedIndexes": "0", "active": 3, "ready": 3}
         await world.set_job_status("h", startTime="2026-01-01T00:00:00Z", **done)
         await world.until(lambda: usage(world) == {"gpu": "3"}, "three are charged")
 
@@ -163,30 +153,30 @@ async def anywhere(world: World) -> None:
     await world.hub.patch(WORKLOADS, name, change, namespace=NAMESPACE)
 
 
-@pytest.mark.parametrize("by_force", [False, True])
 @virtual_time
-async def test_a_workload_that_is_deleted_is_composed_as_its_user_wrote_it(by_force: bool) -> None:
+async def test_a_workload_that_is_deleted_is_composed_as_its_user_wrote_it() -> None:
     """What runs is stopped first, here and there, whatever had to be taken off the Workload."""
     async with narrow_world() as world, world.manager():
         await start_narrow(world)
-        await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
-        await world.until(lambda: with_active(world, 4), "its status is here")
-        before = world.workload().metadata
-        if by_force:
-            released = {"metadata": {"finalizers": None}}
-            await world.hub.patch(WORKLOADS, before.name, released, namespace=NAMESPACE)
-        await world.hub.client.delete(WORKLOADS, before.name, namespace=NAMESPACE)
+        for by_force in (False, True):
+            await world.set_job_status("h", active=4, ready=4, startTime="2026-01-01T00:00:00Z")
+            await world.until(lambda: with_active(world, 4), "its status is here")
+            before = world.workload().metadata
+            if by_force:
+                released = {"metadata": {"finalizers": None}}
+                await world.hub.patch(WORKLOADS, before.name, released, namespace=NAMESPACE)
+            await world.hub.client.delete(WORKLOADS, before.name, namespace=NAMESPACE)
+            await world.until(lambda uid=before.uid: is_another(world, uid), "another Workload")
+            assert world.workload().spec.pod_sets[0].count == 8
+            assert await world.until_ready() == "h"
+            await world.until(lambda: asked(world) == (4, 4), "the job here has four")
+            assert await running(world, "h") == (4, 4)
+            await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
 
-        def another() -> bool:
-            workload = world.workload()
-            return workload is not None and workload.metadata.uid != before.uid
 
-        await world.until(another, "another Workload")
-        assert world.workload().spec.pod_sets[0].count == 8
-        assert await world.until_ready() == "h"
-        await world.until(lambda: asked(world) == (4, 4), "the job here has four")
-        assert await running(world, "h") == (4, 4)
-        await world.until(lambda: usage(world) == {"gpu": "4"}, "four are charged")
+def is_another(world: World, uid: str) -> bool:
+    workload = world.workload()
+    return workload is not None and workload.metadata.uid != uid
 
 
 @virtual_time
@@ -212,9 +202,17 @@ async def test_a_manager_that_dies_at_any_write_leaves_nothing_half_told() -> No
 
 @virtual_time
 async def test_one_that_is_stopped_asks_for_all_pods_until_it_runs_again() -> None:
+    """One that only its user suspended holds quota, and goes on as it was, as any job does."""
     async with narrow_world() as world, world.manager():
         await start_narrow(world)
         name = world.workload().metadata.name
+        await world.hub.patch(JOBS, "train", {"spec": {"suspend": True}}, namespace=NAMESPACE)
+        await world.until(
+            lambda: (job := world.hub.job("train")) and not job["spec"]["suspend"], "it runs"
+        )
+        assert asked(world) == await running(world, "h") == (4, 4)
+        assert usage(world) == {"gpu": "4"}
+
         inactive = {"spec": {"active": False}}
         await world.hub.patch(WORKLOADS, name, inactive, namespace=NAMESPACE)
         await world.until(lambda: asked(world) == (8, 8), "the job here has eight again")
@@ -224,21 +222,6 @@ async def test_one_that_is_stopped_asks_for_all_pods_until_it_runs_again() -> No
         await world.hub.patch(WORKLOADS, name, {"spec": {"active": True}}, namespace=NAMESPACE)
         assert await running(world, "h") == (4, 4)
         await world.until(lambda: asked(world) == (4, 4), "the job here has four")
-
-
-@virtual_time
-async def test_one_that_its_user_suspends_goes_on_as_it_was() -> None:
-    """As any job that holds quota; its Workload stays."""
-    async with narrow_world() as world, world.manager():
-        await start_narrow(world)
-        uid = world.workload().metadata.uid
-        await world.hub.patch(JOBS, "train", {"spec": {"suspend": True}}, namespace=NAMESPACE)
-        await world.until(
-            lambda: (job := world.hub.job("train")) and not job["spec"]["suspend"], "it runs"
-        )
-        assert asked(world) == await running(world, "h") == (4, 4)
-        assert usage(world) == {"gpu": "4"}
-        assert world.workload().metadata.uid == uid
 
 
 @virtual_time
