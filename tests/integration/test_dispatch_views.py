@@ -7,10 +7,14 @@ import asyncio
 from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_TAINTS
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
 from multiqueue.multikueue.dispatching.view import LAST_APPLIED
-from multiqueue.plugins import CopyState, DispatchView
+from multiqueue.plugins import CopyState, DispatchView, Prospect
+from tests.integration.test_multikueue_terrain import CLUSTER_ROLES
 from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world
 from tests.recording_dispatcher import Recording
 from tests.virtual_time import virtual_time
+
+ROLE = "multikueue-manager-role"
+QUEUES = {"clusterqueues", "localqueues", "cohorts", "resourceflavors"}
 
 
 async def show(world: World, plugin: Recording, name: str) -> DispatchView:
@@ -109,3 +113,25 @@ async def test_what_may_not_go_where_a_dispatcher_sends_it_takes_no_room_there()
         assert plugin.views[0].clusters[0].unusable
         view = await show(world, plugin, "next")
         assert view.clusters[0].queue.quotas["gpu", GPU].in_flight == 0
+
+
+@virtual_time
+async def test_a_worker_whose_queues_may_not_be_read_is_unknown_and_tried_where_no_room_is_known():
+    plugin, config = Recording(), make_config(dispatcher_name="score")
+    async with multikueue_world("dark", "seen", gpus=2, real_workers=True) as world:
+        role = await world.workers["dark"].client.get(CLUSTER_ROLES, ROLE)
+        rules = [rule for rule in role["rules"] if not QUEUES & set(rule["resources"])]
+        await world.workers["dark"].patch(CLUSTER_ROLES, ROLE, {"rules": rules})
+        async with world.manager(
+            make_config(dispatcher_name="recording"), dispatchers={"recording": plugin}
+        ):
+            await world.until_connected()
+            dark, seen = (await show(world, plugin, "first")).clusters
+            assert (dark.queue, dark.queue_known, dark.forecast) == (None, False, None)
+            assert seen.forecast.prospect is Prospect.FITS
+            assert await world.until_ready("first") == "dark", "the dispatcher may send it there"
+        async with world.manager(config):
+            await world.until_connected()
+            for name, where in (("second", "seen"), ("third", "dark")):
+                await world.hub.create(JOBS, make_gpu_job(name, gpus=2 if name == "second" else 1))
+                assert await world.until_ready(name) == where
