@@ -136,7 +136,10 @@ def test_every_mistake_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("section", "says"),
     [
-        ("{dispatcherName: scor}", 'dispatcherName: dispatcher "scor" is not installed; installed'),
+        (
+            "{dispatcherName: scor}",
+            'dispatcherName: dispatcher "scor" is not installed; did you mean "score"? Installed',
+        ),
         (
             "{dispatcherName: score, dispatcherArguments: {race: none}}",
             "dispatcherArguments: argument race: ",
