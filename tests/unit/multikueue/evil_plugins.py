@@ -165,6 +165,7 @@ class Reaches(Plugin):
             "manager's": Path(f"/proc/{boss}/environ").read_bytes,
             "file": (here.parent / "secret").read_bytes,
             "write": (here / "mine").touch,
+            "content": lambda: (here / "mine").write_text("mine"),
             "network": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
             "program": lambda: os.execv("/bin/true", ["true"]),
             "process": lambda: os.fork() or os._exit(0),
