@@ -13,6 +13,7 @@ import pytest
 from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
+from multiqueue.multikueue.dispatching.conduct import EVERY
 from multiqueue.multikueue.dispatching.policy import Way
 from multiqueue.multikueue.dispatching.registry import Selection
 from multiqueue.multikueue.dispatching.runner import DispatchRunner
@@ -36,7 +37,9 @@ DECISION_SECONDS = 0.020
 """A dispatcher's answer for a hundred workers, 99th percentile (issue 6, Goals)."""
 RULES_SECONDS = 0.005
 """The rules' answer for the same, 99th percentile: they run on the event loop."""
-ROUNDS = 300
+ROUNDS = 5 * EVERY
+"""So that the longer ones, in which it is asked a second time (`conduct`), are fewer than one in a
+hundred here, too."""
 HERE = {"AllAtOnce": AllAtOnce, "Score": Score}
 STRANGERS = """
 from multiqueue_dispatchers.all_at_once import AllAtOnce
