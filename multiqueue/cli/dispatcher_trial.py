@@ -89,7 +89,8 @@ def find_entries(name: str) -> list[Entry]:
     if not names:
         raise UsageProblem(
             f'there is no dispatcher and no package "{name}"; installed are: '
-            f"{', '.join(dispatchers.names)}. A module:Class that can be imported does, too"
+            f"{', '.join(dispatchers.names)}. Install its package (pip install -e FOLDER), or name "
+            "a module:Class that can be imported"
         )
     found = []
     for each in names:

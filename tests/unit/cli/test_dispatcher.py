@@ -179,7 +179,12 @@ class TestTest:
 
     def test_what_is_not_there_is_told_with_what_is(self, capsys):
         assert main(["dispatcher", "test", "moon-shot"]) == 2
-        assert "installed are: all-at-once, cheapest-first" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "installed are: all-at-once, cheapest-first" in told
+        assert told.endswith(
+            "Install its package (pip install -e FOLDER), or name a module:Class that can be "
+            "imported\n"
+        )
         assert main(["dispatcher", "test", "no.such:Thing"]) == 1
         assert "cannot be loaded: ModuleNotFoundError" in capsys.readouterr().err
 
