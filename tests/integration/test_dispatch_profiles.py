@@ -30,6 +30,7 @@ from tests.dispatcher_package import install
 from tests.integration.waiting import until
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
+from tests.virtual_time import virtual_time
 from tests.waiting import Changes
 
 
@@ -268,6 +269,36 @@ async def test_a_canary_that_fails_returns_and_stays_returned_until_the_profile_
         await profiles.change("gpu", canary={"percent": 50})
         await profiles.until(
             lambda: profiles.condition("gpu", "Canary")[:2] == ("True", "Running"), "running again"
+        )
+
+
+@virtual_time
+async def test_a_canary_whose_workloads_do_not_stay_where_they_start_returns():
+    async with fleet(To("a", name="to-a"), To("b", name="to-b")) as profiles:
+        world, limits = profiles.world, {"minWorkloads": 1, "failurePercent": 10}
+        canary = {"dispatcher": "to-b", "percent": 50, "limits": limits}
+        await profiles.create("gpu", "to-a", canary=canary)
+        await profiles.name_it("gpu")
+        sides: dict[str, str] = {}
+        while len(set(sides.values())) < 2:  # its uid says on which side each is
+            job = f"job-{len(sides)}"
+            await profiles.submit(job)
+            await world.until(
+                lambda job=job: (w := world.workload(job)) and w.status.nominated_cluster_names,
+                "nominated",
+            )
+            (sides[job],) = world.workload(job).status.nominated_cluster_names
+            await world.admit(sides[job], job)
+            await world.until_ready(job)
+        assert profiles.condition("gpu", "Canary")[1] == "Running"
+        job = next(job for job, side in sides.items() if side == "b")
+        await world.evict("b", job)
+        await profiles.until(
+            lambda: profiles.condition("gpu", "Canary")[1] == "Returned", "returned"
+        )
+        assert (
+            "started Workloads lost their cluster again, 0 of"
+            in (profiles.condition("gpu", "Canary")[2])
         )
 
 

@@ -195,6 +195,12 @@ class SideStatus(Struct, frozen=True, kw_only=True, omit_defaults=False):
     not_started: Annotated[
         int, described("Of them, those that none admitted in time.", format="int64")
     ] = 0
+    lost: Annotated[
+        int,
+        described(
+            "Of those that started, those that lost their cluster again soon.", format="int64"
+        ),
+    ] = 0
     median_seconds: Annotated[
         int | None,
         described("Median of the seconds from first nomination to admission.", format="int64"),

@@ -50,6 +50,7 @@ class Tally:
     failures: int = 0
     started: int = 0
     not_started: int = 0
+    lost: int = 0
     problem: str = ""
     seconds: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_TIMES))
 
@@ -73,6 +74,11 @@ class Tally:
         """Of those, the ones that did not."""
         return self.not_started / self.concluded if self.concluded else 0.0
 
+    @property
+    def lost_share(self) -> float:
+        """Of those that started, the ones that did not stay."""
+        return self.lost / self.started if self.started else 0.0
+
     def to_status(self) -> SideStatus:
         """Return it for the status."""
         seconds = self.median_seconds
@@ -81,12 +87,13 @@ class Tally:
             failures=self.failures,
             started=self.started,
             not_started=self.not_started,
+            lost=self.lost,
             median_seconds=round(seconds) if seconds is not None else None,
         )
 
 
 class Trials:
-    """Follows Workloads from their first nomination until a cluster admits them.
+    """Follows Workloads from their first nomination until a cluster admits them, and a bit longer.
 
     Args:
         limits: Of the canary.
@@ -98,6 +105,8 @@ class Trials:
         self._open: OrderedDict[str, _Trial] = OrderedDict()
         # Those that a start is still counted of, and since when, the first nominated first.
         self._awaited: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
+        # Those that run, and since when, the first started first.
+        self._running: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
 
     def note_decision(
         self,
@@ -127,24 +136,36 @@ class Trials:
             trial.nominated = True
             self._awaited[uid] = side, now
 
-    def note_start(self, uid: str, now: datetime) -> None:
-        """A cluster admitted it."""
-        awaited = self._awaited.get(uid)
-        self.forget(uid)
+    def note_start(self, uid: str, now: datetime) -> bool:
+        """A cluster admitted it; return whether that was waited for."""
+        awaited = self._awaited.pop(uid, None)
+        self._open.pop(uid, None)
         if awaited is None:
-            return
+            return False
         side, since = awaited
         tally, took = self.tallies[side], now - since
         if took > self._limits.start_within:
             tally.not_started += 1
-        else:
-            tally.started += 1
-            tally.seconds.append(took.total_seconds())
+            return True
+        tally.started += 1
+        tally.seconds.append(took.total_seconds())
+        self._running[uid] = side, now
+        if len(self._running) > MAX_TRIALS:
+            self._running.popitem(last=False)
+        return True
+
+    def note_loss(self, uid: str, now: datetime) -> bool:
+        """It has no cluster any more, and has not ended; return whether that was soon."""
+        side, since = self._running.pop(uid, (None, now))
+        if side is None or now - since > self._limits.start_within:
+            return False
+        self.tallies[side].lost += 1
+        return True
 
     def forget(self, uid: str) -> None:
         """It is gone, or waits for quota again: nothing can be said about it."""
-        self._open.pop(uid, None)
-        self._awaited.pop(uid, None)
+        for known in (self._open, self._awaited, self._running):
+            known.pop(uid, None)
 
     def expire(self, now: datetime) -> None:
         """Give up on those that wait too long; asked about again, they are not counted again."""
@@ -177,6 +198,11 @@ class Trials:
                 f"in time, {base.not_started} of the base's {base.concluded}"
             )
         if min(canary.started, base.started) >= least:
+            if _is_more(canary.lost_share, base.lost_share, limits.failures):
+                return (
+                    f"{canary.lost} of its {canary.started} started Workloads lost their cluster "
+                    f"again, {base.lost} of the base's {base.started}"
+                )
             return self._why_slower(canary.median_seconds or 0.0, base.median_seconds or 0.0)
         return ""
 

@@ -22,6 +22,7 @@ from multiqueue.kube.informer import Informer
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.multikueue.dispatching.answer import Answer
 from multiqueue.multikueue.dispatching.arguments import build_arguments, build_section_arguments
+from multiqueue.multikueue.dispatching.canary import Trials
 from multiqueue.multikueue.dispatching.host import Hung
 from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
 from multiqueue.multikueue.dispatching.isolation.open_ways import OpenWays
@@ -192,11 +193,10 @@ class DispatcherChoice:
 
     # ------------------------------------------------------------ Workloads of profiles
 
-    def note_start(self, uid: str) -> None:
-        """A cluster admitted a Workload."""
-        live = self._trials.pop(uid, None)
-        if live is not None and live.trials is not None:
-            live.trials.note_start(uid, self._now())
+    def note(self, uid: str, happened: Callable[[Trials, str, datetime], bool]) -> None:
+        """A Workload was admitted, or lost its cluster: `Trials.note_start`, `Trials.note_loss`."""
+        live = self._trials.get(uid)
+        if live is not None and live.trials is not None and happened(live.trials, uid, self._now()):
             self.judge(live)
 
     def forget_workload(self, uid: str) -> None:

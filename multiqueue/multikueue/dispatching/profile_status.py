@@ -14,6 +14,7 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import build_reference
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import DISPATCH_PROFILES
+from multiqueue.multikueue.dispatching.canary import Trials
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.live_profile import LiveProfile
 from multiqueue.multikueue.dispatching.profile_conditions import build_status, find_news
@@ -114,8 +115,11 @@ class ProfileReconciler:
         workload = new or old
         assert workload is not None
         uid = workload.metadata.uid
+        ran = old is not None and bool(old.status.cluster_name)
+        if ran and new is not None and not new.status.cluster_name and not is_finished(new.status):
+            self._choice.note(uid, Trials.note_loss)
         if new is not None and new.status.cluster_name:
-            self._choice.note_start(uid)
+            self._choice.note(uid, Trials.note_start)
         elif new is None or is_finished(new.status) or not has_quota(new.status):
             self._choice.forget_workload(uid)
 

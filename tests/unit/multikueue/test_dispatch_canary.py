@@ -124,6 +124,25 @@ def test_one_that_is_gone_says_nothing() -> None:
     assert trials.tallies[Side.BASE].concluded == 0
 
 
+def test_it_returns_when_its_workloads_start_but_do_not_stay() -> None:
+    trials = make_trials((0, 0, 10), (0, 0, 10))
+    soon, later = T0 + 60 * SECOND, T0 + timedelta(hours=1)
+    assert trials.note_loss("base-0", soon)
+    for number in range(2):
+        assert trials.why_return() == ""
+        assert trials.note_loss(f"canary-{number}", soon)
+    assert trials.why_return() == "", "one in ten more is what it may"
+    assert not trials.note_loss("canary-2", later), "that was long after its start"
+    assert not trials.note_loss("canary-0", soon), "it was lost already"
+    trials.forget("canary-4")
+    assert not trials.note_loss("canary-4", soon), "it ended"
+    assert trials.note_loss("canary-3", soon)
+    assert trials.why_return() == (
+        "3 of its 10 started Workloads lost their cluster again, 1 of the base's 10"
+    )
+    assert trials.tallies[Side.CANARY].to_status().lost == 3
+
+
 def test_what_is_remembered_is_bounded() -> None:
     trials = Trials(LIMITS)
     for number in range(MAX_TRIALS + 5):

@@ -11,6 +11,7 @@ import pytest
 from multiqueue.api.config import load_configuration
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.multikueue.dispatching.canary import Trials
 from multiqueue.multikueue.dispatching.choice import DispatcherChoice
 from multiqueue.multikueue.dispatching.references import Reference
 from multiqueue.multikueue.dispatching.registry import Dispatchers
@@ -172,9 +173,9 @@ async def test_a_canary_that_does_worse_returns_and_waiting_workloads_are_asked_
 async def test_starts_are_noted_for_the_canary_s_sake(desk: Desk) -> None:
     desk.profiles.put("gpu", "to-a", canary={"dispatcher": "to-b", "percent": 100})
     await desk.ask()
-    desk.choice.note_start(VIEW.workload.uid)
-    desk.choice.note_start(VIEW.workload.uid)
-    desk.choice.note_start("somebody else's")
+    desk.choice.note(VIEW.workload.uid, Trials.note_start)
+    desk.choice.note(VIEW.workload.uid, Trials.note_start)
+    desk.choice.note("somebody else's", Trials.note_start)
     trials = desk.choice.find_profile("gpu").trials
     assert trials is not None
     assert [tally.started for tally in trials.tallies.values()] == [0, 1]
