@@ -165,7 +165,14 @@ async def test_what_is_wrong_is_said_on_the_profile_and_its_workloads_wait():
                 {"dispatcher": "to", "arguments": {"typo": 1}},
                 'spec.arguments: dispatcher "to": argument typo: there is no such argument',
             ),
-            ({"arguments": None, "timeBudget": "1h"}, "spec.timeBudget: 1h is more than 10s"),
+            (
+                {"dispatcher": "score", "arguments": None, "filters": ["fast"]},
+                'spec.filters: dispatcher "score": argument filters: ',
+            ),
+            (
+                {"dispatcher": "to", "filters": None, "timeBudget": "1h"},
+                "spec.timeBudget: 1h is more than 10s",
+            ),
         ):
             if "dispatcher" in spec and spec["dispatcher"] == "mine":
                 await profiles.create("gpu", "mine")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -210,9 +210,19 @@ class Loader:
             return f"{path}: {selection.problem}" if path else selection.problem
         if not selection.wrong_arguments:
             return ""
-        field = f"{path.removesuffix('dispatcher')}arguments"
         words = "; ".join(selection.wrong_arguments)
         return (
-            f"{field if path.endswith('dispatcher') else path}: "
+            f"{_find_field(path, selection.wrong_arguments)}: "
             f'dispatcher "{self._way.dispatcher}": {words:.1000}'
         )
+
+
+def _find_field(path: str, problems: Sequence[str]) -> str:
+    """Return which field of a profile is wrong: filters and scorers have fields of their own."""
+    if not path.endswith("dispatcher"):
+        return path
+    spec = path.removesuffix("dispatcher")
+    for name in ("filters", "scorers"):
+        if all(problem.startswith(f"argument {name}:") for problem in problems):
+            return f"{spec}{name}"
+    return f"{spec}arguments"
