@@ -189,6 +189,30 @@ async def test_pods_that_will_not_come_again_give_their_quota_to_others() -> Non
 
 
 @virtual_time
+async def test_a_job_that_had_to_stop_goes_on_with_quota_for_the_pods_that_are_left() -> None:
+    """It has more pods than quota was reserved for, but no work for them."""
+    async with simulated("2") as cluster:
+        await submit(cluster, simulated_job("train", run="600", parallelism=2, completions=3))
+
+        def reclaimed() -> bool:
+            workload = cluster.workload_of("train")
+            return workload is not None and bool(workload.status.reclaimable_pods)
+
+        await until(cluster, reclaimed, "two of three ended")
+        before = cluster.workload_of("train").metadata  # type: ignore[union-attr]
+        for active in (False, True):
+            patch = {"spec": {"active": active}}
+            await cluster.patch(resources.WORKLOADS, before.name, patch, namespace=NAMESPACE)
+            await until(cluster, lambda a=active: bool(running(cluster, "train")) is a, f"{active}")
+        await until_condition(cluster, "train", WorkloadCondition.FINISHED, "True", "Succeeded")
+        after = cluster.workload_of("train")
+        assert after is not None
+        assert after.metadata.uid == before.uid
+        assert after.status.scheduling_stats is not None
+        assert sum(each.count for each in after.status.scheduling_stats.evictions) == 1
+
+
+@virtual_time
 async def test_without_the_gate_the_quota_is_kept_to_the_end() -> None:
     async with simulated("2", featureGates={"ReclaimablePods": False}) as cluster:
         await submit(cluster, simulated_job("first", run="600", parallelism=2, completions=3))

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from multiqueue.api.alternatives import find_alternatives
 from multiqueue.api.v1beta2 import PodSet, ResourceFlavor, Workload
 from multiqueue.api.workload_state import has_quota, is_admitted
 from multiqueue.jobs.framework.pod_set_info import (
@@ -66,14 +67,21 @@ def _resized(pod_sets: Sequence[PodSet], like: Sequence[PodSet]) -> tuple[PodSet
 def _running_pod_sets(
     workload: Workload, find_flavor: Callable[[str], ResourceFlavor | None]
 ) -> tuple[PodSet, ...] | None:
-    """The pod sets that the job has once it was started with this admission."""
+    """The pod sets that the job has once it was started with this admission.
+
+    Their number is that of the admission only where a start sets it. Elsewhere pods that ended in
+    an earlier run may be missing from an admission, and the job has all that it asks for.
+    """
     if not has_quota(workload.status) or workload.status.admission is None:
         return None
+    has_alternatives = bool(find_alternatives(workload.metadata.annotations))
     try:
         infos = build_infos(workload, find_flavor)
         return tuple(
             msgspec.structs.replace(
-                pod_set, count=info.count, template=apply_info(pod_set.template, info)
+                pod_set,
+                count=info.count if has_alternatives or pod_set.min_count else pod_set.count,
+                template=apply_info(pod_set.template, info),
             )
             for pod_set, info in zip(workload.spec.pod_sets, infos, strict=True)
         )

@@ -157,6 +157,19 @@ def test_a_started_job_matches_with_what_was_injected() -> None:
     assert decide(make_view(job, with_status(workload, partial))) == Wait()
 
 
+def test_an_admission_without_the_pods_that_ended_before_is_that_of_the_whole_job() -> None:
+    """Two of four ended before it had to stop: its start changed no number."""
+    job = started(stored_job(parallelism=4, completions=4))
+    workload = own_workload(job)
+    status = admitted(workload).status
+    assert status.admission is not None
+    assignment = status.admission.pod_set_assignments[0]
+    left = msgspec.structs.replace(assignment, count=2)
+    admission = msgspec.structs.replace(status.admission, pod_set_assignments=(left,))
+    held = with_status(workload, msgspec.structs.replace(status, admission=admission))
+    assert decide(make_view(job, held)) == Wait()
+
+
 def test_a_broken_job_keeps_the_workload_it_runs_under() -> None:
     workload = admitted(own_workload(stored_job()))
     job = stored_job(suspend=False, annotations={names.JOB_MIN_PARALLELISM: "many"})
