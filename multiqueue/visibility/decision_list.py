@@ -57,7 +57,7 @@ def _row(decision: Decision, version: str) -> dict[str, Any]:
         decision.dispatcher,
         decision.profile,
         _describe(decision),
-        decision.view.now.isoformat(),
+        decision.view.now.isoformat(timespec="seconds"),
     ]
     partial = {
         "kind": "PartialObjectMetadata",
