@@ -51,8 +51,8 @@ def test_an_unknown_name_is_told_with_the_known_ones():
 
 
 def test_a_misspelt_name_is_told_with_the_one_that_may_be_meant():
-    problem = Dispatchers().select("scroe").problem
-    assert problem.startswith('dispatcher "scroe" is not installed; did you mean "score"? Install')
+    problem = Dispatchers().select("scorre").problem
+    assert problem.startswith('dispatcher "scorre" is not installed; did you mean "score"? Install')
 
 
 def test_a_name_with_a_slash_that_is_not_installed_means_somebody_outside():
