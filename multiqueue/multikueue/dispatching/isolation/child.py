@@ -40,6 +40,8 @@ from multiqueue.plugins import ClusterView, Dispatcher, DispatchView
 from multiqueue.plugins.raised import describe_error
 
 SHUT_IN = "; it runs without network, other processes, and files but Python's"
+_GC_THRESHOLDS = (50_000, 20, 100)
+"""A decision about a hundred workers makes some thousand objects, and no circles."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,7 @@ class _Plugin:
         # What was imported lives as long as this: no collection has to go through it in a decision.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         wrong = (
             () if request.arguments is None else check_arguments(self.dispatcher, request.arguments)
         )
