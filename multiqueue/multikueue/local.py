@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.alternatives import forget_reclaimed
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.names import RAN_ON
 from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
@@ -182,7 +181,10 @@ class LocalWriter:
                 generation=newest.metadata.generation,
                 reason=pending_reason,
             )
-            return forget_reclaimed(newest, status)
+            if has_quota(status):
+                return status
+            # Its next worker runs all of it, whatever ended on this one.
+            return msgspec.structs.replace(status, reclaimable_pods=())
 
         await self._context.writer.update_status(workload.metadata.key, change)
 

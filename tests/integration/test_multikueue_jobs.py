@@ -9,6 +9,7 @@ from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_evicted, is_finished
 from multiqueue.kube import resources
 from multiqueue.kube.resources import JOBS, WORKLOADS
+from multiqueue.model.build import build_workload
 from tests.multikueue_world import GPU, World, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE
 from tests.virtual_time import virtual_time
@@ -284,3 +285,31 @@ async def test_nothing_is_sent_before_the_other_checks_are_ready():
         )
         await world.until(lambda: world.copy("worker1"), "copy", on="worker1")
         assert GPU in str(world.copy("worker1").spec.pod_sets[0].template)
+
+
+@virtual_time
+async def test_pods_that_ended_on_one_worker_are_run_again_and_charged_on_the_next():
+    """Kubernetes keeps the count of those that ended, but a job begins anew on its next worker."""
+    async with multikueue_world("worker1", "worker2") as world, world.manager():
+        await submit(world, parallelism=4, completions=4)
+        await start_on(world, "worker1")
+        await world.set_job_status("worker1", active=2, ready=2, succeeded=2)
+        await world.until(lambda: charged(world) == 2, "half of it is charged")
+
+        await world.evict("worker1")
+        await world.until(lambda: world.copy("worker1") is None, "left", on="worker1")
+        await world.admit("worker2")
+        assert await world.until_ready() == "worker2"
+        await world.set_job_status("worker2", startTime="2026-01-01T01:00:00Z", active=4, ready=4)
+        await world.until(lambda: world.hub.job("train")["status"].get("active") == 4, "it is back")
+        assert world.hub.job("train")["status"]["succeeded"] == 2
+        assert charged(world) == 4
+        await world.set_job_status("worker2", active=1, ready=1, succeeded=3)
+        await world.until(lambda: charged(world) == 1, "what is left is charged")
+
+
+def charged(world: World) -> int:
+    """GPUs that the job uses of the manager's quota."""
+    workload = world.workload()
+    held = build_workload(workload).reservation if workload is not None else None
+    return sum(held.admission.usage().values()) if held is not None else 0

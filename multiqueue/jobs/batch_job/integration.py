@@ -106,17 +106,21 @@ class BatchJob:
         return ready >= pod_count(job)
 
     def reclaimable_pods(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Slots that no further pod will use."""
-        if _has_alternatives(job) and not _tells_of_this_run(job):
+        """Slots that no further pod will use.
+
+        Kubernetes keeps the count of pods that ended on another worker. None of those that are
+        active here is among them.
+        """
+        begins_anew = _has_alternatives(job) or _is_dispatched(job)
+        if begins_anew and not _tells_of_this_run(job):
             return ()
-        parallelism = parallelism_of(job)
-        terminal = _terminal_count(job)
+        parallelism, terminal = parallelism_of(job), _terminal_count(job)
         if parallelism <= 1 or terminal == 0:
             return ()
-        remaining = completions_of(job) - terminal
-        if remaining >= parallelism:
+        needed = max(completions_of(job) - terminal, _status(job).get("active") or 0, 0)
+        if needed >= parallelism:
             return ()
-        return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - max(0, remaining)),)
+        return (ReclaimablePod(name=names.DEFAULT_PODSET, count=parallelism - needed),)
 
     def start_patch(self, job: Job, infos: Sequence[PodSetInfo]) -> JobPatch:
         """Clear a start time first where there is one: Kubernetes allows changes only without."""
@@ -227,6 +231,10 @@ def _check_alternatives(job: Job) -> None:
         raise InvalidJobError(f"{path}: {error}") from error
     if others:
         raise InvalidJobError(f'{path}: a Job has only one sort of pods; write "h100=4"')
+
+
+def _is_dispatched(job: Job) -> bool:
+    return bool(job["spec"].get("managedBy") == names.MULTIKUEUE_CONTROLLER)
 
 
 def _tells_of_this_run(job: Job) -> bool:

@@ -113,6 +113,12 @@ def test_pods_ready(status: dict[str, Any], want: bool) -> None:
             {"parallelism": 4, "completions": 9}, {"succeeded": 3}, 0, id="all are needed"
         ),
         pytest.param({"parallelism": 4, "completions": 4}, {}, 0, id="none ended"),
+        pytest.param(
+            {"parallelism": 4, "completions": 4},
+            {"succeeded": 3, "active": 2},
+            2,
+            id="two ended on another worker",
+        ),
         pytest.param({"parallelism": 1, "completions": 2}, {"succeeded": 1}, 0, id="one at a time"),
         pytest.param(
             {"parallelism": 4, "completions": 4, "completionMode": "Indexed"},
