@@ -196,6 +196,19 @@ def test_what_changes_no_answer_is_free(deed):
     assert find_breaches(Does(deed), views=VIEWS) == ()
 
 
+def test_where_the_tests_were_started_is_not_installed_though_python_looks_there(
+    tmp_path, monkeypatch
+):
+    """``python -m pytest`` puts that folder first; no manager's process may read there."""
+    prices = tmp_path / "prices.json"
+    prices.write_text("{}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_breaches(Does(prices.read_text), views=VIEWS) == ()
+    monkeypatch.chdir(tmp_path)
+    (breach,) = find_breaches(Does(prices.read_text), views=VIEWS)
+    assert breach.words.endswith(f"reads {prices}")
+
+
 def test_one_that_hangs_is_left_alone():
     release = threading.Event()
     views = [*VIEWS, *VIEWS]
