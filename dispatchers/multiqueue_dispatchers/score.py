@@ -7,17 +7,22 @@
 3. Within a tier the highest score: what each scorer thinks of the clusters, from 0 to 1000, times
    its weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns one off.
 
+Where it has to wait everywhere it stands in line, without a copy (`multiqueue.plugins.line`): who
+is shorter and smaller may pass for a while, and room is kept for who is in front.
+
 There is one remote copy at a time. Where checks of the worker's own come after its quota (machines
 are provisioned, say) the best ``race`` clusters may try at once: what the others got is given back
 when the first one starts, but machines cost from the moment that they are there.
 
-Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1).
+Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the ``Line``
+or on the ``Cluster`` that is likely to start it first; ``passing`` (10), `find_turn`'s percent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import repeat
 from typing import Any
 
@@ -29,6 +34,8 @@ from multiqueue.plugins import (
     ScoreTerm,
     bind,
     find_problems,
+    find_turn,
+    read_choice,
     read_count,
     read_names,
     read_weights,
@@ -38,6 +45,8 @@ from multiqueue_dispatchers.filters import FILTERS
 from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
 RACE = 1
+IN_LINE, ON_CLUSTER = "Line", "Cluster"
+PASSING = 10
 
 
 class Score:
@@ -52,6 +61,7 @@ class Score:
         found = survey(
             view,
             why_not=lambda option: next((why for f in filters if (why := f(view, option))), ""),
+            turn=_find_turn(view),
         )
         sheets = _score(view, found.options, weights)
         totals = {name: _total(terms) for name, terms in sheets.items()}
@@ -60,8 +70,19 @@ class Score:
 
     def check_arguments(self, arguments: Mapping[str, Any]) -> Sequence[str]:
         """Return what is wrong with arguments."""
-        readers = {"scorers": _read_weights, "filters": _read_filters, "race": _read_race}
+        readers = {
+            "scorers": _read_weights,
+            "filters": _read_filters,
+            "race": _read_race,
+            "wait": _read_wait,
+            "passing": _read_passing,
+        }
         return find_problems(arguments, readers)
+
+
+def _find_turn(view: DispatchView) -> datetime | None:
+    percent = _read_passing(view.arguments)
+    return find_turn(view.workload, percent=percent) if _read_wait(view.arguments) else None
 
 
 def _read_weights(arguments: Mapping[str, Any]) -> dict[str, int]:
@@ -74,6 +95,15 @@ def _read_filters(arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _read_race(arguments: Mapping[str, Any]) -> int:
     return read_count(arguments, "race", RACE)
+
+
+def _read_wait(arguments: Mapping[str, Any]) -> bool:
+    """Return whether it waits in line."""
+    return read_choice(arguments, "wait", (IN_LINE, ON_CLUSTER), IN_LINE) == IN_LINE
+
+
+def _read_passing(arguments: Mapping[str, Any]) -> int:
+    return read_count(arguments, "passing", PASSING, least=0)
 
 
 def _score(

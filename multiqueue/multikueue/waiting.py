@@ -27,13 +27,13 @@ class Rank:
 
     Attributes:
         urgency: Its priority, negated.
-        created_at: As on the wire.
+        turn: When it comes up: when it was created, or later; as on the wire.
         key: Of the Workload.
         queue: Its LocalQueue, as ``namespace/name``.
     """
 
     urgency: int
-    created_at: str
+    turn: str
     key: str
     queue: str = field(compare=False)
 

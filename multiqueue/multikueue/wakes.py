@@ -20,6 +20,7 @@ from multiqueue.model.build import effective_priority
 from multiqueue.multikueue.checks import is_multikueue
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener, Reach
 from multiqueue.multikueue.filters.candidate import read_wishes
+from multiqueue.multikueue.line import Line
 from multiqueue.multikueue.lineage import Lineage
 from multiqueue.multikueue.waiting import Rank
 
@@ -40,6 +41,7 @@ class Wakes:
     Args:
         informers: Of the manager.
         fleet: The workers.
+        line: Of those that wait for room.
         enqueue: Asks for a look at a Workload.
         is_known: Whether something is remembered of a Workload.
         on_room: Called when room changes on a worker.
@@ -52,6 +54,7 @@ class Wakes:
         self,
         informers: Informers,
         fleet: Fleet,
+        line: Line,
         *,
         enqueue: Callable[[str], None],
         is_known: Callable[[str], bool],
@@ -60,6 +63,8 @@ class Wakes:
         self.fleet_version = 0
         self._informers = informers
         self._fleet = fleet
+        self._line = line
+        self._on_room = on_room
         self._lineage = Lineage(informers, fleet)
         self._enqueue = enqueue
         self._is_known = is_known
@@ -86,7 +91,7 @@ class Wakes:
 
     def list_waiting(self) -> list[Rank]:
         """Return who waits for a cluster."""
-        return [known.rank for known in self._tracked.values() if known.waits]
+        return [self._line.give_turn(known.rank) for known in self._tracked.values() if known.waits]
 
     def ask_all_again(self) -> None:
         """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
@@ -125,6 +130,7 @@ class Wakes:
                 self._enqueue(earlier)
         if new is None or is_finished(new.status):
             known = self._tracked.pop(key, None)
+            self._leave_line(key)
             if known is not None or self._is_known(key):
                 self._enqueue(key)
             return
@@ -140,7 +146,14 @@ class Wakes:
             cluster=new.status.cluster_name,
             rank=_rank(new),
         )
+        if not self._tracked[key].waits:
+            self._leave_line(key)
         self._enqueue(key)
+
+    def _leave_line(self, key: str) -> None:
+        """What was kept for it is there for others."""
+        if self._line.leave(key):
+            self._on_room()
 
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
         """The job's status waits for its spec (M-140), a stop for its status; its wishes count."""
@@ -229,7 +242,7 @@ def _rank(workload: api.Workload) -> Rank:
     metadata = workload.metadata
     return Rank(
         urgency=-effective_priority(workload),
-        created_at=metadata.creation_timestamp,
+        turn=metadata.creation_timestamp,
         key=metadata.key,
         queue=key_of(metadata.namespace, workload.spec.queue_name),
     )

@@ -30,6 +30,7 @@ from multiqueue.multikueue.dispatching.desk import DispatchDesk
 from multiqueue.multikueue.dispatching.view import DispatchViews
 from multiqueue.multikueue.execute import Executor
 from multiqueue.multikueue.first_offer import FirstOffers
+from multiqueue.multikueue.line import Line
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation, Observer
 from multiqueue.multikueue.outcome import AGAIN
@@ -73,10 +74,11 @@ class WorkloadReconciler:
             worker_lost_timeout=settings.worker_lost_timeout,
             preemption_timeout=settings.preemption_timeout,
         )
+        line = Line()
         capacity = FleetCapacity(context, fleet, options)
         context.fleet_gate.connect(capacity)
         self._observer = Observer(context, fleet, capacity)
-        self._views = DispatchViews(context, fleet, options)
+        self._views = DispatchViews(context, fleet, options, line)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -90,6 +92,7 @@ class WorkloadReconciler:
         self._wakes = Wakes(
             context.informers,
             fleet,
+            line,
             enqueue=self.enqueue,
             is_known=self._memories.__contains__,
             on_room=self._waiting.wake,

@@ -33,11 +33,14 @@ from multiqueue.plugins.forecast import (
 from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.limits import Limit
-from multiqueue.plugins.nomination import ClusterVerdict, Nomination, ScoreTerm
+from multiqueue.plugins.line import find_turn
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination, Place, ScoreTerm
 from multiqueue.plugins.offers import cost_of, find_gain, find_speed, runtime_on, speed_on
-from multiqueue.plugins.options import Option, Survey, Tier, bind, rank, survey
+from multiqueue.plugins.option import Option, Tier
+from multiqueue.plugins.options import Survey, bind, rank, survey
 from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import (
+    Claim,
     ClusterView,
     CopyState,
     DispatchView,
@@ -55,6 +58,7 @@ from multiqueue.plugins.view import (
 __all__ = [
     "Basis",
     "ChecksArguments",
+    "Claim",
     "ClusterVerdict",
     "ClusterView",
     "CopyState",
@@ -68,6 +72,7 @@ __all__ = [
     "Nomination",
     "Option",
     "Outlook",
+    "Place",
     "PodSetView",
     "Prospect",
     "QueueView",
@@ -89,6 +94,7 @@ __all__ = [
     "find_problems",
     "find_refusal",
     "find_speed",
+    "find_turn",
     "foresee",
     "grade_flavor",
     "judge",

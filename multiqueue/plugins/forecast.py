@@ -74,12 +74,14 @@ class StartEstimate:
         earliest: One in ten starts before.
         latest: One in ten starts after.
         ahead: Workloads that are expected to start there before it.
+        spare: How much of the resource that matters most stays free there when it starts.
     """
 
     at: datetime
     earliest: datetime
     latest: datetime
     ahead: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

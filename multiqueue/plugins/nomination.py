@@ -37,6 +37,21 @@ class ClusterVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a Workload stands in the line of those that wait for room without a copy anywhere.
+
+    Attributes:
+        turn: Of those of equal priority the one with the earliest is asked about first when room
+            changes. When it was submitted, say, or later, so that others may pass until then.
+        claim: Name of the cluster where room shall be kept for it: others that come after it in
+            line see it there as a `Claim`. Empty: nowhere.
+    """
+
+    turn: datetime
+    claim: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nomination:
     """Where the Workload shall be offered now.
 
@@ -51,6 +66,8 @@ class Nomination:
             rejected and leaves the queue. What no cluster can hold need not be refused: the core
             keeps it waiting without quota.
         note: What else the user should know, in a few words: it ends the message on the check.
+        line: Where it stands in line, if it is nominated nowhere because it waits for room. None:
+            it comes up as it was submitted.
         external: Somebody else writes ``status.nominatedClusterNames``. The core follows what is
             there, and writes that field no more.
     """
@@ -60,4 +77,5 @@ class Nomination:
     ask_again_at: datetime | None = None
     refusal: str = ""
     note: str = ""
+    line: Place | None = None
     external: bool = False

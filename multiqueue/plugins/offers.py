@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from multiqueue.plugins.options import Option
+from multiqueue.plugins.option import Option
 from multiqueue.plugins.view import ClusterView, DispatchView, WorkloadView
 
 REFERENCE = 1000
@@ -16,6 +16,8 @@ SOME_TIME = timedelta(hours=1)
 
 def find_speed(workload: WorkloadView, option: Option) -> int:
     """Return how fast the job is there, in thousandths; its slowest pods count."""
+    if not workload.speeds:
+        return REFERENCE
     speeds = [speed_on(workload, option.cluster, flavor) for flavor in option.flavors]
     return min(speeds, default=REFERENCE)
 
@@ -39,7 +41,7 @@ def find_gain(view: DispatchView, option: Option) -> int:
         // _look_up(view.usual_speeds, cluster, flavor)
         for flavor in option.flavors
     ]
-    asked, taken = view.workload.total(option.scarce), _devices(view.workload, option)
+    asked, taken = view.workload.total(option.scarce), devices_on(view.workload, option)
     return min(gains, default=REFERENCE) * asked // taken if taken else REFERENCE
 
 
@@ -69,10 +71,10 @@ def cost_of(workload: WorkloadView, option: Option) -> int | None:
     if not known or len(known) < len(prices):
         return None
     hours = runtime_on(workload, option) / timedelta(hours=1)
-    return round(max(known) * _devices(workload, option) * hours)
+    return round(max(known) * devices_on(workload, option) * hours)
 
 
-def _devices(workload: WorkloadView, option: Option) -> int:
+def devices_on(workload: WorkloadView, option: Option) -> int:
     """Return how much of the scarce resource the job takes there."""
     scarce = option.scarce
     taken = sum([n for (_, name), n in option.forecast.taken.items() if name == scarce])

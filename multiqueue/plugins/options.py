@@ -16,15 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import IntEnum
 from typing import Any
 
-from multiqueue.plugins.capacity import Fit, judge
+from multiqueue.plugins.capacity import judge
 from multiqueue.plugins.forecast import Forecast, Prospect
 from multiqueue.plugins.foresee import forecast_of_fit
-from multiqueue.plugins.nomination import ClusterVerdict, Nomination
+from multiqueue.plugins.line import find_claim, make_way, stands_in_line
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination, Place
+from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
-from multiqueue.plugins.view import ClusterView, CopyState, DispatchView
+from multiqueue.plugins.view import ClusterView, DispatchView
 
 PATIENCE = timedelta(seconds=30)
 """A worker with room admits within a second or two; ten times that means that its queue is held up
@@ -33,20 +34,10 @@ STOP_TIME = timedelta(minutes=5)
 """What is to be stopped first may take its time to save what it has."""
 LOOK_AGAIN = timedelta(minutes=1)
 """The core asks again when room changes; this is for what it cannot see."""
+LINE_AGAIN = timedelta(minutes=5)
+"""The same for those in line, of which there may be many."""
 GRUDGE = timedelta(minutes=5)
 """How long a cluster that did not start the Workload is put last."""
-
-
-class Tier(IntEnum):
-    """How soon, and at whose cost, a cluster could start the Workload; smaller is better."""
-
-    SOON = 0
-    """Room, also lent, or a start within the time that the dispatcher may wait."""
-    FIT = 1
-    BORROW = 2
-    PREEMPT = 3
-    PERHAPS = 4
-    WAIT = 5
 
 
 TIERS = {
@@ -66,34 +57,6 @@ PATIENCES = {
 """Within what time a cluster is expected to start it, by tier; the others are not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """A cluster that could take the Workload.
-
-    Attributes:
-        cluster: It.
-        fit: How its queue and hardware suit.
-        forecast: What would become of the Workload there.
-        scarce: The resource that matters to the Workload (`scarce_resource`).
-        flavors: Those that it would get that from; all that have it, where that is not known.
-        tier: As that says; `Tier.WAIT` for one that disappointed lately.
-        disappointed: Whether it had the Workload lately and did not start it in time.
-    """
-
-    cluster: ClusterView
-    fit: Fit
-    forecast: Forecast
-    scarce: str
-    flavors: tuple[str, ...]
-    tier: Tier
-    disappointed: bool = False
-
-    @property
-    def name(self) -> str:
-        """Name of the cluster."""
-        return self.cluster.name
-
-
 Preference = Callable[[Option], Any]
 """What the best option has the least of: a number, or a tuple of some."""
 
@@ -106,11 +69,14 @@ class Survey:
         view: What was looked at.
         options: Those that could take the Workload, in the order of the view.
         refusals: Why the others cannot, by name.
+        turn: When it is the Workload's turn in the line of those that wait for room; None: it waits
+            on the cluster that is likely to start it first.
     """
 
     view: DispatchView
     options: tuple[Option, ...]
     refusals: dict[str, str]
+    turn: datetime | None = None
 
 
 def survey(
@@ -118,6 +84,7 @@ def survey(
     *,
     why_not: Callable[[Option], str] = lambda _: "",
     may_wait: Callable[[Option], timedelta] | None = None,
+    turn: datetime | None = None,
 ) -> Survey:
     """Look at all clusters.
 
@@ -128,6 +95,8 @@ def survey(
         may_wait: How far off a start may be and still be as good as one now: where others need not
             be stopped and the estimate is within that, the option is in `Tier.SOON`. None: a start
             now comes first, whatever the preference.
+        turn: When it is its turn in the line of those that wait for room (`Place`); None: it waits
+            on the cluster that is likely to start it first.
     """
     had = _how_long_lately(view)
     scarce = scarce_resource(view.workload)
@@ -151,11 +120,12 @@ def survey(
         )
         allowed = None if may_wait is None else may_wait(option)
         option = _put_in_tier(option, view.now, had.get(cluster.name, timedelta()), allowed)
-        if not _holds(option) and (why := why_not(option)):
+        option = make_way(option, view, turn)
+        if not option.holds and (why := why_not(option)):
             refusals[cluster.name] = why
         else:
             options.append(option)
-    return Survey(view=view, options=tuple(options), refusals=refusals)
+    return Survey(view=view, options=tuple(options), refusals=refusals, turn=turn)
 
 
 def _put_in_tier(
@@ -221,6 +191,12 @@ def bind(
             verdicts=_verdicts(found, (), because), ask_again_at=view.now + LOOK_AGAIN
         )
     best = _find_present(view, ranked) or ranked[0]
+    if found.turn is not None and stands_in_line(best):
+        return Nomination(
+            verdicts=_verdicts(found, (), because),
+            ask_again_at=view.now + LINE_AGAIN,
+            line=Place(turn=found.turn, claim=find_claim(view, found.turn, ranked)),
+        )
     chosen = (best.name, *_rivals(view, best, ranked, race))
     return Nomination(
         clusters=chosen,
@@ -236,12 +212,8 @@ def _rivals(
     if race < 2 or not _is_provisioned(best):
         return ()
     others = [o for o in ranked if o is not best and o.tier is best.tier and _is_provisioned(o)]
-    ahead = [o.name for o in others if o.name in view.nominated and _holds(o)]
+    ahead = [o.name for o in others if o.name in view.nominated and o.holds]
     return tuple(dict.fromkeys([*ahead, *(o.name for o in others)]))[: max(race - 1, len(ahead))]
-
-
-def _holds(option: Option) -> bool:
-    return option.cluster.copy is CopyState.RESERVED
 
 
 def _is_provisioned(option: Option) -> bool:
@@ -253,10 +225,10 @@ def _find_present(view: DispatchView, ranked: Sequence[Option]) -> Option | None
     """Return the cluster that has it, the first of several; None where it should move."""
     offered = sorted(
         (option for option in ranked if option.name in view.nominated),
-        key=lambda option: (not _holds(option), option.name != view.nominated[0]),
+        key=lambda option: (not option.holds, option.name != view.nominated[0]),
     )
     present = offered[0] if offered else None
-    if present is None or _holds(present):
+    if present is None or present.holds:
         return present
     is_first = present.name == view.nominated[0]
     return present if is_first and present.tier is ranked[0].tier else None
@@ -305,4 +277,6 @@ def _verdicts(
 
 def _describe(option: Option) -> str:
     reason = option.forecast.reason or option.fit.reason
+    if option.kept_for:
+        reason = f'room is kept for "{option.kept_for}", which comes first'
     return f"{reason}; did not start it before" if option.disappointed else reason

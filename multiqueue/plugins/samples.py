@@ -18,6 +18,7 @@ from multiqueue.plugins.builders import (
 )
 from multiqueue.plugins.forecast import Basis, Forecast, Prospect, Runtime, StartEstimate, Victim
 from multiqueue.plugins.view import (
+    Claim,
     ClusterView,
     CopyState,
     DispatchView,
@@ -57,6 +58,10 @@ def make_sample_views() -> Iterator[DispatchView]:
         nominated=["full"],
         history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
     )
+    claim = Claim(key="team-b/gang", turn=T0, start=T0 + HOUR, spare=1)
+    claimed = replace(full, claims=(replace(claim, key="a/b", priority=9, start=None),))
+    view = make_view(clusters=[replace(a100, claims=(claim,)), claimed], gpus=2)
+    yield replace(view, claim="full")
     yield make_view(clusters=[make_cluster("tainted", avoid="is tainted by a"), full], gpus=2)
     yield make_view(
         clusters=[make_lost_cluster("lost"), *(make_cluster(f"w{n}", used=8) for n in range(4))],

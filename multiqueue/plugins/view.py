@@ -214,6 +214,25 @@ class CopyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Another Workload that waits in line for room on a cluster.
+
+    Attributes:
+        key: ``namespace/name``.
+        priority: Its own.
+        turn: Of equal priority the earliest comes first.
+        start: When it is expected to start there; None where that is not known.
+        spare: How much others may take there all the same, of the resource that matters most to it.
+    """
+
+    key: str
+    priority: int = 0
+    turn: datetime
+    start: datetime | None = None
+    spare: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
     """One worker.
 
@@ -238,6 +257,7 @@ class ClusterView:
         waiting: Workloads of this manager that wait there.
         neighbours: Of both, those of the asking Workload's LocalQueue.
         forecast: What would become of the Workload there; None where it was not asked for.
+        claims: Others that wait in line for room there, whoever comes first in front.
         prices: Of an hour of one device, in thousandths, by flavor (``multiqueue.dev/prices``).
         data: Names of the data that is there (``multiqueue.dev/data``).
     """
@@ -258,6 +278,7 @@ class ClusterView:
     waiting: int = 0
     neighbours: int = 0
     forecast: Forecast | None = None
+    claims: tuple[Claim, ...] = ()
     prices: Mapping[str, int] = field(default_factory=dict)
     data: frozenset[str] = frozenset()
 
@@ -278,6 +299,7 @@ class DispatchView:
         workload: What to dispatch.
         clusters: The workers of its check, in the order of the MultiKueueConfig.
         nominated: Where it is offered now.
+        claim: Where room is kept for it, while it stands in line; empty: nowhere.
         history: Earlier rounds since quota was reserved, the oldest first; at most 20.
         usual_speeds: How fast jobs usually are by hardware, in thousandths of their speed on all of
             it; names as in ``WorkloadView.speeds``. Learned from finished jobs; empty at first.
@@ -289,6 +311,7 @@ class DispatchView:
     workload: WorkloadView
     clusters: tuple[ClusterView, ...] = ()
     nominated: tuple[str, ...] = ()
+    claim: str = ""
     history: tuple[Round, ...] = ()
     usual_speeds: Mapping[str, int] = field(default_factory=dict)
     arguments: Mapping[str, Any] = field(default_factory=dict)

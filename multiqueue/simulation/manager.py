@@ -70,7 +70,7 @@ class Managed:
         """Its place among those that wait for room."""
         return Rank(
             urgency=-self.workload.priority,
-            created_at=format_time(self.submitted_at),
+            turn=format_time(self.submitted_at),
             key=self.key,
             queue=self.workload.queue,
         )

@@ -11,6 +11,7 @@ from multiqueue.multikueue.capacity import quota_view
 from multiqueue.multikueue.capacity.quota_view import QueueObject
 from multiqueue.multikueue.cluster_state import ClusterState
 from multiqueue.multikueue.foresight.estimates import Budget
+from multiqueue.multikueue.line import Line
 from multiqueue.plugins import (
     ClusterView,
     CopyState,
@@ -62,6 +63,7 @@ class Views:
         self._dispatcher = dispatcher
         self._arguments = arguments
         self._workloads: dict[str, tuple[str, WorkloadView]] = {}
+        self.line = Line()
         self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
 
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
@@ -75,6 +77,7 @@ class Views:
                 for name, worker in self._workers.items()
             ),
             nominated=managed.nominated,
+            claim=self.line.find_own(managed.key),
             history=managed.memory.rounds,
             usual_speeds=self._knowledge.usual_speeds(),
             arguments=self._arguments,
@@ -142,6 +145,7 @@ class Views:
             running=holding,
             waiting=len(worker.copies) - holding,
             prices=worker.cluster.prices,
+            claims=self.line.list_claims(state.name, without=workload.key),
             forecast=worker.mirror.forecast(workload, self._agenda.now, budget)
             if self._dispatcher not in WITHOUT_FORECAST
             else None,
@@ -149,6 +153,7 @@ class Views:
 
     def accept(self, view: DispatchView, nomination: Nomination) -> None:
         """Count what is about to be sent, so that the next one does not see the same room."""
+        self.line.note(view, nomination)
         for name, worker in self._workers.items():
             if name in nomination.clusters:
                 worker.mirror.assume(view.workload, view.now)

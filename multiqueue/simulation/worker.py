@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.mirror import Mirror
 from multiqueue.simulation.progress import Progress
 from multiqueue.simulation.queues import make_engine
+from multiqueue.simulation.traces.trace import TraceJob
 
 START_SECONDS = 10.0
 """From the creation of a job to its pods at work: scheduling, images, sandboxes."""
@@ -105,6 +107,8 @@ class Worker:
         self.version = 0
         self.mirror = Mirror(cluster, queues, knowledge)
         self._knowledge = knowledge
+        self._preempting = preempting
+        self._counted_at, self._held = -1, Counter[int]()
         self._agenda = agenda
         self._on_news = on_news
         self._on_room = on_room
@@ -157,6 +161,27 @@ class Worker:
             self.engine.delete_workload(key, self._agenda.now)
             self.mirror.delete(key, self._agenda.now)
             self._changed()
+
+    def may_hold(self, job: TraceJob, priority: int) -> bool:
+        """Whether it has as many GPUs free, or some that less urgent jobs have."""
+        if self._counted_at != self.version:
+            self._counted_at, self._held = self.version, self._count_held()
+        stays = sum(n for other, n in self._held.items() if not self._may_stop(priority, other))
+        needed = min(job.gpus_on(flavor) for flavor in self.cluster.gpus)
+        return needed <= self.cluster.total - stays
+
+    def _may_stop(self, priority: int, other: int) -> bool:
+        if self._preempting is Preempting.LESS_URGENT:
+            return other < priority
+        return self._preempting is Preempting.BORROWERS
+
+    def _count_held(self) -> Counter[int]:
+        """Return how many GPUs are held, by priority."""
+        held: Counter[int] = Counter()
+        for copy in self.copies.values():
+            if copy.admission is not None and copy.finish is None:
+                held[copy.workload.priority] += sum(copy.admission.usage().values())
+        return held
 
     def find_job(self, key: str) -> RemoteJob | None:
         """Return our job as the rules see it."""

@@ -65,7 +65,7 @@ class World:
             for cluster in setting.fleet.clusters
         }
         self.manager = Manager(setting.fleet, self.agenda, weights=weights, on_news=self._hear)
-        views = Views(
+        views = self._views = Views(
             self.agenda,
             self.workers,
             knowledge=knowledge,
@@ -114,10 +114,20 @@ class World:
 
     def _sweep(self) -> None:
         """Ask again about all that wait, in the order of the manager."""
-        for managed in sorted(self.manager.waiting.values(), key=lambda each: each.rank):
-            if managed.waits:
+        line = self._views.line
+        for managed in sorted(
+            self.manager.waiting.values(), key=lambda each: line.give_turn(each.rank)
+        ):
+            if managed.waits and (managed.nominated or self._may_fit(managed)):
                 managed.memory.room_changed = True
                 self._look(managed.key)
+
+    def _may_fit(self, managed: Managed) -> bool:
+        """Whether some worker has as many GPUs, or may stop others for it: asking costs time."""
+        job = managed.progress.job
+        return any(
+            worker.may_hold(job, managed.workload.priority) for worker in self.workers.values()
+        )
 
 
 def weigh_teams(trace: Trace) -> dict[str, float]:

@@ -96,13 +96,29 @@ async def test_what_has_to_wait_goes_where_room_comes_first():
             await submit(world, name, gpus=8)
         where = {name: await world.until_ready(name) for name in ("one", "two")}
         await submit(world, "late", gpus=8)
-        await world.until(
-            lambda: (w := world.workload("late")) and w.status.nominated_cluster_names, "offered"
-        )
-        offered = world.workload("late").status.nominated_cluster_names
-        other = next(name for name, worker in where.items() if (worker,) != offered)
-        await end(world, where[other], other)
-        assert await world.until_ready("late") == where[other]
+        await world.until(lambda: "stands in line" in world.check("late")[1], "a place in line")
+        assert world.workload("late").status.nominated_cluster_names == ()
+        assert [world.copy(name, "late") for name in ("w1", "w2")] == [None, None]
+        await end(world, where["two"], "two")
+        assert await world.until_ready("late") == where["two"]
+
+
+async def test_those_in_line_come_up_in_the_order_of_their_turns():
+    """A gang of four lets one that takes less pass; what it frees is enough for one of them."""
+    async with multikueue_world("w", real_workers=True) as world, world.manager(SCORE):
+        await world.until_connected()
+        await submit(world, "first", gpus=8)
+        await world.until_ready("first")
+        await submit(world, "gang", gpus=8)
+        await world.until(lambda: "stands in line" in world.check("gang")[1], "a place in line")
+        assert 'kept for it on "w"' in world.check("gang")[1]
+        await submit(world, "small", gpus=1)
+        await world.until(lambda: "stands in line" in world.check("small")[1], "a place in line")
+        await end(world, "w", "first")
+        assert await world.until_ready("small") == "w"
+        assert world.workload("gang").status.cluster_name is None
+        await end(world, "w", "small")
+        assert await world.until_ready("gang") == "w"
 
 
 async def test_a_gang_that_a_lost_worker_might_hold_waits_and_says_so():

@@ -252,6 +252,8 @@ class WorkerState:
         key = workload.metadata.key
         self._by_local_queue[_is_of(old)] -= 1
         self._by_local_queue[_is_of(new)] += 1
+        # Its queue's status may never tell: what begins and ends between two writes of it.
+        gives_room = key in self._holding and not _holds(new)
         if new is None or is_finished(new.status):
             self._forget_copy(key)
             self._intents.pop(key)
@@ -270,6 +272,8 @@ class WorkerState:
             self._copies[key] = build_workload_view(
                 new, kind="", find_flavor=lambda _: None, options=self._options
             )
+        if gives_room:
+            self._on_change()
 
     def _forget_copy(self, key: str) -> None:
         self._copies.pop(key, None)
@@ -331,6 +335,10 @@ class WorkerState:
         self._views.clear()
         self._demand.clear()
         self._on_change()
+
+
+def _holds(workload: api.Workload | None) -> bool:
+    return workload is not None and has_quota(workload.status) and not is_finished(workload.status)
 
 
 def _is_of(workload: api.Workload | None) -> str:

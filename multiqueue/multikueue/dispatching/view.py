@@ -18,6 +18,7 @@ from multiqueue.multikueue.filters.candidate import Candidate
 from multiqueue.multikueue.filters.taints import why_avoid
 from multiqueue.multikueue.foresight.views import Foresight
 from multiqueue.multikueue.group import LocalWorkload
+from multiqueue.multikueue.line import Line
 from multiqueue.multikueue.memory import GroupMemory
 from multiqueue.multikueue.observe import Observation
 from multiqueue.multikueue.workload_view import build_workload_view
@@ -40,12 +41,16 @@ class DispatchViews:
         context: Of the manager.
         fleet: The workers.
         options: How requests of Workloads are read.
+        line: Of those that wait for room.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, options: BuildOptions, line: Line
+    ) -> None:
         self._context = context
         self._fleet = fleet
         self._options = options
+        self._line = line
         self._foresight = Foresight(context, fleet, options)
 
     def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
@@ -78,6 +83,7 @@ class DispatchViews:
                 for name in seen.clusters
             ),
             nominated=local.nominated if local is not None else (),
+            claim=self._line.find_own(shown.key),
             history=memory.rounds,
             usual_speeds=self._fleet.history.usual.by_hardware(),
             now=self._context.clock.now(),
@@ -97,6 +103,7 @@ class DispatchViews:
         memory.room_changed = False
         memory.followed = view.nominated if nomination.external else None
         memory.add_round(view.now, nomination.clusters)
+        self._line.note(view, nomination)
         for cluster in view.clusters:
             state = self._fleet.find_state(cluster.name)
             if state is None:
@@ -162,6 +169,7 @@ class DispatchViews:
             neighbours=queues.count_neighbours(
                 workload.namespace, workload.queue, without=workload.key
             ),
+            claims=self._line.list_claims(name, without=workload.key),
         )
 
     def _score(self, name: str) -> float:

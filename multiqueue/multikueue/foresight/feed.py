@@ -63,7 +63,7 @@ class WorkerForesight:
         find_traits: What is known of our own.
         now: Tells the time.
         options: How requests are read.
-        on_room: Called when nodes changed.
+        on_room: Called when nodes changed, or somebody else gave room back.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class WorkerForesight:
         self._find_traits = find_traits
         self._now = now
         self._options = options
+        self._on_room = on_room
         self._replica = Replica()
         self._check_times = CheckTimes()
         self._assumed: dict[str, datetime] = {}
@@ -198,6 +199,8 @@ class WorkerForesight:
                 self._history.learn(new.run)
         elif old is not None:
             self._replica.delete_workload(old.identity.key, self._now())
+        if _holds(old) and not _holds(new):
+            self._on_room()
 
     def _put(self, seen: Seen, traits: Traits | None) -> None:
         now, workload = self._now(), seen.workload
@@ -222,6 +225,10 @@ class WorkerForesight:
         known = self._informers.flavors.store.get(flavor)
         labels = known.spec.node_labels.values() if known is not None else ()
         return scale(runtime, speed_on(speeds, flavor, labels))
+
+
+def _holds(seen: Seen | None) -> bool:
+    return seen is not None and seen.workload is not None and seen.workload.reservation is not None
 
 
 def _follow(

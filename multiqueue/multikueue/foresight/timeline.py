@@ -51,7 +51,7 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
     most = tries // (cost * (3 * stage.ahead + SHORTEST))
     samples = max(LEAST if tries > QUICK else FEWEST, min(SAMPLES, most))
     limit = max(SHORTEST, tries // (cost * samples))
-    starts: list[tuple[float, int]] = []
+    starts: list[tuple[float, int, int]] = []
     used = 0
     with slate(scene.tree) as wipe:
         for index in range(samples):
@@ -64,12 +64,13 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
                 starts.append(found)
     if not starts:
         return None, used
-    times = sorted(start for start, _ in starts)
+    times = sorted(start for start, _, _ in starts)
     found_start = StartEstimate(
         at=_time(_quantile(times, 0.5)),
         earliest=_time(max(scene.now, _quantile(times, 0.1))),
         latest=_time(_quantile(times, 0.9)),
-        ahead=median_low(count for _, count in starts),
+        ahead=median_low(count for _, count, _ in starts),
+        spare=median_low(spare for _, _, spare in starts),
     )
     return found_start, used
 
@@ -93,14 +94,14 @@ class _Future:
         self._freed = 0
         self._scarce = stage.scarce
 
-    def play(self, limit: int) -> tuple[float, int] | None:
-        """Return when who asks starts, and how many start before it."""
+    def play(self, limit: int) -> tuple[float, int, int] | None:
+        """Return when who asks starts, how many start before it, and what it leaves free."""
         began = now = self._stage.scene.now
         ends = self._ends()
         following = next(ends, None)
         for _ in range(limit):
             if self._start_all(now):
-                return now, self._count
+                return now, self._count, self._spare()
             started = self._started
             if started and (following is None or started[0][0] < following[0]):
                 now, _, queue, taken, places = heapq.heappop(started)
@@ -115,7 +116,13 @@ class _Future:
             else:
                 return None
         share = max(1.0, self._missing() / max(1, self._freed))
-        return began + (now - began) * share, self._stage.ahead
+        return began + (now - began) * share, self._stage.ahead, 0
+
+    def _spare(self) -> int:
+        """Return how much of what is scarce is left once who asks has started."""
+        node = self._nodes[self._stage.asked.queue]
+        slot = node.slot_by_flavor_resource.get(self._scarce)
+        return max(0, node.available(slot)) if slot is not None else 0
 
     def _missing(self) -> int:
         """How much of what is scarce must become free in all, for those ahead and who asks."""

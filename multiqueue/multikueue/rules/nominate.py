@@ -77,7 +77,8 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
     if nomination.external:
         return _follow_others(view, local, nomination)
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
-    trouble = None if names else Trouble.NO_CLUSTER
+    in_line = nomination.line is not None and not nomination.clusters
+    trouble = None if names or in_line else Trouble.NO_CLUSTER
     if set(names) != set(local.nominated):
         message = describe(nomination, names)
         first: Step = Nominate(clusters=names, message=message, trouble=trouble)
@@ -145,6 +146,10 @@ def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
     ]
     if nomination.note:
         others.append(nomination.note)
+    if nomination.line is not None and not nomination.clusters:
+        claim = nomination.line.claim
+        kept = f', which is kept for it on "{claim}"' if claim else ""
+        return f"The workload stands in line for room{kept}: {'; '.join(others) or NO_REASON}"
     if not names:
         others = others or [f"{name} cannot be used" for name in nomination.clusters]
         return f"No cluster can take the workload now: {'; '.join(others) or NO_REASON}"

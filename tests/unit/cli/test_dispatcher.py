@@ -190,7 +190,7 @@ class TestTest:
 
     def test_a_recording_is_asked_about_too(self, recording, capsys):
         assert main(["dispatcher", "test", "score", "--recording", str(recording)]) == 0
-        assert "asked about 28 views" in capsys.readouterr().out
+        assert "asked about 29 views" in capsys.readouterr().out
 
 
 class TestReplay:

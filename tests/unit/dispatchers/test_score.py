@@ -9,7 +9,7 @@ from multiqueue_dispatchers.score import Score
 
 from multiqueue.api.v1beta2.meta import LabelSelectorRequirement
 from multiqueue.plugins import CopyState, PodSetView, Round, WeightedTerm, WorkloadView
-from multiqueue.plugins.options import GRUDGE, LOOK_AGAIN, PATIENCE
+from multiqueue.plugins.options import GRUDGE, LINE_AGAIN, LOOK_AGAIN, PATIENCE
 from multiqueue.plugins.testing import (
     GPU,
     T0,
@@ -21,6 +21,8 @@ from multiqueue.plugins.testing import (
     make_view,
     make_workload,
 )
+
+ON_CLUSTER = {"wait": "Cluster"}
 
 
 def choose(*clusters, **fields) -> tuple[str, ...]:
@@ -81,7 +83,23 @@ def test_preferred_hardware_comes_first_and_room_before_it():
 
 def test_waiting_is_done_where_the_demand_is_least():
     queued = replace(make_cluster("a", used=8), queue=replace(make_queue(used=8), backlog={GPU: 8}))
-    assert choose(queued, make_cluster("b", used=8)) == ("b",)
+    assert choose(queued, make_cluster("b", used=8), arguments=ON_CLUSTER) == ("b",)
+
+
+def test_what_has_to_wait_everywhere_stands_in_line_without_a_copy():
+    view = make_view(clusters=[make_cluster("a", used=8)], gpus=2)
+    got = Score().nominate(view)
+    assert got.clusters == ()
+    assert got.line is not None
+    later = got.line.turn - view.workload.created_at
+    assert later == timedelta(minutes=12), "a tenth of two GPU hours"
+
+
+def test_it_may_come_up_as_it_was_submitted():
+    view = make_view(clusters=[make_cluster("a", used=8)], arguments={"passing": 0})
+    line = Score().nominate(view).line
+    assert line is not None
+    assert line.turn == view.workload.created_at
 
 
 def test_a_worker_that_nothing_is_known_of_is_tried_before_waiting():
@@ -125,7 +143,8 @@ class TestChangingItsMind:
             copy=CopyState.PENDING,
             queue=replace(make_queue(used=8), backlog={GPU: 8}),
         )
-        assert choose(make_cluster("a", used=8), here, **self.waiting_on("b")) == ("b",)
+        asked = {"arguments": ON_CLUSTER, **self.waiting_on("b")}
+        assert choose(make_cluster("a", used=8), here, **asked) == ("b",)
 
     def test_a_gang_that_holds_quota_stays(self):
         here = replace(make_cluster("b", used=8), copy=CopyState.RESERVED)
@@ -157,5 +176,7 @@ class TestChangingItsMind:
         view = make_view(clusters=[make_cluster("a")], **self.waiting_on("a", minutes=0.25))
         got = Score().nominate(view).ask_again_at
         assert got == T0 - timedelta(minutes=0.25) + PATIENCE
-        full = make_view(clusters=[make_cluster("a", used=8)])
+        full = make_view(clusters=[make_cluster("a", used=8)], arguments=ON_CLUSTER)
         assert Score().nominate(full).ask_again_at == T0 + LOOK_AGAIN
+        in_line = replace(full, arguments={})
+        assert Score().nominate(in_line).ask_again_at == T0 + LINE_AGAIN

@@ -168,7 +168,7 @@ class TestArguments:
     def test_all_that_is_wrong_is_told_at_once(self):
         got = self.check(scorers={"prize": 9}, filters=["fast"], race=0, colour="blue")
         assert got == (
-            "argument colour: is unknown; there are: scorers, filters, race",
+            "argument colour: is unknown; there are: scorers, filters, race, wait, passing",
             "argument filters: 'fast' must be one of has-data, healthy, known, stops-nobody",
             "argument race: 0 must be a whole number of at least 1",
             f"argument scorers: 'prize' must be one of {', '.join(sorted(SCORERS))}",

@@ -11,7 +11,7 @@ from tests.virtual_time import virtual_time
 
 
 def make_rank(key: str, *, urgency: int = 0, queue: str = "ns/lq") -> Rank:
-    return Rank(urgency=urgency, created_at="", key=key, queue=queue)
+    return Rank(urgency=urgency, turn="", key=key, queue=queue)
 
 
 def many(count: int, queue: str = "ns/lq") -> list[Rank]:

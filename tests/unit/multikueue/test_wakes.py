@@ -25,6 +25,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.multikueue.connections.fleet import Fleet
+from multiqueue.multikueue.line import Line
 from multiqueue.multikueue.wakes import Wakes
 from multiqueue.observability.metrics import Metrics
 from tests.unit.multikueue.builders import T0
@@ -41,6 +42,7 @@ class Woken:
         self.wakes = Wakes(
             informers,
             fleet,
+            Line(),
             enqueue=self.keys.append,
             is_known=lambda _: False,
             on_room=lambda: None,

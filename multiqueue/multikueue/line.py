@@ -1,0 +1,79 @@
+"""Who waits in line for room, and what is kept for whom (`multiqueue.plugins.line`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.multikueue.waiting import Rank
+from multiqueue.plugins import Claim, DispatchView, Nomination, Place, WorkloadView, scarce_resource
+
+
+class Line:
+    """The turns of those that wait, and their claims."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, str] = {}
+        self._claims: dict[str, tuple[str, Claim]] = {}
+
+    def note(self, view: DispatchView, nomination: Nomination) -> None:
+        """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
+        if nomination.line is not None and not nomination.clusters:
+            self._stand(view, nomination.line)
+            return
+        self.leave(view.workload.key)
+        for name in nomination.clusters:
+            if name not in view.nominated:
+                self._pass_by(name, view.workload)
+
+    def _stand(self, view: DispatchView, place: Place) -> None:
+        workload = view.workload
+        self._turns[workload.key] = format_time(place.turn)
+        cluster = view.find_cluster(place.claim)
+        if cluster is None:
+            self._claims.pop(workload.key, None)
+            return
+        start = cluster.forecast.start if cluster.forecast is not None else None
+        claim = Claim(
+            key=workload.key,
+            priority=workload.priority,
+            turn=place.turn,
+            start=start.at if start is not None else None,
+            spare=start.spare if start is not None else 0,
+        )
+        self._claims[workload.key] = (place.claim, claim)
+
+    def _pass_by(self, cluster: str, workload: WorkloadView) -> None:
+        """Count what one that is sent there takes of what others may."""
+        size = workload.total(scarce_resource(workload))
+        for key, (name, claim) in self._claims.items():
+            if name == cluster and key != workload.key:
+                self._claims[key] = name, replace(claim, spare=max(0, claim.spare - size))
+
+    def leave(self, key: str) -> bool:
+        """Forget one that waits no more; whether room was kept for it."""
+        self._turns.pop(key, None)
+        return self._claims.pop(key, None) is not None
+
+    def give_turn(self, rank: Rank) -> Rank:
+        """Return where a Workload stands, with its turn."""
+        turn = self._turns.get(rank.key)
+        return rank if turn is None else replace(rank, turn=turn)
+
+    def find_own(self, key: str) -> str:
+        """Return where room is kept for a Workload; empty: nowhere."""
+        return self._claims[key][0] if key in self._claims else ""
+
+    def list_claims(self, cluster: str, *, without: str) -> tuple[Claim, ...]:
+        """Return who waits for room on a cluster, in order, without who asks."""
+        found = [
+            claim
+            for key, (name, claim) in self._claims.items()
+            if name == cluster and key != without
+        ]
+        return tuple(sorted(found, key=_order)) if len(found) > 1 else tuple(found)
+
+
+def _order(claim: Claim) -> tuple[int, datetime, str]:
+    return -claim.priority, claim.turn, claim.key

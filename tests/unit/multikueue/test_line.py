@@ -1,0 +1,91 @@
+"""What a manager remembers of those that stand in line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from multiqueue.multikueue.line import Line
+from multiqueue.multikueue.waiting import Rank
+from multiqueue.plugins import DispatchView, Forecast, Nomination, Place, Prospect, StartEstimate
+from multiqueue.plugins.testing import T0, make_cluster, make_view, make_workload
+
+HOUR = timedelta(hours=1)
+
+
+def view_of(name: str, *, gpus: int = 2, priority: int = 0) -> DispatchView:
+    start = StartEstimate(at=T0 + HOUR, earliest=T0, latest=T0 + 2 * HOUR, spare=3)
+    forecast = Forecast(prospect=Prospect.WAITS, start=start)
+    clusters = [replace(make_cluster(each, used=8), forecast=forecast) for each in ("a", "b")]
+    workload = replace(make_workload(gpus=gpus, priority=priority), key=f"team/{name}")
+    return make_view(workload=workload, clusters=clusters)
+
+
+def stand(line: Line, name: str, *, turn: timedelta = HOUR, claim: str = "a", priority: int = 0):
+    place = Place(turn=T0 + turn, claim=claim)
+    line.note(view_of(name, priority=priority), Nomination(line=place))
+
+
+def keys(line: Line, cluster: str = "a", *, without: str = "") -> list[str]:
+    return [claim.key for claim in line.list_claims(cluster, without=without)]
+
+
+def rank_of(name: str) -> Rank:
+    return Rank(urgency=0, turn="2026-01-01T12:00:00Z", key=f"team/{name}", queue="q")
+
+
+def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
+    line = Line()
+    stand(line, "one")
+    assert line.give_turn(rank_of("one")).turn == "2026-01-01T13:00:00Z"
+    assert line.give_turn(rank_of("two")).turn == "2026-01-01T12:00:00Z"
+    assert line.give_turn(rank_of("two")) < line.give_turn(rank_of("one"))
+
+
+def test_claims_are_shown_to_others_by_priority_and_turn():
+    line = Line()
+    stand(line, "late", turn=2 * HOUR)
+    stand(line, "soon")
+    stand(line, "urgent", turn=3 * HOUR, priority=5)
+    stand(line, "elsewhere", claim="b")
+    assert keys(line) == ["team/urgent", "team/soon", "team/late"]
+    assert keys(line, without="team/soon") == ["team/urgent", "team/late"]
+    (claim,) = line.list_claims("b", without="")
+    assert (claim.start, claim.spare) == (T0 + HOUR, 3)
+
+
+def test_a_claim_moves_with_its_workload():
+    line = Line()
+    stand(line, "one")
+    assert line.find_own("team/one") == "a"
+    stand(line, "one", claim="b")
+    assert (keys(line, "a"), keys(line, "b")) == ([], ["team/one"])
+    stand(line, "one", claim="")
+    assert (keys(line, "b"), line.find_own("team/one")) == ([], "")
+
+
+def test_a_claim_on_a_cluster_that_is_not_there_is_none():
+    line = Line()
+    stand(line, "one", claim="gone")
+    assert line.find_own("team/one") == ""
+
+
+def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
+    line = Line()
+    stand(line, "one")
+    line.note(view_of("one"), Nomination(clusters=("b",)))
+    assert keys(line) == []
+    stand(line, "one")
+    assert line.leave("team/one"), "room was kept for it"
+    assert not line.leave("team/one")
+    assert line.give_turn(rank_of("one")) == rank_of("one")
+
+
+def test_what_passes_takes_of_what_may_pass_once():
+    line = Line()
+    stand(line, "gang")
+    line.note(view_of("small"), Nomination(clusters=("a",)))
+    line.note(replace(view_of("small"), nominated=("a",)), Nomination(clusters=("a",)))
+    line.note(view_of("else"), Nomination(clusters=("b",)))
+    (claim,) = line.list_claims("a", without="")
+    assert claim.spare == 1

@@ -1,0 +1,156 @@
+"""Who stands in line for room, who makes way for whom, and what is kept for those in front."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from multiqueue.plugins import (
+    Claim,
+    ClusterView,
+    CopyState,
+    DispatchView,
+    Forecast,
+    Nomination,
+    Prospect,
+    Runtime,
+    StartEstimate,
+    Tier,
+    bind,
+    find_turn,
+    survey,
+)
+from multiqueue.plugins.line import LONGEST
+from multiqueue.plugins.options import LINE_AGAIN
+from multiqueue.plugins.testing import (
+    T0,
+    make_cluster,
+    make_queue,
+    make_unknown_cluster,
+    make_view,
+    make_workload,
+)
+
+HOUR = timedelta(hours=1)
+SUBMITTED = make_workload().created_at
+GANG = Claim(key="team-b/gang", turn=SUBMITTED - HOUR, start=T0 + HOUR)
+
+
+def takes(hours: float, *, gpus: int = 2, priority: int = 0):
+    """Return a Workload that has always taken so long."""
+    time = HOUR * hours
+    workload = make_workload(gpus=gpus, priority=priority)
+    return replace(workload, runtime=Runtime(expected=time, low=time, high=time))
+
+
+def waits(name: str, *, hours: float, ahead: int = 0) -> ClusterView:
+    at = T0 + HOUR * hours
+    start = StartEstimate(at=at, earliest=at, latest=at, ahead=ahead)
+    forecast = Forecast(prospect=Prospect.WAITS, reason="waits", start=start)
+    return replace(make_cluster(name, used=8), forecast=forecast)
+
+
+def ask(*clusters: ClusterView, **fields) -> Nomination:
+    return answer(make_view(clusters=clusters, **fields))
+
+
+def answer(view: DispatchView) -> Nomination:
+    return bind(survey(view, turn=view.workload.created_at), lambda option: option.name)
+
+
+class TestTurns:
+    def test_others_may_pass_for_a_part_of_what_a_job_takes_on_all_its_devices(self):
+        assert find_turn(takes(1, gpus=8), percent=10) == SUBMITTED + timedelta(minutes=48)
+        assert find_turn(takes(1, gpus=1), percent=10) == SUBMITTED + timedelta(minutes=6)
+        assert find_turn(takes(1, gpus=8), percent=0) == SUBMITTED
+
+    def test_nobody_is_passed_for_ever(self):
+        assert find_turn(takes(10**6, gpus=512), percent=100) == SUBMITTED + LONGEST
+
+
+class TestWaiting:
+    def test_who_finds_room_does_not_stand_in_line(self):
+        got = ask(make_cluster("a"), waits("b", hours=1))
+        assert (got.clusters, got.line) == (("a",), None)
+
+    def test_who_finds_none_has_no_copy_and_keeps_room_where_it_starts_first(self):
+        got = ask(waits("a", hours=2), waits("b", hours=1))
+        assert got.clusters == ()
+        assert got.line is not None
+        assert (got.line.turn, got.line.claim) == (SUBMITTED, "b")
+        assert got.ask_again_at == T0 + LINE_AGAIN
+
+    def test_a_claim_moves_only_where_the_wait_is_half_as_long(self):
+        view = replace(make_view(clusters=[waits("a", hours=2), waits("b", hours=1.1)]), claim="a")
+        assert answer(view).line.claim == "a"
+        sooner = replace(view, clusters=(waits("a", hours=2), waits("b", hours=0.9)))
+        assert answer(sooner).line.claim == "b"
+
+    def test_what_somebody_before_it_claimed_is_not_claimed_again(self):
+        taken = replace(waits("a", hours=1), claims=(GANG,))
+        assert ask(taken, waits("b", hours=2)).line.claim == "b"
+        assert ask(taken).line.claim == ""
+        later = replace(taken, claims=(replace(GANG, turn=SUBMITTED + HOUR),))
+        assert ask(later, waits("b", hours=2)).line.claim == "a"
+
+    @pytest.mark.parametrize("strangers", ["in its queue", "in others"])
+    def test_where_others_wait_too_only_a_copy_has_a_place(self, strangers: str):
+        cluster = waits("a", hours=1, ahead=2 if strangers == "in others" else 0)
+        if strangers == "in its queue":
+            cluster = replace(cluster, queue=replace(make_queue(used=8), pending=2))
+        assert ask(cluster).clusters == ("a",)
+        ours = replace(cluster, waiting=2)
+        assert ask(ours).clusters == (), "they are ours, and will come up as we say"
+
+    def test_one_that_is_about_to_start_is_left_where_it_is(self):
+        held = replace(waits("a", hours=1), copy=CopyState.RESERVED)
+        assert ask(held, nominated=["a"]).clusters == ("a",)
+
+    def test_an_unknown_cluster_is_tried_before_waiting(self):
+        assert ask(waits("a", hours=1), make_unknown_cluster("b")).clusters == ("b",)
+
+    def test_a_dispatcher_that_says_nothing_of_turns_waits_on_a_cluster(self):
+        view = make_view(clusters=[waits("a", hours=2)])
+        assert bind(survey(view), lambda option: option.name).clusters == ("a",)
+
+
+class TestMakingWay:
+    def tier_of(self, workload, claim: Claim, **fields) -> Tier:
+        cluster = replace(make_cluster("a"), claims=(claim,), **fields)
+        (option,) = survey(make_view(clusters=[cluster], workload=workload)).options
+        return option.tier
+
+    def test_what_would_be_in_the_way_waits_and_says_for_whom(self):
+        cluster = replace(make_cluster("a"), claims=(GANG,))
+        got = ask(cluster, workload=takes(2))
+        assert got.clusters == ()
+        assert got.verdicts[0].reason == 'room is kept for "team-b/gang", which comes first'
+
+    def test_what_is_over_by_then_goes_first(self):
+        assert self.tier_of(takes(0.9), GANG) is Tier.FIT
+        assert self.tier_of(takes(1.1), GANG) is Tier.WAIT
+
+    def test_what_may_take_longer_than_expected_is_not_trusted(self):
+        unsure = replace(
+            takes(0.9), runtime=Runtime(expected=HOUR / 2, low=HOUR / 9, high=2 * HOUR)
+        )
+        assert self.tier_of(unsure, GANG) is Tier.WAIT
+
+    def test_what_fits_beside_it_goes_first(self):
+        assert self.tier_of(takes(9, gpus=2), replace(GANG, spare=2)) is Tier.FIT
+        assert self.tier_of(takes(9, gpus=3), replace(GANG, spare=2)) is Tier.WAIT
+
+    def test_who_comes_first_does_not_make_way(self):
+        assert self.tier_of(takes(9), replace(GANG, turn=SUBMITTED + HOUR)) is Tier.FIT
+        assert self.tier_of(takes(9, priority=1), GANG) is Tier.FIT
+        assert self.tier_of(takes(9), replace(GANG, turn=SUBMITTED + HOUR, priority=1)) is Tier.WAIT
+
+    def test_nobody_gives_back_what_is_offered_already(self):
+        assert self.tier_of(takes(9), GANG, copy=CopyState.PENDING) is Tier.FIT
+
+    def test_where_no_start_is_known_only_what_is_beside_it_is_free(self):
+        unknown = replace(GANG, start=None)
+        assert self.tier_of(takes(0.1), unknown) is Tier.WAIT
+        assert self.tier_of(takes(0.1), replace(unknown, spare=2)) is Tier.FIT
