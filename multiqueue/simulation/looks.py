@@ -236,7 +236,16 @@ class Looker:
 
 
 def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) -> None:
-    """Keep what is believed of the start when a Workload is first offered where it has to wait."""
+    """Keep what is believed of the start when a Workload first has to wait.
+
+    Offered somewhere it is expected to start there; in line, where room is kept for it, or wherever
+    there is some before.
+    """
+    if nomination.line is not None and nomination.line.claim:
+        cluster = view.find_cluster(nomination.line.claim)
+        if cluster is not None and cluster.forecast is not None and cluster.forecast.start:
+            managed.foreseen.setdefault((managed.epoch, ""), cluster.forecast.start)
+        return
     if len(nomination.clusters) != 1 or view.nominated == nomination.clusters:
         return
     cluster = view.find_cluster(nomination.clusters[0])
@@ -248,7 +257,8 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
 
 
 def _compare_start(managed: Managed, cluster: str, worker: Worker) -> None:
-    expected = managed.foreseen.pop((managed.epoch, cluster), None)
+    in_line = managed.foreseen.pop((managed.epoch, ""), None)
+    expected = managed.foreseen.pop((managed.epoch, cluster), None) or in_line
     actual = worker.copies[managed.key].started_at
     if expected is None or actual is None:
         return
