@@ -15,7 +15,7 @@ are provisioned, say) the best ``race`` clusters may try at once: what the other
 when the first one starts, but machines cost from the moment that they are there.
 
 Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the ``Line``
-or on the ``Cluster`` that is likely to start it first; ``passing`` (10), `find_turn`'s percent.
+or on the ``Cluster`` that is likely to start it first; ``passing`` (100), `find_turn`'s percent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from multiqueue_dispatchers.scorers import SCORERS, WEIGHTS
 
 RACE = 1
 IN_LINE, ON_CLUSTER = "Line", "Cluster"
-PASSING = 10
+PASSING = 100
 
 
 class Score:

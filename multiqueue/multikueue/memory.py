@@ -17,7 +17,7 @@ from multiqueue.multikueue.plan import Trouble
 from multiqueue.plugins import Round
 
 MAX_ROUNDS = 20
-FIGURES_FOR = timedelta(seconds=30)
+FIGURES_FOR = timedelta(minutes=5)
 """How long figures in a message may be stale: each change of room changes some, for everybody."""
 _FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
 """A number with its unit; not the digits in a name."""

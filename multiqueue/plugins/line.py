@@ -53,8 +53,15 @@ def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Optio
     ends, size = _ends_by(view, option), devices_on(view.workload, option)
     for claim in claims:
         if (claim.start is None or ends > claim.start) and size > claim.spare:
-            return replace(option, tier=Tier.WAIT, kept_for=claim.key)
+            return replace(option, tier=Tier.WAIT, kept_for=_describe(claim, view.workload))
     return option
+
+
+def _describe(claim: Claim, workload: WorkloadView) -> str:
+    """Name who comes first to those of its namespace only: users read this."""
+    if claim.key.partition("/")[0] == workload.namespace:
+        return f'Workload "{claim.key}"'
+    return "a Workload of another namespace"
 
 
 def _ends_by(view: DispatchView, option: Option) -> datetime:

@@ -34,7 +34,7 @@ class Option:
         flavors: Those that it would get that from; all that have it, where that is not known.
         tier: As that says; `Tier.WAIT` for one that disappointed lately.
         disappointed: Whether it had the Workload lately and did not start it in time.
-        kept_for: Who comes first in line and would start later if this one took the room there.
+        kept_for: Who comes first in line, and would start later if this one took room there; words.
     """
 
     cluster: ClusterView

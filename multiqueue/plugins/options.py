@@ -278,5 +278,5 @@ def _verdicts(
 def _describe(option: Option) -> str:
     reason = option.forecast.reason or option.fit.reason
     if option.kept_for:
-        reason = f'room is kept for "{option.kept_for}", which comes first'
+        reason = f"room is kept for {option.kept_for}, which comes first"
     return f"{reason}; did not start it before" if option.disappointed else reason

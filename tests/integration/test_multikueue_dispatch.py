@@ -104,7 +104,7 @@ async def test_what_has_to_wait_goes_where_room_comes_first():
 
 
 async def test_those_in_line_come_up_in_the_order_of_their_turns():
-    """A gang of four lets one that takes less pass; what it frees is enough for one of them."""
+    """A gang lets pass what takes less, and gets what that gives back."""
     async with multikueue_world("w", real_workers=True) as world, world.manager(SCORE):
         await world.until_connected()
         await submit(world, "first", gpus=8)

@@ -92,7 +92,7 @@ def test_what_has_to_wait_everywhere_stands_in_line_without_a_copy():
     assert got.clusters == ()
     assert got.line is not None
     later = got.line.turn - view.workload.created_at
-    assert later == timedelta(minutes=12), "a tenth of two GPU hours"
+    assert later == timedelta(hours=2), "two GPUs for an hour"
 
 
 def test_it_may_come_up_as_it_was_submitted():

@@ -126,7 +126,11 @@ class TestMakingWay:
         cluster = replace(make_cluster("a"), claims=(GANG,))
         got = ask(cluster, workload=takes(2))
         assert got.clusters == ()
-        assert got.verdicts[0].reason == 'room is kept for "team-b/gang", which comes first'
+        words = "room is kept for a Workload of another namespace, which comes first"
+        assert got.verdicts[0].reason == words
+        own = replace(cluster, claims=(replace(GANG, key="team-a/gang"),))
+        reason = ask(own, workload=takes(2)).verdicts[0].reason
+        assert reason == 'room is kept for Workload "team-a/gang", which comes first'
 
     def test_what_is_over_by_then_goes_first(self):
         assert self.tier_of(takes(0.9), GANG) is Tier.FIT
