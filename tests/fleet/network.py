@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from random import Random
 from types import TracebackType
+from typing import Never
 
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import RequestTimeout, TransportError, build_api_error
@@ -165,12 +166,20 @@ class SimTransport:
             await _forever()
         down = self._weather.down
         if down is Down.HANGS:
-            await asyncio.sleep(request.timeout)
-            raise RequestTimeout(f"{request.what}: no answer within {request.timeout:g} s")
+            await self._hang(request)
         if down is Down.REFUSES:
             raise TransportError(f"{request.what}: connection refused")
         if down is Down.FAILS:
             raise build_api_error(503, {"reason": "ServiceUnavailable"}, request=request.what)
+
+    async def _hang(self, request: Request) -> Never:
+        """Keep who asks waiting until its time is up, whatever becomes of the weather."""
+        self._weather.hanging += 1
+        try:
+            await asyncio.sleep(request.timeout)
+        finally:
+            self._weather.hanging -= 1
+        raise RequestTimeout(f"{request.what}: no answer within {request.timeout:g} s")
 
     async def _reach(self, request: Request) -> bytes:
         """Have the server do it, and bring the answer back."""
@@ -220,12 +229,10 @@ class SimTransport:
                 await self._reach(request)
                 raise TransportError(f"{what}: connection reset")
             case Fault.HUNG:
-                await asyncio.sleep(request.timeout)
-                raise RequestTimeout(f"{what}: no answer within {request.timeout:g} s")
+                await self._hang(request)
             case Fault.LATE:
                 self._again(request, chance.uniform(0.0, 2 * request.timeout))
-                await asyncio.sleep(request.timeout)
-                raise RequestTimeout(f"{what}: no answer within {request.timeout:g} s")
+                await self._hang(request)
             case Fault.SLOW:
                 async with _limit(request):
                     await asyncio.sleep(chance.uniform(0.0, 1.2 * min(10.0, request.timeout)))

@@ -53,16 +53,18 @@ class Weather:
         latency: Seconds that an answer usually takes.
         rates: How likely each fault is for a request, or for a watch that is opened.
         down: How the cluster is out of reach; None while it is not.
+        hanging: Requests that hang; what waits for one notices nothing else until its time is up.
     """
 
     latency: float = 0.004
     rates: dict[Fault, float] = field(default_factory=dict)
     down: Down | None = None
+    hanging: int = 0
 
     @property
     def is_calm(self) -> bool:
         """Whether nothing goes wrong now."""
-        return self.down is None and not self.rates
+        return self.down is None and not self.rates and not self.hanging
 
 
 @dataclass(slots=True, eq=False)
