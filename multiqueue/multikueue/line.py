@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,18 +12,25 @@ from multiqueue.plugins import Claim, DispatchView, Nomination, Place, WorkloadV
 
 
 class Line:
-    """The turns of those that wait, and their claims."""
+    """The turns of those that wait, and their claims.
 
-    def __init__(self) -> None:
+    Args:
+        is_waiting: Whether a Workload waits for a cluster; a claim of another one is none. It may
+            have gone while its dispatcher was asked.
+    """
+
+    def __init__(self, is_waiting: Callable[[str], bool]) -> None:
+        self._is_waiting = is_waiting
         self._turns: dict[str, str] = {}
-        self._claims: dict[str, tuple[str, Claim]] = {}
+        self._places: dict[str, str] = {}
+        self._claims: dict[str, dict[str, Claim]] = {}
 
     def note(self, view: DispatchView, nomination: Nomination) -> None:
         """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
+        self.leave(view.workload.key)
         if nomination.line is not None and not nomination.clusters:
             self._stand(view, nomination.line)
             return
-        self.leave(view.workload.key)
         for name in nomination.clusters:
             if name not in view.nominated:
                 self._pass_by(name, view.workload)
@@ -32,29 +40,29 @@ class Line:
         self._turns[workload.key] = format_time(place.turn)
         cluster = view.find_cluster(place.claim)
         if cluster is None:
-            self._claims.pop(workload.key, None)
             return
         start = cluster.forecast.start if cluster.forecast is not None else None
-        claim = Claim(
+        self._places[workload.key] = cluster.name
+        self._claims.setdefault(cluster.name, {})[workload.key] = Claim(
             key=workload.key,
             priority=workload.priority,
             turn=place.turn,
             start=start.at if start is not None else None,
             spare=start.spare if start is not None else 0,
         )
-        self._claims[workload.key] = (place.claim, claim)
 
     def _pass_by(self, cluster: str, workload: WorkloadView) -> None:
         """Count what one that is sent there takes of what others may."""
         size = workload.total(scarce_resource(workload))
-        for key, (name, claim) in self._claims.items():
-            if name == cluster and key != workload.key:
-                self._claims[key] = name, replace(claim, spare=max(0, claim.spare - size))
+        claims = self._claims.get(cluster, {})
+        for key, claim in claims.items():
+            claims[key] = replace(claim, spare=max(0, claim.spare - size))
 
     def leave(self, key: str) -> bool:
         """Forget one that waits no more; whether room was kept for it."""
         self._turns.pop(key, None)
-        return self._claims.pop(key, None) is not None
+        cluster = self._places.pop(key, None)
+        return cluster is not None and self._claims[cluster].pop(key, None) is not None
 
     def give_turn(self, rank: Rank) -> Rank:
         """Return where a Workload stands, with its turn."""
@@ -63,16 +71,15 @@ class Line:
 
     def find_own(self, key: str) -> str:
         """Return where room is kept for a Workload; empty: nowhere."""
-        return self._claims[key][0] if key in self._claims else ""
+        return self._places.get(key, "")
 
     def list_claims(self, cluster: str, *, without: str) -> tuple[Claim, ...]:
         """Return who waits for room on a cluster, in order, without who asks."""
-        found = [
-            claim
-            for key, (name, claim) in self._claims.items()
-            if name == cluster and key != without
-        ]
-        return tuple(sorted(found, key=_order)) if len(found) > 1 else tuple(found)
+        claims = self._claims.get(cluster)
+        if not claims:
+            return ()
+        others = (c for key, c in claims.items() if key != without and self._is_waiting(key))
+        return tuple(sorted(others, key=_order))
 
 
 def _order(claim: Claim) -> tuple[int, datetime, str]:

@@ -89,6 +89,11 @@ class Wakes:
         """Every Workload that we have a part in."""
         return tuple(self._tracked)
 
+    def is_waiting(self, key: str) -> bool:
+        """Whether a Workload waits for a cluster."""
+        known = self._tracked.get(key)
+        return known is not None and known.waits
+
     def list_waiting(self) -> list[Rank]:
         """Return who waits for a cluster."""
         return [self._line.give_turn(known.rank) for known in self._tracked.values() if known.waits]

@@ -74,11 +74,11 @@ class WorkloadReconciler:
             worker_lost_timeout=settings.worker_lost_timeout,
             preemption_timeout=settings.preemption_timeout,
         )
-        line = Line()
+        self._line = Line(self._is_waiting)
         capacity = FleetCapacity(context, fleet, options)
         context.fleet_gate.connect(capacity)
         self._observer = Observer(context, fleet, capacity)
-        self._views = DispatchViews(context, fleet, options, line)
+        self._views = DispatchViews(context, fleet, options, self._line)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -92,7 +92,7 @@ class WorkloadReconciler:
         self._wakes = Wakes(
             context.informers,
             fleet,
-            line,
+            self._line,
             enqueue=self.enqueue,
             is_known=self._memories.__contains__,
             on_room=self._waiting.wake,
@@ -235,6 +235,10 @@ class WorkloadReconciler:
     def _forget_if_gone(self, key: str, seen: Observation) -> None:
         if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
             self._memories.pop(key, None)
+            self._line.leave(key)
+
+    def _is_waiting(self, key: str) -> bool:
+        return self._wakes.is_waiting(key)
 
     def _list_waiting(self) -> list[Rank]:
         return self._wakes.list_waiting()

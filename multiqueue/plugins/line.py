@@ -92,6 +92,7 @@ def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Opti
         )
         for option in options
         if option.tier is Tier.WAIT
+        and not option.disappointed
         and option.forecast.start is not None
         and not _claims_before(option.cluster, view, turn)
     ]

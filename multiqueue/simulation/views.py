@@ -63,7 +63,7 @@ class Views:
         self._dispatcher = dispatcher
         self._arguments = arguments
         self._workloads: dict[str, tuple[str, WorkloadView]] = {}
-        self.line = Line()
+        self.line = Line(lambda _: True)
         self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
 
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:

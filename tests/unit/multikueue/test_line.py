@@ -35,7 +35,7 @@ def rank_of(name: str) -> Rank:
 
 
 def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "one")
     assert line.give_turn(rank_of("one")).turn == "2026-01-01T13:00:00Z"
     assert line.give_turn(rank_of("two")).turn == "2026-01-01T12:00:00Z"
@@ -43,7 +43,7 @@ def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
 
 
 def test_claims_are_shown_to_others_by_priority_and_turn():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "late", turn=2 * HOUR)
     stand(line, "soon")
     stand(line, "urgent", turn=3 * HOUR, priority=5)
@@ -55,7 +55,7 @@ def test_claims_are_shown_to_others_by_priority_and_turn():
 
 
 def test_a_claim_moves_with_its_workload():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "one")
     assert line.find_own("team/one") == "a"
     stand(line, "one", claim="b")
@@ -65,13 +65,13 @@ def test_a_claim_moves_with_its_workload():
 
 
 def test_a_claim_on_a_cluster_that_is_not_there_is_none():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "one", claim="gone")
     assert line.find_own("team/one") == ""
 
 
 def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "one")
     line.note(view_of("one"), Nomination(clusters=("b",)))
     assert keys(line) == []
@@ -82,10 +82,20 @@ def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
 
 
 def test_what_passes_takes_of_what_may_pass_once():
-    line = Line()
+    line = Line(lambda _: True)
     stand(line, "gang")
     line.note(view_of("small"), Nomination(clusters=("a",)))
     line.note(replace(view_of("small"), nominated=("a",)), Nomination(clusters=("a",)))
     line.note(view_of("else"), Nomination(clusters=("b",)))
     (claim,) = line.list_claims("a", without="")
     assert claim.spare == 1
+
+
+def test_a_claim_of_one_that_went_while_it_was_asked_about_is_none():
+    waiting = {"team/one"}
+    line = Line(waiting.__contains__)
+    stand(line, "one")
+    stand(line, "gone")
+    assert keys(line) == ["team/one"]
+    waiting.clear()
+    assert keys(line) == []

@@ -42,7 +42,7 @@ class Woken:
         self.wakes = Wakes(
             informers,
             fleet,
-            Line(),
+            Line(lambda _: True),
             enqueue=self.keys.append,
             is_known=lambda _: False,
             on_room=lambda: None,

@@ -15,6 +15,7 @@ from multiqueue.plugins import (
     Forecast,
     Nomination,
     Prospect,
+    Round,
     Runtime,
     StartEstimate,
     Tier,
@@ -94,6 +95,14 @@ class TestWaiting:
         assert ask(taken).line.claim == ""
         later = replace(taken, claims=(replace(GANG, turn=SUBMITTED + HOUR),))
         assert ask(later, waits("b", hours=2)).line.claim == "a"
+
+    def test_nothing_is_kept_where_it_did_not_start_lately(self):
+        tried = [
+            Round(at=T0 - timedelta(minutes=2), clusters=("a",)),
+            Round(at=T0 - timedelta(minutes=1), clusters=()),
+        ]
+        got = ask(make_cluster("a"), waits("b", hours=1), history=tried)
+        assert (got.clusters, got.line.claim) == ((), "b")
 
     @pytest.mark.parametrize("strangers", ["in its queue", "in others"])
     def test_where_others_wait_too_only_a_copy_has_a_place(self, strangers: str):
