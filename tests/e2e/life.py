@@ -15,7 +15,7 @@ from tests.e2e.checks import (
     read,
     wait_until_active,
 )
-from tests.e2e.fleet_under_test import FleetUnderTest
+from tests.e2e.fleet_under_test import Cluster, FleetUnderTest
 from tests.e2e.objects import (
     GPUS,
     QUEUE,
@@ -96,13 +96,10 @@ def a_job_is_deleted_that_waits_for_a_worker(fleet: FleetUnderTest) -> None:
             submit(worker, make_resident(team))
             wait_until_resident(worker, team)
         submit(fleet.manager, make_job("waits", queue=team, pods=2))
-        until(
-            lambda: any(len(read(w, "workloads", team)) == 2 for w in fleet.workers.values()),
-            "copy on a worker",
-        )
+        until(lambda: _stands_in_line(fleet.manager, team), "place in line")
         fleet.manager.kubectl("delete", "job/waits", f"--namespace={team}", "--timeout=60s")
         for worker in fleet.workers.values():
-            until(lambda at=worker: len(read(at, "workloads", team)) == 1, "copy gone")
+            until(lambda at=worker: len(read(at, "workloads", team)) == 1, "no copy")
             assert read(worker, "jobs", team)["resident"]["status"]["ready"] == GPUS
             assert_untouched(worker, "jobs", team, "resident")
             assert created_jobs(worker, team) == []
@@ -110,6 +107,16 @@ def a_job_is_deleted_that_waits_for_a_worker(fleet: FleetUnderTest) -> None:
         assert_quota_is_free(fleet.manager, QUEUE)
         assert program.read_troubles() == []
     assert_left_nothing(fleet.workers, team)
+
+
+def _stands_in_line(manager: Cluster, team: str) -> bool:
+    """Whether the Workload waits on the manager for room on any worker."""
+    states = [
+        state
+        for workload in read(manager, "workloads", team).values()
+        for state in workload["status"].get("admissionChecks", ())
+    ]
+    return any("stands in line for room" in state["message"] for state in states)
 
 
 def a_job_of_the_same_name_is_left_alone(fleet: FleetUnderTest) -> None:
