@@ -38,6 +38,8 @@ class WebhookServer:
         """Answer no more, as in an outage."""
         if self.runner is None:
             return
+        for site in list(self.runner.sites):
+            await site.stop()  # or who was cut off comes right back
         connections = self.runner.server.connections if self.runner.server else []
         for transport in [each.transport for each in connections if each.transport is not None]:
             transport.abort()  # a real server keeps them, and does not say goodbye in time
