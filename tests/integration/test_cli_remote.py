@@ -94,7 +94,6 @@ async def test_a_followed_log_goes_along_with_its_job(
     await remote.world.evict("worker1")
     await shell.err.until("train: moving from worker1")
     await remote.end_pod("worker1", "train-a")
-    await remote.world.set_job_status("worker1", active=0, ready=0)
     await remote.place("worker2")
     await remote.run_pod("worker2", "train-b")
     await shell.out.until("[worker2/train-b] command")
