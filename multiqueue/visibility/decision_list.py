@@ -9,6 +9,7 @@ import orjson
 
 from multiqueue.api.names import split_key
 from multiqueue.plugins.recording import Decision, dump
+from multiqueue.visibility.tables import make_table
 
 _COLUMNS = (
     ("Name", "string", "name", "Name of the Workload."),
@@ -37,16 +38,7 @@ def write_list(decisions: Iterable[Decision], api_version: str) -> Iterator[byte
 
 def build_table(decisions: Iterable[Decision], version: str) -> dict[str, Any]:
     """Return a Table of meta.k8s.io, the oldest first."""
-    return {
-        "kind": "Table",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": {},
-        "columnDefinitions": [
-            {"name": name, "type": type_, "format": format_, "description": text, "priority": 0}
-            for name, type_, format_, text in _COLUMNS
-        ],
-        "rows": [_row(decision, version) for decision in decisions],
-    }
+    return make_table(_COLUMNS, [_row(decision, version) for decision in decisions], version)
 
 
 def _row(decision: Decision, version: str) -> dict[str, Any]:

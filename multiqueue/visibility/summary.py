@@ -11,6 +11,7 @@ import orjson
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.visibility.positions import Positions
 from multiqueue.visibility.refusals import GROUP, bad_request
+from multiqueue.visibility.tables import make_table
 
 VERSIONS = ("v1beta2", "v1beta1")
 """Best first."""
@@ -116,16 +117,7 @@ _COLUMNS = (
 
 def build_table(items: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
     """Return the items as a Table of meta.k8s.io, for kubectl."""
-    return {
-        "kind": "Table",
-        "apiVersion": f"meta.k8s.io/{version}",
-        "metadata": {},
-        "columnDefinitions": [
-            {"name": name, "type": type_, "format": format_, "description": text, "priority": 0}
-            for name, type_, format_, text in _COLUMNS
-        ],
-        "rows": [_row(item, version) for item in items],
-    }
+    return make_table(_COLUMNS, [_row(item, version) for item in items], version)
 
 
 def _row(item: Mapping[str, Any], version: str) -> dict[str, Any]:
