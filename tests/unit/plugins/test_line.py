@@ -101,7 +101,10 @@ class TestWaiting:
             Round(at=T0 - timedelta(minutes=2), clusters=("a",)),
             Round(at=T0 - timedelta(minutes=1), clusters=()),
         ]
-        got = ask(make_cluster("a"), waits("b", hours=1), history=tried)
+        now = StartEstimate(at=T0, earliest=T0, latest=T0)
+        fits = Forecast(prospect=Prospect.FITS, reason="fits", start=now)
+        here = replace(make_cluster("a"), forecast=fits)
+        got = ask(here, waits("b", hours=1), history=tried)
         assert (got.clusters, got.line.claim) == ((), "b")
 
     @pytest.mark.parametrize("strangers", ["in its queue", "in others"])
