@@ -56,6 +56,10 @@ roles: $(VENV)/.installed ## Regenerate the roles for people in config/rbac, and
 	$(BIN)/python tools/generate_kind_roles.py config/rbac/kind_roles.yaml
 	cp config/worker-role/role.yaml multiqueue/projection/worker_role.yaml
 
+.PHONY: spec
+spec: $(VENV)/.installed ## Regenerate docs/spec/index.md: which modules and tests hold each rule
+	$(BIN)/python tools/spec_index.py docs/spec/index.md
+
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versions that fit
 	$(BIN)/python -m pip install --quiet --group lock

@@ -3,7 +3,7 @@
 Upstream's default: the shortest way to a start, paid with one copy per cluster. What no worker can
 ever hold never gets here: the core refuses it whichever dispatcher is chosen.
 
-Parity: spec M-110.
+Parity: M-110.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Names that are added get a copy, from those that are taken off it is withdrawn; 
 it runs it. The list is emptied when a cluster runs the Workload and when it is evicted, in the very
 write that says so; else it is left to the controller, which may patch or apply it as it likes.
 
-Parity: spec M-116 to M-118.
+Parity: M-116 to M-118.
 Deviates: no MutatingAdmissionPolicy is needed.
 """
 

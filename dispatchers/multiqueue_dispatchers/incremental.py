@@ -7,7 +7,7 @@ that is started again goes on with the round that it finds; a new reservation be
 Arguments: ``stepSize``, clusters per round (3); ``roundTime`` (``5m``); ``order``, ``Config`` as
 the MultiKueueConfig lists them (the default) or ``Name``.
 
-Parity: spec M-111 to M-115.
+Parity: M-111 to M-115.
 Deviates: clusters that cannot take the Workload use up no step, and have their turn when they can;
 upstream nominates those that are not connected, and waits for a round that nobody can win.
 """

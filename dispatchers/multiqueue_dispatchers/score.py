@@ -10,9 +10,9 @@
 Where it has to wait everywhere it stands in line, without a copy (`multiqueue.plugins.line`): who
 is shorter and smaller may pass for a while, and room is kept for who is in front.
 
-There is one remote copy at a time. Where checks of the worker's own come after its quota (machines
-are provisioned, say) the best ``race`` clusters may try at once: what the others got is given back
-when the first one starts, but machines cost from the moment that they are there.
+There is one remote copy at a time (M-190). Where checks of the worker's own come after its quota
+(machines are provisioned, say) the best ``race`` clusters may try at once: what the others got is
+given back when the first one starts, but machines cost from the moment that they are there.
 
 Arguments: ``scorers``, weights by name; ``filters``, names; ``race`` (1); ``wait``, in the ``Line``
 or on the ``Cluster`` that is likely to start it first; ``passing`` (100), `find_turn`'s percent.

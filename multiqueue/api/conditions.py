@@ -1,6 +1,7 @@
 """Condition types and reasons, and the pure functions that read and set conditions.
 
-Parity: spec inventory section 6. On the wire they are dicts; typed ones are `Condition` Structs.
+Parity: the condition types and reasons of Kueue 0.20. On the wire they are dicts; typed ones are
+`Condition` Structs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Every label, annotation, finalizer, gate and controller name of the API, in one place.
 
-Parity: spec inventory section 8. Nothing else in the code spells these strings.
+Parity: the names of Kueue 0.20. Nothing else in the code spells these strings.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Keeps an object of ours from vanishing while something depends on it: ``resource-in-use``.
 
-Parity: E-119, inventory section 8.
+Parity: E-119.
 """
 
 from __future__ import annotations

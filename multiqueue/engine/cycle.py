@@ -5,7 +5,7 @@ Phases, in order:
   1. take the head of every active ClusterQueue                           E-28
   2. judge each at the usage the cycle begins with        nominate.py     E-40 to E-62
   3. sort them                                            order.py        E-63 to E-65
-  4. decide on one after another                          process.py      E-67 to E-84
+  4. decide on one after another                          process.py      E-69 to E-84
   5. give back those that were not admitted               requeue.py      E-22 to E-25, E-85
 Pure but for the tree and the queues it is given; usage of admissions stays, reservations do not.
 """
@@ -75,7 +75,7 @@ def run_cycle(
 def take_heads(
     world: World, tree: Tree, agenda: TreeAgenda
 ) -> Iterable[tuple[Tree, Entry, CachedQueue, PendingQueue]]:
-    """Find one workload per active ClusterQueue that has any, in the order of their names."""
+    """Find one workload per active ClusterQueue that has any, by the names of these (E-84)."""
     taken = []
     for name in sorted(agenda.heads):
         queue, pending = tree.queues.get(name), world.pending.get(name)

@@ -1,4 +1,4 @@
-"""Decide on one head after another, at the usage that the heads before it left (E-67 to E-84)."""
+"""Decide on one head after another, at the usage that the heads before it left (E-69 to E-84)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
         return refuse(head, verdict.requeue_reason, cause=verdict.reason, note=verdict.note)
     assignment, queue = verdict.assignment, head.queue
     if assignment.mode is Mode.NO_FIT:
-        return refuse(head, RequeueReason.NO_FIT)
+        return refuse(head, RequeueReason.NO_FIT)  # E-72
     if assignment.mode is Mode.PREEMPT and not verdict.targets:
         return _refuse_preemption(world, course, head, assignment)
     if assignment.mode is Mode.PREEMPT and is_gated(world, head):

@@ -10,7 +10,7 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 
 
 class IntegrationRegistry:
-    """The enabled integrations and MultiKueue adapters; fixed once the manager runs."""
+    """The enabled integrations and MultiKueue adapters (M-131); fixed once the manager runs."""
 
     def __init__(
         self,

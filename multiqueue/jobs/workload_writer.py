@@ -1,9 +1,9 @@
 """The one place that writes Workloads.
 
 Called by the job framework, the controllers and MultiKueue. Guarantees: only fields that we own
-are written, a status write carries the resourceVersion it was decided on, and the answer of every
-write is in the informer before the call returns, so that nobody decides on older state than they
-wrote themselves.
+are written, a status write carries the resourceVersion it was decided on (E-192), and the answer
+of every write is in the informer before the call returns, so that nobody decides on older state
+than they wrote themselves.
 """
 
 from __future__ import annotations

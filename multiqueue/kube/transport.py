@@ -1,8 +1,8 @@
 """One connection pool towards one API server: bytes in, bytes out, every failure a `KubeError`.
 
-Owns what kubernetes-asyncio's transport gets wrong for us (shared/dependencies.md section 2): it
-never looks at the environment or ``.netrc`` per request, checks the status before anyone reads the
-body, keeps watches out of the request limit and notices dead peers by TCP keep-alive.
+Owns what kubernetes-asyncio's transport gets wrong for us: it never looks at the environment or
+``.netrc`` per request, checks the status before anyone reads the body, keeps watches out of the
+request limit and notices dead peers by TCP keep-alive.
 """
 
 from __future__ import annotations

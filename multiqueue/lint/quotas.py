@@ -101,7 +101,7 @@ def template_of(job: Object) -> Object:
 
 
 def pods_of(job: Object) -> int:
-    """How many pods of a Job run at a time (spec inventory section 9)."""
+    """How many pods of a Job run at a time."""
     spec = mapping(job, "spec")
     parallelism = number(spec.get("parallelism"), 1)
     return min(parallelism, number(spec.get("completions"), parallelism))

@@ -1,8 +1,9 @@
 """From the view of one Workload to the plan for it: sweeps first, then the first rule that answers.
 
 Sweeps name objects that must go whatever happens next; they are removed side by side, cluster by
-cluster, so that a cluster that cannot be cleaned holds nothing else up. The rules then see those
-objects as on their way out: they never win, but a job among them may still run until it is gone.
+cluster, so that a cluster that cannot be cleaned holds nothing else up (M-95). The rules then see
+those objects as on their way out: they never win, but a job among them may still run until it is
+gone.
 
 Rules (order is normative, M-80 to M-95):
 

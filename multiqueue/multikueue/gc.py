@@ -1,9 +1,9 @@
 """Finds what is ours on the workers and belongs to nothing here any more.
 
 Everything of ours is found by its origin label, whatever owns it: upstream follows owner references
-and so leaves behind what has none (M-173, M-154). Workloads are left to the reconciler, which looks
-again at each one found here; a job that names no Workload is deleted here once its namesake on the
-manager is gone.
+and so leaves behind what has none (M-173, M-154, I-4). Workloads are left to the reconciler, which
+looks again at each one found here; a job that names no Workload is deleted here once its namesake
+on the manager is gone.
 """
 
 from __future__ import annotations

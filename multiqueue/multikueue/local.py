@@ -220,7 +220,7 @@ class LocalWriter:
         """Record an event about the job of a Workload, where people look.
 
         Trouble, and what is rare, also about the Workload; that all went well is in its check's
-        message. Deviates: upstream's is about the Workload.
+        message. Deviates: upstream's is about the Workload (M-221).
         """
         kind, owners = "Warning" if warning else "Normal", owner_references(workload)
         at_both = warning or rare or not owners

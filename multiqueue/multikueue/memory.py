@@ -1,7 +1,7 @@
 """What a manager remembers about a Workload beyond what the API objects say; lost with the process.
 
 Everything here only makes decisions better informed: a manager that starts empty assumes the worst
-about clusters it has not seen since it started.
+about clusters it has not seen since it started (M-230, M-231).
 """
 
 from __future__ import annotations

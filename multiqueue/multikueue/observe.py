@@ -1,6 +1,6 @@
 """Builds the view of one Workload from what the informers of manager and workers know.
 
-Reads only, and never awaits: what is read belongs together.
+Reads only, and never awaits: what is read belongs together (M-83).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""By what we know our objects on a worker from those of others. Pure."""
+"""By what we know our objects on a worker from those of others (M-23). Pure."""
 
 from __future__ import annotations
 

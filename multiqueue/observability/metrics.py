@@ -249,7 +249,7 @@ class Metrics(DispatchMetrics):
         ROLE,
     )
 
-    # Across clusters
+    # Across clusters (M-220)
     multikueue_workloads_dispatched_total = counter(
         "multikueue_workloads_dispatched_total",
         "Copies of Workloads created on a worker.",

@@ -126,6 +126,7 @@ async def test_somebody_elses_write_in_between_costs_one_more_try() -> None:
 
 @virtual_time
 async def test_a_status_is_decided_again_on_what_somebody_else_wrote() -> None:
+    """E-192."""
     async with queue_cluster() as cluster:
         seen: list[str] = []
 

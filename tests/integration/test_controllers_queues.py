@@ -137,6 +137,7 @@ async def test_a_local_queue_that_leads_nowhere_says_so() -> None:
 
 @virtual_time
 async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
+    """E-119."""
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster)
         await submit(cluster, make_job("train"))
@@ -161,6 +162,7 @@ async def test_a_queue_stays_until_nothing_holds_its_quota() -> None:
 
 @virtual_time
 async def test_a_burst_costs_a_queue_one_status_a_second() -> None:
+    """E-193."""
     async with queue_cluster() as cluster, cluster.manager():
         await make_queue(cluster, cpu="200")
         loop = asyncio.get_running_loop()

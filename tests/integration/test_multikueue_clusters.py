@@ -30,6 +30,7 @@ def make_token(expires_at: int) -> str:
 
 
 async def test_a_check_says_step_by_step_what_is_missing():
+    """M-30, M-60, M-61."""
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
         assert world.check_condition()[:2] == ("True", "Active")
@@ -50,6 +51,7 @@ async def test_a_check_says_step_by_step_what_is_missing():
 
 
 async def test_a_check_without_parameters_is_bad():
+    """M-18."""
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
         await world.hub.patch(ADMISSION_CHECKS, CHECK, {"spec": {"parameters": None}})
@@ -58,6 +60,7 @@ async def test_a_check_without_parameters_is_bad():
 
 
 async def test_a_secret_that_comes_late_connects_the_worker():
+    """M-12, M-36, M-41."""
     async with multikueue_world("worker1") as world:
         await world.hub.client.delete(SECRETS, "worker1", namespace=CONFIG.namespace)
         async with world.manager():
@@ -111,7 +114,7 @@ async def test_a_user_that_cannot_be_used_is_named_and_no_secret_is_repeated(cas
 
 
 async def test_a_broken_worker_is_left_out_and_the_healthy_one_is_used():
-    """T-6."""
+    """T-6, M-60."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.until_connected()
         broken = world.kubeconfig("worker1")
@@ -136,6 +139,7 @@ async def test_a_worker_without_our_api_is_named():
 
 
 async def test_a_wrong_certificate_is_named():
+    """M-50, M-222."""
     one, other = ApiServer(), ApiServer()
     async with multikueue_world("worker1") as world, one, other:
         config = one.kubeconfig()

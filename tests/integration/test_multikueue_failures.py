@@ -59,7 +59,7 @@ async def test_a_short_outage_evicts_nothing():
 
 @virtual_time
 async def test_a_lost_worker_loses_the_job_although_its_last_status_said_active():
-    """G-22: upstream holds the quota until the worker is back."""
+    """G-22: upstream holds the quota until the worker is back (M-175)."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await submit(world)
         await start_on(world, "worker1")
@@ -74,7 +74,7 @@ async def test_a_lost_worker_loses_the_job_although_its_last_status_said_active(
 
 @virtual_time
 async def test_a_restart_is_no_new_grace_for_a_worker_that_is_lost():
-    """M-91: the Active condition remembers since when."""
+    """M-91: the Active condition remembers since when (M-40, M-230)."""
     async with multikueue_world("worker1", "worker2") as world:
         async with world.manager(LONG):
             await submit(world)
@@ -127,7 +127,7 @@ async def test_a_cluster_taken_out_of_the_configuration_keeps_its_job():
 
 @virtual_time
 async def test_a_deleted_multikueuecluster_is_followed_to_the_end_of_its_job():
-    """G-3."""
+    """G-3, M-42."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await submit(world)
         await start_on(world, "worker1")
@@ -145,7 +145,7 @@ async def test_a_deleted_multikueuecluster_is_followed_to_the_end_of_its_job():
 
 @virtual_time
 async def test_what_waits_is_offered_to_a_worker_that_comes_back():
-    """G-4."""
+    """G-4, M-71."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         world.gates["worker2"].cut()
         await world.until_cluster("worker2", reason="ClientConnectionFailed")
@@ -207,6 +207,7 @@ async def test_a_job_that_ended_and_was_deleted_there_first_still_ends_here():
 
 @virtual_time
 async def test_a_manager_that_is_killed_and_started_again_goes_on():
+    """M-231."""
     async with multikueue_world("worker1", "worker2") as world:
         async with world.manager():
             await submit(world)
@@ -220,7 +221,7 @@ async def test_a_manager_that_is_killed_and_started_again_goes_on():
 
 @virtual_time
 async def test_what_was_deleted_while_no_manager_ran_is_collected():
-    """T-20."""
+    """T-20, M-173."""
     async with multikueue_world("worker1") as world:
         async with world.manager():
             await submit(world)
@@ -242,7 +243,7 @@ async def test_what_was_deleted_while_no_manager_ran_is_collected():
 
 @virtual_time
 async def test_what_was_deleted_while_its_worker_was_away_goes_when_that_is_back():
-    """T-20, T-139, T-178: and what lost the race, T-21."""
+    """T-20, T-139, T-178: and what lost the race, T-21 (M-47)."""
     async with multikueue_world("worker1", "worker2") as world, world.manager(LONG):
         await submit(world)
         await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
@@ -283,6 +284,7 @@ async def test_a_job_that_was_evicted_here_while_its_worker_was_away_waits_for_i
 
 @virtual_time
 async def test_one_hanging_worker_holds_up_nobody():
+    """M-51, I-7."""
     async with multikueue_world("worker1", "worker2") as world, world.manager():
         await world.until_connected()
         world.gates["worker2"].hang()
@@ -297,7 +299,7 @@ async def test_one_hanging_worker_holds_up_nobody():
 
 @virtual_time
 async def test_a_worker_that_hangs_from_the_start_is_told_of_and_holds_up_nobody():
-    """T-250: and it is used once it answers."""
+    """T-250: and it is used once it answers (M-46)."""
     async with multikueue_world("worker1", "worker2") as world:
         world.gates["worker2"].hang()
         async with world.manager():
@@ -313,7 +315,7 @@ async def test_a_worker_that_hangs_from_the_start_is_told_of_and_holds_up_nobody
 
 @virtual_time
 async def test_a_namespace_that_a_worker_lacks_is_named_and_others_are_tried():
-    """G-17."""
+    """G-17, M-95."""
     async with multikueue_world("worker1", "worker2") as world, world.manager() as manager:
         await world.until_connected()
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-b"}}
@@ -344,6 +346,7 @@ async def test_a_namespace_that_a_worker_lacks_is_named_and_others_are_tried():
 
 @virtual_time
 async def test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here():
+    """M-154."""
     async with multikueue_world("worker1") as world, world.manager():
         for name in ("kept", "orphan"):
             job = make_gpu_job(name, managed_by=None)

@@ -30,6 +30,7 @@ async def start_on(world: World, worker: str, job: str = "train") -> None:
 
 
 async def test_the_first_worker_to_admit_runs_the_job_and_the_other_copy_goes():
+    """M-220."""
     async with multikueue_world("worker1", "worker2") as world, world.manager() as manager:
         await submit(world)
         await world.until(lambda: world.copy("worker2"), "copy on worker2", on="worker2")
@@ -53,6 +54,7 @@ async def test_the_first_worker_to_admit_runs_the_job_and_the_other_copy_goes():
 
 
 async def test_the_remote_job_is_ours_suspended_and_never_deletes_itself():
+    """M-148."""
     async with multikueue_world("worker1") as world, world.manager():
         await submit(world, ttlSecondsAfterFinished=5)
         await world.admit("worker1")
@@ -112,6 +114,7 @@ async def test_a_life_costs_four_writes_whatever_the_number_of_workers():
 
 
 async def test_an_out_of_sync_copy_is_deleted_and_the_workload_tried_again():
+    """M-221."""
     async with multikueue_world("worker1") as world, world.manager():
         await submit(world)
         await start_on(world, "worker1")
@@ -182,6 +185,7 @@ async def test_a_deleted_job_is_deleted_on_its_worker():
 
 
 async def test_a_job_that_somebody_else_runs_is_rejected_with_the_reason():
+    """M-82."""
     async with multikueue_world("worker1") as world, world.manager():
         await submit(world, managed_by=None)
         await world.until(

@@ -96,6 +96,7 @@ async def until_message(world: World, words: str) -> None:
 
 
 async def test_a_worker_is_connected_by_the_profile_and_the_program_of_its_provider(tmp_path):
+    """M-216."""
     async with multikueue_world("worker1") as world:
         await world.hub.create(CRDS, DEFINITION)
         await refer(world)
@@ -134,6 +135,7 @@ async def test_a_manager_that_does_not_lead_reads_there_too(tmp_path: Path) -> N
 
 
 async def test_what_is_wrong_with_a_profile_is_named(tmp_path):
+    """M-33."""
     async with multikueue_world("worker1") as world:
         await world.hub.create(CRDS, DEFINITION)
         unsafe = make_profile(world, "unsafe", **{"insecure-skip-tls-verify": True})
@@ -151,6 +153,7 @@ async def test_what_is_wrong_with_a_profile_is_named(tmp_path):
 
 
 async def test_without_the_kind_a_profile_is_not_found_and_nothing_else_fails(tmp_path):
+    """M-216, M-217."""
     async with multikueue_world("worker1", "worker2") as world:
         await refer(world)
         async with world.manager(profile_config(tmp_path)):

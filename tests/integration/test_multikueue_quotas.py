@@ -79,7 +79,7 @@ async def resize(world: World, worker: str, gpus: int) -> None:
 
 @virtual_time
 async def test_quotas_follow_the_workers():
-    """T-7, T-8, T-110, T-290, T-296, T-299 to T-302."""
+    """T-7, T-8, T-110, T-290, T-296, T-299 to T-302, M-200."""
     async with multikueue_world("w1", "w2") as world, world.manager(automation_config()):
         await world.until_connected()
         await until_condition(world, "False", "NotRequested")
@@ -149,7 +149,7 @@ async def test_a_lost_worker_counts_until_it_is_given_up():
 
 @virtual_time
 async def test_what_cannot_be_automated_is_left_alone():
-    """T-286, T-287, T-291 to T-298."""
+    """T-286, T-287, T-291 to T-298, M-202, M-203."""
     async with multikueue_world("w1") as world, world.manager(automation_config()):
         await automate(world)
         await until_quota(world, 8)

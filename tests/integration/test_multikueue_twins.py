@@ -49,6 +49,7 @@ def origin_shared(world: World) -> tuple[str, str]:
 
 
 async def test_what_another_manager_with_our_origin_made_is_told_of_and_left_alone():
+    """M-174."""
     config = make_config(gc_interval=timedelta(seconds=0.1))
     async with multikueue_world("worker1") as world:
         await leave(world, "theirs", **{names.MANAGER: "another-cluster"})
@@ -130,7 +131,7 @@ async def test_copies_and_jobs_carry_the_stamp_of_their_manager():
 
 
 async def test_a_gc_interval_of_zero_collects_nothing():
-    """T-230: what no event calls for stays."""
+    """T-230: what no event calls for stays (M-173)."""
     config = make_config(gc_interval=timedelta())
     async with multikueue_world("worker1") as world, world.manager(config):
         await world.until_connected()

@@ -182,6 +182,7 @@ async def test_our_own_job_of_an_earlier_workload_is_waited_for(worker):
 
 
 async def test_removal_takes_job_and_copy_and_the_finalizer(worker):
+    """M-135."""
     await worker.writer.create_workload(
         make_workload(finalizers=[names.RESOURCE_IN_USE]), ADAPTER, "train"
     )
@@ -193,7 +194,7 @@ async def test_removal_takes_job_and_copy_and_the_finalizer(worker):
 
 
 async def test_a_job_is_not_gone_before_its_pods_are(worker):
-    """Else another cluster could start it while they stop."""
+    """Else another cluster could start it while they stop (M-135)."""
     await worker.writer.create_workload(make_workload(), ADAPTER, "train")
     job = await worker.writer.create_job(ADAPTER, make_remote_job(), "w")
     uid = job["metadata"]["uid"]

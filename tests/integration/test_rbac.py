@@ -280,7 +280,7 @@ def record_scenarios() -> list[Call]:
 
 @pytest.mark.timeout(300)
 def test_the_rights_are_what_is_used_and_no_more() -> None:
-    """One test: the scenarios are played once."""
+    """One test: the scenarios are played once (M-225)."""
     calls = record_scenarios()
     refused, unused = {}, {}
     for user, files in ((MANAGER, MANAGER_FILES), (REMOTE, REMOTE_FILES)):

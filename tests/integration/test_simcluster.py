@@ -156,6 +156,7 @@ async def test_a_suspended_job_stops_and_runs_again_when_resumed() -> None:
 
 @virtual_time
 async def test_jobs_of_another_controller_are_left_alone() -> None:
+    """M-137."""
     async with sim_cluster("a100/8") as client:
         await create_job(client, "elsewhere", managedBy="kueue.x-k8s.io/multikueue")
         await create_job(client, "here")

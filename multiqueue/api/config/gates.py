@@ -1,6 +1,6 @@
 """Feature gates: names, stages, defaults and dependencies, and the frozen set that is in force.
 
-Parity: spec inventory section 4. A gate whose other setting does nothing here yet may not be moved
+Parity: the gates of Kueue 0.20. A gate whose other setting does nothing here yet may not be moved
 from its default: silence would be worse than an error.
 """
 

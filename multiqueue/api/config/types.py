@@ -1,6 +1,6 @@
 """The typed Configuration file, with every default in one place.
 
-Parity: spec inventory section 3 (config.kueue.x-k8s.io/v1beta2). Optional sections that are off are
+Parity: config.kueue.x-k8s.io/v1beta2 of Kueue 0.20. Optional sections that are off are
 None after loading, so that a reader never has to ask two questions.
 """
 

@@ -1,6 +1,6 @@
 """From a v1beta1 configuration file to the shape of v1beta2.
 
-Parity: spec inventory section 3. v1beta1 turned features on with ``enable`` flags.
+Parity: config.kueue.x-k8s.io/v1beta1, which turned features on with ``enable`` flags.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kinds whose versions differ in little."""
+"""The kinds whose versions differ in little (M-15)."""
 
 from __future__ import annotations
 

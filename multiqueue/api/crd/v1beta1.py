@@ -1,6 +1,6 @@
 """Schemas of the deprecated version v1beta1, as changes of those of v1beta2.
 
-Parity: spec inventory section 2. `multiqueue.api.conversion` changes the objects in the same way.
+Parity: v1beta1 of Kueue 0.20. `multiqueue.api.conversion` changes the objects in the same way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rules that every job kind shares: our labels and annotations, and topology wishes of templates.
 
-Parity: spec inventory sections 8 and 9 (job webhooks).
+Parity: the job webhooks of Kueue 0.20.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Rules of resource groups and weights, the same for ClusterQueues and Cohorts.
 
 Deviates: resources in another order than coveredResources, and a borrowingLimit without a cohort,
-are harmless and stand in published guides; they are accepted with a warning (design, deviation 1).
+are harmless and stand in published guides; they are accepted with a warning (docs/compatibility.md,
+1).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _pod_set_updates(new: Object, old: Object) -> Iterator[FieldError]:
 
 
 def _cluster(new: Object, old: Object, gates: Gates) -> Iterator[FieldError]:
-    """M-19: the cluster is one of those that were nominated. That it stays says the CRD (M-20)."""
+    """The cluster is one of those that were nominated (M-20, I-2). The CRD has M-19."""
     path = "status.clusterName"
     before = mapping(old, "status").get("clusterName")
     after = mapping(new, "status").get("clusterName")

@@ -88,6 +88,7 @@ def _placed_together(pod_sets: Sequence[PodSet]) -> list[list[int]]:
 
 
 def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, Amount]:  # noqa: FBT001
+    """Return what all pods request; a queue with a quota of pods counts these, too (E-8)."""
     if count == 1 and not charges_pods:
         return pod_set.requests
     requests = {name: min(value * count, LARGEST) for name, value in pod_set.requests.items()}

@@ -47,7 +47,7 @@ def refuse_beside(
     """Refuse a flavor that the pods that run on do not have, or in which they were placed.
 
     Deviates: upstream admits elastic jobs beyond their first size in topologies, and their pods
-    are never told where to go.
+    are never told where to go (E-152).
     """
     for resource in resources:
         for pod_set in pod_sets:

@@ -1,6 +1,6 @@
 """batch/v1 Job as a queued kind. Pure; the framework does the I/O.
 
-Parity: spec inventory 9.1 (batch/job), E-60, E-184.
+Parity: E-60, E-184.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class BatchJobAdapter:
         self._integration = BatchJob()
 
     def refusal(self, job: Job) -> str | None:
-        """Only a Job that nobody else runs: ``spec.managedBy`` must name MultiKueue."""
+        """Only a Job that nobody else runs: ``spec.managedBy`` must name MultiKueue (M-137)."""
         manager = job["spec"].get("managedBy")
         if manager == names.MULTIKUEUE_CONTROLLER:
             return None

@@ -1,8 +1,8 @@
 """Defaults and rules of batch/v1 Jobs, for webhooks and, where there are none, the reconciler.
 
-Parity: spec inventory section 9 (job webhooks), M-136.
+Parity: M-136, and the job webhooks of Kueue 0.20.
 Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
-request, with a warning, where Kubernetes would refuse it (design, deviation 2).
+request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Workload that stands for a job, as it is written. Pure.
 
-Parity: E-180 (name), E-12 (priority), E-188 (admission gates), inventory section 8 (labels copied).
+Parity: E-180 (name), E-12 (priority), E-188 (admission gates).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Has quotas of ClusterQueues follow the workers, with its gate only (M-200 to M-205).
+"""Has quotas of ClusterQueues follow the workers, with its gate only (M-17, M-200 to M-205).
 
 Woken by whatever the sum depends on; changes of one second are taken together. Written are the
 resource groups and one condition, and only where they differ.

@@ -133,7 +133,7 @@ class SessionMaker:
         clock: Clock,
         open_transport: OpenTransport = Transport,
     ) -> None:
-        self.limiter = RateLimiter()
+        self.limiter = RateLimiter()  # one for each worker (M-53)
         self._name = name
         self._adapters = adapters
         self._owner = owner

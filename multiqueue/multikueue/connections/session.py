@@ -1,7 +1,7 @@
 """One connected period with one worker: live copies of what is ours there, and our writes.
 
 Nothing of it survives into the next one, which lists everything anew. Everything here runs in tasks
-of its own, with timeouts: a worker that hangs holds up nobody else.
+of its own, with timeouts: a worker that hangs holds up nobody else (M-51, I-7).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from multiqueue.multikueue.plan import FinishJob, FinishLocal, GroupPlan
 
 
 def finish(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Bring the final status back, then finish the Workload the same way (M-87).
+    """Bring the final status back, then finish the Workload the same way (M-87, I-5).
 
     With a latch only its cluster counts; without one, the first to finish. Where somebody deleted
     the copy but the job that the latch points to ended, the job tells how; so does one that ended

@@ -130,7 +130,7 @@ def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
 
 
 def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan:
-    """Send round again what its worker evicted: by its own copy, or that of an earlier slice."""
+    """Send round again what its worker evicted: by its own copy, or an earlier slice's (M-170)."""
     words = f": {evicted.evicted_why}" if evicted.evicted_why else ""
     retry = _retry(f'The workload was evicted on cluster "{cluster.name}"{words}')
     return _stop_and(retry, cluster)

@@ -11,7 +11,7 @@ from multiqueue.multikueue.plan import NOTHING, GroupPlan, SetCheck
 
 
 def forget(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
-    """Have the Workload evicted and queued again (M-91b); a check in Retry waits for just that.
+    """Have the Workload evicted and queued again (M-91b, I-8); a check in Retry waits for that.
 
     Deviates: upstream's evicted copy and an empty latch crash the reconciler (M-88b).
     """

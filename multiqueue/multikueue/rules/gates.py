@@ -1,8 +1,8 @@
-"""Orchestrated preemption: one cluster at a time may preempt for a Workload (M-180 to M-185).
+"""Orchestrated preemption: one cluster at a time may preempt for a Workload (I-9).
 
 Copies are made with a gate that is closed. A worker that could run its copy only by preempting says
 so and waits for the gate. What was opened, and when, is read from the copies, so it survives the
-manager.
+manager. Parity: M-93, M-180 to M-185.
 """
 
 from __future__ import annotations

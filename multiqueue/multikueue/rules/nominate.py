@@ -1,4 +1,4 @@
-"""The Workload has quota and waits for a cluster."""
+"""The Workload has quota and waits for a cluster (M-94, M-102, M-103, I-10)."""
 
 from __future__ import annotations
 

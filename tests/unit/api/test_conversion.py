@@ -132,6 +132,7 @@ def test_an_unreadable_annotation_stays() -> None:
 
 
 def test_kubeconfig_moves_into_cluster_source() -> None:
+    """M-15."""
     spec = {"kubeConfig": {"location": "w1", "locationType": "Secret"}}
     assert up("MultiKueueCluster", spec=spec)["spec"] == {"clusterSource": spec}
     assert down("MultiKueueCluster", spec={"clusterSource": spec})["spec"] == spec

@@ -1,7 +1,7 @@
-"""The generated definitions hold every field, limit, default and choice of the inventory.
+"""The generated definitions hold every field, limit, default and choice of Kueue's.
 
-Sections 1 and 2 of the inventory as a table: for each field what bounds it. Rules in CEL and those
-of webhooks are tested elsewhere; here is what the schema itself says, in both versions.
+The tables here are the inventory: for each field what bounds it. Rules in CEL and those of webhooks
+are tested elsewhere; here is what the schema itself says, in both versions.
 """
 
 from __future__ import annotations
@@ -335,6 +335,7 @@ def shown(column: Mapping[str, Any]) -> str:
     ("kind", "path"), [(kind, path) for kind in FIELDS for path in FIELDS[kind]]
 )
 def test_a_field_is_bounded_as_the_inventory_says(kind: str, path: str) -> None:
+    """M-11, M-13, M-14, M-16, M-17."""
     want = FIELDS[kind][path]
     found = fields(kind, NEW)
     assert path in found, sorted(found)

@@ -117,6 +117,7 @@ def test_names_are_checked() -> None:
 
 
 def test_an_incomplete_multikueue_check_is_warned_about() -> None:
+    """M-18."""
     spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
     warn = RULES["AdmissionCheck"].warn
     assert "stays inactive" in warn({"spec": spec})[0]
@@ -146,6 +147,7 @@ def test_topologies(labels: tuple[str, ...], path: str) -> None:
 
 
 def test_a_cluster_has_exactly_one_source() -> None:
+    """M-10."""
     kube_config, profile = {"location": "a"}, {"name": "b"}
     assert create("MultiKueueCluster", {"clusterSource": {"kubeConfig": kube_config}}) == []
     assert create("MultiKueueCluster", {"clusterSource": {}})
@@ -157,6 +159,7 @@ def test_a_cluster_has_exactly_one_source() -> None:
 
 
 def test_clusters_of_a_config_are_unique() -> None:
+    """M-16."""
     assert create("MultiKueueConfig", {"clusters": ["a", "b"]}) == []
     assert create("MultiKueueConfig", {"clusters": ["a", "a"]}) == [
         'spec.clusters[1]: Duplicate value: "a"'

@@ -275,6 +275,8 @@ def test_reclaimable_pods_do_not_come_back() -> None:
 
 
 def test_updates_of_a_ready_check_stay() -> None:
+    """E-153."""
+
     def state(state_: str, label: str) -> dict:
         update = {"name": "main", "labels": {"a": label}}
         return {"admissionChecks": [{"name": "c", "state": state_, "podSetUpdates": [update]}]}
@@ -285,6 +287,7 @@ def test_updates_of_a_ready_check_stay() -> None:
 
 
 def test_the_cluster_is_one_of_those_nominated() -> None:
+    """M-19, M-20."""
     nominated = workload(status={"nominatedClusterNames": ["a"]})
     assert validate_workload_update(workload(status={"clusterName": "a"}), nominated) == []
     (error,) = validate_workload_update(workload(status={"clusterName": "b"}), nominated)
@@ -294,6 +297,7 @@ def test_the_cluster_is_one_of_those_nominated() -> None:
 
 
 def test_a_replacement_slice_may_go_straight_to_its_cluster() -> None:
+    """M-20."""
     annotations = {"kueue.x-k8s.io/workload-slice-replacement-for": "n/old"}
     new = workload(annotations=annotations, status={"clusterName": "a"})
     assert validate_workload_update(new, workload(annotations=annotations)) == []

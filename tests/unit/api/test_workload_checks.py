@@ -140,6 +140,7 @@ def test_updates_of_several_checks_add_up() -> None:
 
 
 def test_updates_that_contradict_each_other_are_named() -> None:
+    """E-153."""
     status = WorkloadStatus(
         admission_checks=(
             updating("a", nodeSelector={"zone": "1"}),

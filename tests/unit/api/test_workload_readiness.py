@@ -56,6 +56,7 @@ def tried(workload: Workload, count: int, at: str | None = None) -> Workload:
     ],
 )
 def test_the_condition_follows_the_pods(workload: Workload, looks: list[bool], want: str) -> None:
+    """E-185."""
     condition = find(looked_at(workload, *looks).status, WorkloadCondition.PODS_READY)
     assert condition is not None
     assert condition.reason == want
@@ -100,6 +101,7 @@ def test_how_long_it_may_take(
 
 
 def test_the_late_are_evicted_and_come_back_after_a_pause() -> None:
+    """E-106."""
     status = give_up_waiting(admitted(make_workload()).status, "ns/a", RULES, now=minutes(5))
     assert eviction_reason(status) == "PodsReadyTimeout"
     assert status.requeue_state == RequeueState(count=1, requeue_at=format_time(minutes(6)))
@@ -141,4 +143,5 @@ def test_after_too_many_tries_it_is_given_up(tries: int, given_up: bool) -> None
     ("count", "seconds"), [(1, 60), (2, 120), (3, 240), (7, 3600), (500, 3600)]
 )
 def test_pauses_double_to_a_cap(count: int, seconds: int) -> None:
+    """E-106."""
     assert backoff(count, RULES) == timedelta(seconds=seconds)

@@ -130,6 +130,7 @@ def test_past_execution_times_add_up() -> None:
 
 
 def test_an_eviction_keeps_the_reservation_and_resets_the_rest() -> None:
+    """E-103."""
     workload = with_checks(admitted(make_workload()), a=CheckState.READY, b=CheckState.PENDING)
     before = msgspec.structs.replace(
         workload.status,

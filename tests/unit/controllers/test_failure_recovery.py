@@ -33,6 +33,7 @@ def after(seconds: float) -> Any:
 
 
 def test_a_pod_of_an_unreachable_node_has_a_minute() -> None:
+    """E-191."""
     assert judge_pod(make_pod(), UNREACHABLE_NODE, after(15)) == Verdict(look_after=45)
     assert judge_pod(make_pod(), UNREACHABLE_NODE, after(60)) == Verdict(ends=True)
 

@@ -103,6 +103,7 @@ def test_a_local_queue_tells_the_same() -> None:
 def test_finalizers(
     finalizers: tuple[str, ...], deleted: bool, in_use: bool, want: list[str] | None
 ) -> None:
+    """E-119."""
     metadata = ObjectMeta(
         name="cq", finalizers=finalizers, deletion_timestamp="t" if deleted else ""
     )

@@ -134,6 +134,7 @@ async def test_it_wakes_for_what_is_due() -> None:
 
 @virtual_time
 async def test_cycles_that_admit_nothing_slow_down() -> None:
+    """E-29."""
     engine = FakeEngine(*[REFUSED] * 8, next_at=lambda now: now)
     async with running(engine, FakeApplier()):
         await asyncio.sleep(60)
@@ -170,6 +171,7 @@ async def test_a_tree_that_fails_is_told_once_per_cause_and_the_rest_is_applied(
 
 @virtual_time
 async def test_statuses_are_passed_on_once_a_second_and_only_after_a_change() -> None:
+    """E-193."""
     told: list[tuple[float, str]] = []
 
     def tell(name: str) -> None:

@@ -52,6 +52,7 @@ async def test_more_come_in_order_at_a_rate() -> None:
 
 @virtual_time
 async def test_admissions_take_theirs_first_and_never_everything() -> None:
+    """E-85."""
     turns: list[str] = []
     words = told_of(turns)
     for i in range(COUNT):

@@ -82,6 +82,7 @@ def test_whoever_would_have_to_preempt_says_that_it_is_gated() -> None:
 
 
 def test_quota_ends_the_block_and_an_eviction_closes_the_gates() -> None:
+    """M-183."""
     workload = gated("a", known=(gate("a", "Open"),))
     explained = msgspec.structs.replace(QUOTA, is_gated=True)
     view = step(make_view(workload, explanation=explained, options=GATED))

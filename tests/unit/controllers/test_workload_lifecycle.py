@@ -48,6 +48,7 @@ def after_eviction(reason: str, **what: Any) -> Any:
 
 
 def test_a_workload_that_lost_its_owner_ends() -> None:
+    """E-117."""
     view = step(make_view(make_workload(labels={names.JOB_UID: "u"})))
     assert condition_of(view, "Finished") == (
         "True",
@@ -61,6 +62,7 @@ def test_a_workload_made_by_hand_is_no_orphan() -> None:
 
 
 def test_an_orphan_under_deletion_is_let_go() -> None:
+    """E-117."""
     view = make_view(make_workload(deleted=True))
     assert decide(view) == ReleaseFinalizer()
     assert decide(make_view(make_workload(deleted=True, finalizers=()))) == Done()
@@ -71,6 +73,7 @@ def test_a_workload_under_deletion_is_left_to_its_job() -> None:
 
 
 def test_the_finished_go_after_the_retention_time() -> None:
+    """E-116."""
     workload = make_workload(owner_uid="u")
     workload = with_status(workload, finish(workload.status, "Succeeded", "", now=T0))
     assert decide(make_view(workload)) == Done()
@@ -84,6 +87,7 @@ def test_the_finished_go_after_the_retention_time() -> None:
 
 
 def test_a_deactivation_is_first_asked_for_then_done_then_told() -> None:
+    """E-108."""
     workload = admitted(make_workload())
     asked = with_status(
         workload,
@@ -179,6 +183,7 @@ def test_a_preempted_workload_needs_nobody_to_requeue_it() -> None:
 
 
 def test_another_value_of_its_class_reaches_a_workload() -> None:
+    """E-187."""
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=7)
     assert decide(make_view(make_workload(priority=5), priority_class=high)) == PatchSpec(
         patch={"priority": 7}

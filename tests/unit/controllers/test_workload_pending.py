@@ -36,6 +36,7 @@ def test_a_fresh_workload_is_not_written_for_the_scheduler_may_admit_it() -> Non
 
 
 def test_nobody_waits_in_silence() -> None:
+    """E-114."""
     view = step(make_view(make_workload(), explanation=NOT_YET, now=minutes(1)))
     assert condition_of(view, "QuotaReserved") == (
         "False",
@@ -51,6 +52,7 @@ def test_a_reason_is_written_once() -> None:
 
 
 def test_with_the_reason_comes_what_is_asked_for_until_it_is_given() -> None:
+    """E-85."""
     requests = (PodSetRequest(name="main", resources={"cpu": "3"}),)
     explained = because(Reason.WAITING_FOR_QUOTA)
     view = step(make_view(make_workload(), explanation=explained, requests=requests))
@@ -84,6 +86,7 @@ def test_a_reservation_is_not_overwritten() -> None:
 
 
 def test_a_workload_on_hold_is_left_alone() -> None:
+    """E-115."""
     view = make_view(waiting(Reason.ON_HOLD, "scaled to zero"), explanation=NOT_YET)
     assert is_done(decide(view))
 

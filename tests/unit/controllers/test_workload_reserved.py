@@ -97,6 +97,7 @@ def test_a_check_that_was_removed_evicts_nobody() -> None:
 
 
 def test_an_evicted_workload_is_not_admitted_by_its_checks() -> None:
+    """E-109."""
     workload = with_checks(evicted(reserved(make_workload())), a=CheckState.READY)
     assert is_done(decide(make_view(workload, holding=make_cluster_queue("a"))))
 
@@ -105,6 +106,7 @@ def test_an_evicted_workload_is_not_admitted_by_its_checks() -> None:
 
 
 def test_a_rejected_check_gives_the_workload_up() -> None:
+    """E-109: before another one sends it back."""
     workload = with_checks(reserved(make_workload()), a=CheckState.REJECTED, b=CheckState.RETRY)
     view = make_view(workload, holding=make_cluster_queue("a", "b"))
     plan = decide(view)
@@ -144,6 +146,7 @@ def test_a_retry_without_time_or_with_a_past_one_waits_for_nothing(seconds: int 
 
 
 def test_a_held_cluster_queue_takes_back_what_does_not_run() -> None:
+    """E-113."""
     held = make_cluster_queue("a", stop_policy="Hold")
     waiting = with_checks(reserved(make_workload()), a=CheckState.PENDING)
     view = step(make_view(waiting, holding=held, cluster_queue=held))
@@ -163,6 +166,7 @@ def test_a_held_cluster_queue_lets_run_what_runs() -> None:
 
 
 def test_a_drained_cluster_queue_evicts_what_runs() -> None:
+    """E-113."""
     drained = make_cluster_queue(stop_policy="HoldAndDrain")
     view = step(make_view(admitted(make_workload()), holding=drained))
     assert condition_of(view, "Evicted") == (
@@ -199,6 +203,7 @@ CLUSTER_GONE = "ClusterQueue cq is terminating or missing"
 def test_a_queue_that_goes_takes_back_what_does_not_run(
     queues: dict[str, object], message: str
 ) -> None:
+    """E-113."""
     waiting = with_checks(reserved(make_workload()), a=CheckState.PENDING)
     view = step(make_view(waiting, **{"holding": make_cluster_queue("a"), **queues}))
     assert condition_of(view, "QuotaReserved") == ("False", "Misconfigured", message)
@@ -210,6 +215,7 @@ def test_a_queue_that_goes_takes_back_what_does_not_run(
 
 
 def test_a_workload_may_run_no_longer_than_it_said() -> None:
+    """E-107."""
     workload = admitted(make_workload(maximum_execution_time_seconds=120))
     view = make_view(workload, now=minutes(1))
     assert decide(view) == Done(requeue_after=60)

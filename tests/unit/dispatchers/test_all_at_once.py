@@ -21,6 +21,7 @@ def test_it_keeps_the_contract():
 
 
 def test_it_nominates_every_cluster_that_can_be_used_by_name():
+    """M-110."""
     full = make_cluster("b", used=8)
     taken = replace(make_cluster("c"), unusable="the name is taken")
     clusters = [make_unknown_cluster("d"), full, taken, make_lost_cluster("a")]

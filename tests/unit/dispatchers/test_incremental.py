@@ -45,7 +45,7 @@ def test_it_keeps_the_contract():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 15])
 def test_the_first_round_has_the_first_three_as_the_configuration_lists_them(count):
-    """T-366 to T-369."""
+    """T-366 to T-369, M-111, M-112."""
     names = [f"w{number}" for number in range(count)][::-1]
     got = ask(fleet(*names))
     assert got.clusters == tuple(names[:3])
@@ -62,7 +62,7 @@ def test_within_a_round_nothing_changes():
 
 
 def test_a_round_that_is_over_adds_a_step_and_takes_nothing_away():
-    """T-372, T-374."""
+    """T-372, T-374, M-111."""
     now = T0 + ROUND_TIME
     got = ask(fleet(*"abcdefgh", offered="a b c"), nominated="a b c", now=now)
     assert got.clusters == tuple("abcdef")
@@ -72,6 +72,7 @@ def test_a_round_that_is_over_adds_a_step_and_takes_nothing_away():
 
 
 def test_a_round_is_counted_from_the_last_offer_however_old_the_others_are():
+    """M-113."""
     clusters = [
         *fleet(*"abc", offered="a b c", at=T0 - ROUND_TIME),
         *fleet(*"defgh", offered="d e f"),

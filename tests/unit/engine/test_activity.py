@@ -101,6 +101,7 @@ def test_a_queue_is_inactive_when(queue: ClusterQueue, reason: QueueReason) -> N
 
 
 def test_a_queue_that_dispatches_needs_no_topology_here() -> None:
+    """M-63."""
     queue = make_queue("cq", flavor_quotas("halls", gpu=1), checks=(check_rule("mk1"),))
 
     assert judge(queue)[0] is None

@@ -73,6 +73,7 @@ def test_a_gang_larger_than_everything_is_refused_with_the_numbers() -> None:
 
 
 def test_earlier_pod_sets_of_a_workload_count() -> None:
+    """E-45."""
     world = World(make_queue("cq", flavor_quotas("f", cpu=5)))
     world.submit(make_workload("w", pod_sets=[pod_set("a", cpu=3), pod_set("b", cpu=3)]))
     world.cycle()
@@ -92,6 +93,7 @@ def test_earlier_pod_sets_of_a_workload_count() -> None:
     ],
 )
 def test_a_head_that_does_not_fit(strategy: QueueingStrategy, want: list[str]) -> None:
+    """E-72, E-23."""
     world = World(make_queue("cq", flavor_quotas("f", cpu=5), strategy=strategy))
     world.submit(
         make_workload("first", at=T0, pod_sets=[pod_set(cpu=2)]),
@@ -143,6 +145,7 @@ def test_every_tree_has_its_turn_under_a_small_budget() -> None:
 
 
 def test_queues_of_a_cohort_share_and_the_one_that_borrows_less_goes_first() -> None:
+    """E-63, E-84."""
     world = World(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=3), cohort="co"),
@@ -159,6 +162,7 @@ def test_queues_of_a_cohort_share_and_the_one_that_borrows_less_goes_first() -> 
 
 
 def test_borrowing_is_named_by_the_height_that_lends() -> None:
+    """E-56."""
     world = World(
         make_queue("a", flavor_quotas("f", cpu=1), cohort="co"),
         make_queue("b", flavor_quotas("f", cpu=3), cohort="co"),
@@ -195,6 +199,7 @@ def blocked_cohort(policy: PreemptionPolicy = PreemptionPolicy.NEVER) -> World:
 
 
 def test_a_blocked_head_keeps_its_nominal_quota_from_borrowers() -> None:
+    """E-73."""
     world = blocked_cohort()
 
     assert world.admitted() == []
@@ -203,6 +208,7 @@ def test_a_blocked_head_keeps_its_nominal_quota_from_borrowers() -> None:
 
 
 def test_a_head_that_may_reclaim_anything_keeps_nothing() -> None:
+    """E-73."""
     assert blocked_cohort(PreemptionPolicy.ANY).admitted() == ["borrower"]
 
 
@@ -262,6 +268,7 @@ def test_resource_groups_take_flavors_of_their_own() -> None:
 
 
 def test_a_resource_that_no_group_covers_is_refused_unless_nothing_is_asked() -> None:
+    """E-46."""
     world = World(make_queue("cq", flavor_quotas("f", cpu=4)))
     world.submit(
         make_workload("asks", pod_sets=[pod_set(cpu=1, gpu=1)]),
@@ -276,6 +283,7 @@ def test_a_resource_that_no_group_covers_is_refused_unless_nothing_is_asked() ->
 
 
 def test_undeclared_resources_may_be_ignored() -> None:
+    """E-61."""
     options = EngineOptions(ignore_undeclared=True)
     world = World(make_queue("cq", flavor_quotas("f", cpu=4)), options=options)
     world.submit(make_workload("asks", pod_sets=[pod_set(cpu=1, gpu=1)]))
@@ -284,6 +292,7 @@ def test_undeclared_resources_may_be_ignored() -> None:
 
 
 def test_pods_are_charged_where_a_group_covers_them() -> None:
+    """E-8."""
     world = World(make_queue("cq", flavor_quotas("f", cpu=9, pods=2)))
     world.submit(
         make_workload("two", pod_sets=[pod_set(count=2, cpu=1)]),
@@ -312,6 +321,7 @@ def test_the_first_flavor_that_the_pods_can_run_on_is_taken() -> None:
 
 
 def test_pod_sets_of_one_group_get_the_same_flavor() -> None:
+    """E-45."""
     together = PodSetTopologyRequest(pod_set_group_name="ring")
     quotas = [flavor_quotas("small", cpu=3), flavor_quotas("large", cpu=9)]
     world = World(make_queue("cq", group(*quotas)))
@@ -337,6 +347,7 @@ def test_pods_that_ask_for_nothing_are_admitted_without_a_flavor() -> None:
 
 
 def test_a_workload_without_pod_sets_never_fits() -> None:
+    """E-42."""
     world = World(make_queue())
     world.submit(make_workload("w", pod_sets=[]))
 
@@ -376,6 +387,7 @@ def test_an_admission_names_the_checks_of_its_flavors(
 
 
 def test_a_workload_whose_check_said_no_is_not_looked_at() -> None:
+    """E-40."""
     world = World(make_queue())
     world.submit(make_workload("w", checks={"budget": REJECTED}))
 

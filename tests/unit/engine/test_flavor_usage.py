@@ -120,6 +120,7 @@ def test_what_needs_no_quota_keeps_nothing_else_from_its_flavor() -> None:
 
 
 def test_a_single_pod_is_charged_where_pods_have_a_quota() -> None:
+    """E-8."""
     world = Holdings(make_queue("a", flavor_quotas("f", cpu=4, pods=4)))
 
     assert assign(world, one_pod(cpu=1)).pod_sets[0].requests == {"cpu": 1000, "pods": 1}

@@ -110,6 +110,7 @@ def test_affinity_that_cannot_be_understood_ends_the_search() -> None:
 
 
 def test_the_least_hopeless_flavor_gives_the_reason() -> None:
+    """E-58."""
     quotas = group(flavor_quotas("x", cpu=1), flavor_quotas("y", cpu=4))
     world = World(make_queue("cq", quotas))
     world.submit(make_workload("w0", pod_sets=[pod_set(cpu=3)]))
@@ -166,6 +167,7 @@ def test_a_flavor_that_can_preempt_does_not_stop_the_search_by_default() -> None
 
 
 def test_a_strict_head_goes_round_its_flavors_and_then_rests() -> None:
+    """E-24."""
     strict = QueueingStrategy.STRICT_FIFO
     modes = (FlavorMode.PREEMPT, FlavorMode.PREEMPT)
     world, asked = oracle_world(FlavorFungibility(when_can_preempt=STOP), *modes, strategy=strict)
@@ -229,11 +231,13 @@ def test_a_search_goes_on_in_the_next_cycle_whatever_became_free() -> None:
 
 
 def test_a_later_search_goes_on_unless_quota_may_have_become_free() -> None:
+    """E-41."""
     assert not outdated(cycle=9)
     assert outdated(cycle=9, generation=1)
 
 
 def test_the_search_of_a_changed_workload_begins_anew() -> None:
+    """E-41."""
     assert outdated(cpu=2, cycle=6)
 
 

@@ -106,6 +106,7 @@ def test_without_flavor_fungibility_a_later_flavor_that_fits_beats_preemption(
 def test_without_flavor_fungibility_a_head_never_saw_its_last_flavor(
     *, on: bool, parked: bool
 ) -> None:
+    """E-24."""
     within = Preemption(within_cluster_queue=LOWER)
     world = World(make_queue(preemption=within), options=EngineOptions(fungibility=on))
     world.submit(job("holder", cpu=8))
@@ -160,6 +161,7 @@ def two_heads(options: EngineOptions) -> World:
 def test_priority_counts_between_queues(
     *, on: bool, want: list[str], sharing: FairSharing | None
 ) -> None:
+    """E-63."""
     options = EngineOptions(turns=TurnRules(by_priority=on), fair_sharing=sharing)
 
     assert names_of(two_heads(options).cycle()) == want
@@ -279,6 +281,7 @@ def gated_world(*, on: bool = True, strategy: QueueingStrategy | None = None) ->
 
 
 def test_a_closed_gate_keeps_a_workload_from_preempting() -> None:
+    """E-74."""
     world = gated_world()
     world.submit(job("high", cpu=10, priority=1, at=1, closed_gates=("g", "h")))
     (decision,) = world.cycle().decisions

@@ -309,6 +309,7 @@ def test_a_holder_of_a_queue_that_is_gone_may_still_change() -> None:
     ],
 )
 def test_a_workload_enters_no_queue_while(blocker: dict[str, object], reason: str) -> None:
+    """E-9."""
     world = one_slot()
     world.submit(make_workload("a", **blocker))
     assert (world.admitted(), pending(world)) == ([], [])
@@ -319,6 +320,7 @@ def test_a_workload_enters_no_queue_while(blocker: dict[str, object], reason: st
 
 
 def test_a_waiting_workload_leaves_when_it_is_put_on_hold() -> None:
+    """E-115."""
     world = one_slot()
     world.submit(make_workload("a"))
     world.submit(make_workload("a", on_hold=True))
@@ -347,6 +349,7 @@ def local_queue(**fields: object) -> LocalQueue:
     "closed", [{"stop_policy": StopPolicy.HOLD}, {"terminating": True}], ids=["stopped", "leaving"]
 )
 def test_a_closed_local_queue_lets_nobody_wait(closed: dict[str, object]) -> None:
+    """E-19."""
     world = one_slot()
     world.submit(make_workload("a"))
     world.engine.upsert_local_queue(local_queue(**closed))

@@ -107,6 +107,7 @@ def victims(plan: CyclePlan) -> list[tuple[str, str, bool]]:
 
 
 def test_a_head_asks_lower_priorities_to_leave_and_says_so() -> None:
+    """E-79."""
     world = full_world()
     world.submit(job("high", cpu=4, priority=1, at=1))
     (decision,) = world.cycle().decisions
@@ -124,6 +125,7 @@ def test_a_head_asks_lower_priorities_to_leave_and_says_so() -> None:
 
 
 def test_nobody_is_asked_twice_while_a_preemption_is_on_its_way() -> None:
+    """E-80."""
     world = full_world()
     world.submit(job("high", cpu=4, priority=1, at=1))
     assert victims(world.cycle()) == [("high", "low", True)]
@@ -227,6 +229,7 @@ def waiting_for_room(strategy: QueueingStrategy) -> World:
 
 
 def test_who_waits_for_room_is_first_whoever_comes() -> None:
+    """E-15."""
     world = waiting_for_room(QueueingStrategy.BEST_EFFORT_FIFO)
 
     names = [p.workload for p in world.engine.pending_workloads("cq")]
@@ -235,6 +238,7 @@ def test_who_waits_for_room_is_first_whoever_comes() -> None:
 
 
 def test_strict_fifo_keeps_its_order() -> None:
+    """E-15."""
     world = waiting_for_room(STRICT)
 
     assert world.engine.pending_workloads("cq")[0].workload == "team/higher"
@@ -275,7 +279,7 @@ def owners(**quotas: int) -> list[ClusterQueue]:
 
 
 def test_two_heads_do_not_count_on_the_room_of_the_same_victim() -> None:
-    """ "borrower" leaves for "first"; "second" fits in the rest of its room (E-70, E-75)."""
+    """ "borrower" leaves for "first"; "second" fits in the rest of its room (E-70, E-75, E-76)."""
     world = cohort(*owners(a=4, b=4, c=0))
     world.submit(job("borrower", queue="c", cpu=8))
     running(world, run(world))
@@ -317,7 +321,7 @@ def test_the_room_of_a_preemptor_is_kept_for_it() -> None:
 
 
 def test_nobody_is_admitted_into_room_that_has_not_been_left_yet() -> None:
-    """ "a" leaves 5 of the 6 of "borrower": with 4 free, "d" and "e" both fit only after that."""
+    """ "a" leaves 5 of the 6 of "borrower": with 4 free, "d" and "e" both fit only then (E-77)."""
     world = cohort(*owners(a=5, c=0, d=0, e=0, f=5))
     world.submit(job("borrower", queue="c", cpu=6))
     running(world, run(world))
@@ -421,6 +425,7 @@ def settle(world: World) -> list[tuple[str, str, bool]]:
 
 
 def test_workloads_do_not_drive_each_other_out_for_ever() -> None:
+    """E-28."""
     seen = settle(world := rivals())
 
     assert seen.count(("small", "big", True)) == LIMIT

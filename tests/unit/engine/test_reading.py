@@ -117,6 +117,7 @@ def test_pending_workloads_have_positions_in_both_queues() -> None:
 
 
 def test_a_reason_has_the_numbers_by_pod_set_resource_and_flavor() -> None:
+    """E-59."""
     world = busy_world()
     world.submit(make_workload("x", queue="b", pod_sets=[pod_set(cpu=4)]))
     world.cycle()
@@ -144,6 +145,8 @@ def test_a_workload_that_nobody_looked_at_yet_says_so() -> None:
 
 
 def test_the_most_hopeless_resource_group_gives_the_reason() -> None:
+    """E-58."""
+
     def attempt(asked: int, maximum: int) -> FlavorAttempt:
         shortfall = Shortfall("f", "cpu", asked, 0, 0, 0, maximum)
         return FlavorAttempt("f", (shortfall,))
@@ -239,6 +242,7 @@ def test_those_that_back_off_are_inadmissible() -> None:
 
 
 def test_a_queue_that_is_not_active_has_only_inadmissible_ones() -> None:
+    """E-194."""
     world = crowded(strategy=QueueingStrategy.STRICT_FIFO)
     world.submit(big("a", at=1), big("b", at=2))
     world.cycle()
@@ -253,6 +257,7 @@ def test_a_queue_that_is_not_active_has_only_inadmissible_ones() -> None:
 @pytest.mark.parametrize("park_equals", [True, False])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_counts_are_those_of_the_places(*, seed: int, park_equals: bool) -> None:
+    """E-16."""
     chance = random.Random(seed)
     world = World(
         make_queue(),

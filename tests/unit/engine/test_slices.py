@@ -250,6 +250,7 @@ def with_usage(workload: Workload, *, pods: int) -> object:
 
 
 def test_a_slice_in_a_topology_keeps_its_size() -> None:
+    """E-152."""
     flavor = ResourceFlavor(name="default", topology_name="racks")
     world = World(make_queue(), flavors=[flavor])
     world.engine.upsert_topology(Topology(name="racks", levels=("rack",)))

@@ -179,6 +179,7 @@ def test_who_was_only_refused_keeps_no_first_place() -> None:
 
 
 def test_words_of_several_refusals_and_pod_sets_are_joined_as_upstream_does() -> None:
+    """E-59."""
     flavors = [flavor_quotas(n, cpu=quota("cpu", 2, borrow=0)) for n in ("x", "y")]
     world = World(make_queue("cq", group(*flavors)))
     world.submit(make_workload("w", pod_sets=[pod_set(cpu=3)]))

@@ -82,6 +82,7 @@ def test_later_notifications_do_not_postpone_the_wake() -> None:
 
 
 def test_a_strict_queue_tries_its_head_again_at_once() -> None:
+    """E-22, E-23."""
     world = full_world(strategy="StrictFIFO")
     world.cycle()
     world.finish("running")
@@ -108,6 +109,7 @@ def test_a_new_equal_parks_with_the_others_until_the_wake() -> None:
 
 
 def test_another_shape_does_not_park_with_them() -> None:
+    """E-26."""
     world = full_world()
     world.cycle()
     world.submit(make_workload("other", priority=5))
@@ -139,6 +141,7 @@ def test_a_queue_is_woken_when(name: str) -> None:
 
 
 def test_a_workload_that_changed_is_looked_at_again() -> None:
+    """E-17."""
     world = full_world(cpu=1)
     world.cycle()
     smaller = make_workload("w2", generation=2, pod_sets=[pod_set(cpu=0)])
@@ -148,6 +151,7 @@ def test_a_workload_that_changed_is_looked_at_again() -> None:
 
 
 def test_a_status_that_does_not_matter_wakes_nobody() -> None:
+    """E-17."""
     world = full_world()
     world.cycle()
     world.submit(with_changes(world.workloads[f"{NAMESPACE}/w0"]))
@@ -169,6 +173,7 @@ def requeued(*, status: bool, reason: str = "Preempted") -> object:
 
 
 def test_a_workload_that_may_not_requeue_is_held_until_it_may() -> None:
+    """E-18."""
     world = World(make_queue())
     world.submit(make_workload("w", requeued=requeued(status=False)))
     assert world.admitted(after=100) == []
@@ -178,6 +183,7 @@ def test_a_workload_that_may_not_requeue_is_held_until_it_may() -> None:
 
 
 def test_a_backoff_that_ends_is_noticed_by_a_timer() -> None:
+    """E-18."""
     world = World(make_queue())
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)))
 
@@ -247,6 +253,7 @@ def test_a_restart_ends_no_backoff_whichever_object_comes_first() -> None:
 
 
 def test_a_queue_that_comes_back_takes_everybody_even_those_in_backoff() -> None:
+    """E-19."""
     world = World(make_queue(), local_queues={})
     world.submit(make_workload("w", requeue_at=T0 + seconds(60)), make_workload("v"))
     assert world.reason("w") == "Misconfigured: LocalQueue lq doesn't exist"
@@ -260,6 +267,7 @@ def selective(value: str) -> ClusterQueue:
 
 
 def test_a_namespace_that_does_not_match_parks_even_in_a_strict_queue() -> None:
+    """E-22, E-23."""
     strict = with_strategy(selective("ml"), "StrictFIFO")
     world = World(strict)
     world.submit(make_workload("w"))

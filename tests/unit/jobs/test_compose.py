@@ -35,6 +35,7 @@ def compose(job: dict[str, Any], **options: Any) -> dict[str, Any]:
 
 
 def test_the_name_is_that_of_the_reference() -> None:
+    """E-180."""
     # printf 'Job\nbatch\ntrain\nuid-1' | sha1sum
     assert workload_name(GVK, "train", "uid-1") == "job-train-a6870"
     assert workload_name(GVK, "train", "uid-2") != workload_name(GVK, "train", "uid-1")
@@ -112,6 +113,7 @@ def resolved(
 
 
 def test_the_workload_class_comes_before_that_of_the_pods() -> None:
+    """E-12."""
     known = classes(("high", 100), pod={"pods": {"value": 5}})
     assert resolved("high", "pods", known) == (100, ("WorkloadPriorityClass", "high"))
     assert resolved("", "pods", known) == (5, ("PriorityClass", "pods"))
@@ -128,6 +130,7 @@ def test_without_the_gate_no_class_is_the_default() -> None:
 
 
 def test_of_several_global_defaults_the_lowest_counts() -> None:
+    """E-12."""
     known = classes(
         pod={
             "a": {"value": 9, "globalDefault": True},

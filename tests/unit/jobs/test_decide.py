@@ -44,6 +44,7 @@ FAILED = {"conditions": [{"type": "Failed", "status": "True", "message": "boom"}
 
 
 def test_a_job_without_queue_is_left_alone() -> None:
+    """E-181."""
     assert decide(make_view(stored_job(queue=None, suspend=False))) == Wait()
 
 
@@ -69,6 +70,7 @@ def test_a_job_of_a_queued_job_follows_it(admitted_: bool, stops: bool) -> None:
 
 
 def test_a_job_that_arrives_running_is_suspended_first() -> None:
+    """E-181."""
     plan = decide(make_view(stored_job(suspend=False)))
     assert suspends(plan)
     assert isinstance(plan, WriteJob)
@@ -107,6 +109,7 @@ def test_a_job_that_came_finished_needs_no_workload() -> None:
 
 
 def test_a_pending_workload_follows_its_job() -> None:
+    """E-182."""
     job = stored_job()
     old = own_workload(stored_job(cpu="2"))
     plan = decide(make_view(job, old))
@@ -141,6 +144,7 @@ def test_the_same_quantity_in_other_words_is_the_same() -> None:
 
 
 def test_a_started_job_matches_with_what_was_injected() -> None:
+    """E-182."""
     job = stored_job(annotations={names.JOB_MIN_PARALLELISM: "1"}, parallelism=4, completions=4)
     workload = own_workload(job)
     status = admitted(workload).status
@@ -303,6 +307,7 @@ def test_an_evicted_job_that_completed_meanwhile_is_finished() -> None:
 def test_the_workload_ends_with_its_job(
     status: dict[str, Any], reason: Reason, message: str
 ) -> None:
+    """E-190."""
     job = stored_job(suspend=False, status=status)
     finished = status_after(decide(make_view(job, admitted(own_workload(stored_job())))))
     last = finished.status.conditions[-1]
@@ -339,6 +344,7 @@ def test_a_job_that_is_being_deleted_lets_its_workload_go() -> None:
 
 
 def test_a_job_that_was_given_up_is_deleted_after_a_while() -> None:
+    """E-116."""
     retention = WorkloadRetention(after_deactivated_by_kueue=Duration(seconds=60))
     config = Configuration(object_retention_policies=ObjectRetentionPolicies(workloads=retention))
     workload = evicted(own_workload(stored_job(), active=False), Reason.DEACTIVATED, cause="X")

@@ -44,6 +44,7 @@ def test_a_job_waits_for_the_workload_it_names() -> None:
 
 
 def test_a_prebuilt_workload_is_adopted() -> None:
+    """E-183."""
     workload = prebuilt_workload(labels={names.MULTIKUEUE_ORIGIN: "manager"})
     plan = decide(make_view(prebuilt_job(), prebuilt_name="pre", prebuilt=workload))
     assert isinstance(plan, PatchWorkload)
@@ -66,6 +67,7 @@ def test_an_adopted_workload_starts_its_job() -> None:
 
 
 def test_a_job_that_is_not_what_was_admitted_ends_out_of_sync() -> None:
+    """E-183."""
     other = (PodSet(count=7),)
     workload = admitted(prebuilt_workload(owner_uid=UID, pod_sets=other))
     running = make_view(
@@ -81,6 +83,7 @@ def test_a_job_that_is_not_what_was_admitted_ends_out_of_sync() -> None:
 
 
 def test_another_queue_is_followed_while_nothing_is_reserved() -> None:
+    """E-189."""
     job = stored_job(queue="other")
     plan = decide(make_view(job, own_workload(job)))
     assert isinstance(plan, PatchWorkload)
@@ -89,6 +92,7 @@ def test_another_queue_is_followed_while_nothing_is_reserved() -> None:
 
 
 def test_another_priority_class_is_followed_even_while_running() -> None:
+    """E-187."""
     job = stored_job(labels={names.PRIORITY_CLASS: "high"}, suspend=False)
     plan = decide(make_view(job, admitted(own_workload(job))))
     assert isinstance(plan, PatchWorkload)
@@ -107,6 +111,7 @@ def test_a_copy_of_another_cluster_keeps_its_spec() -> None:
     [("a.io/x,b.io/y", "b.io/y", "b.io/y"), ("a.io/x", None, None)],
 )
 def test_admission_gates_are_taken_off(before: str, after: str | None, want: str | None) -> None:
+    """E-188."""
     job = stored_job(annotations={names.ADMISSION_GATED_BY: after} if after else None)
     workload = own_workload(job, annotations={names.ADMISSION_GATED_BY: before})
     plan = decide(make_view(job, workload))
@@ -115,6 +120,7 @@ def test_admission_gates_are_taken_off(before: str, after: str | None, want: str
 
 
 def test_admission_gates_are_not_added() -> None:
+    """E-188."""
     job = stored_job(annotations={names.ADMISSION_GATED_BY: "a.io/x,c.io/z"})
     gated = own_workload(job, annotations={names.ADMISSION_GATED_BY: "a.io/x"})
     assert decide(make_view(job, gated)) == Wait()
@@ -122,6 +128,7 @@ def test_admission_gates_are_not_added() -> None:
 
 
 def test_pods_that_will_not_run_again_give_quota_back_and_never_take_it_again() -> None:
+    """E-186."""
     job = stored_job(parallelism=4, completions=4)
     workload = admitted(own_workload(job))
     running = started(job, succeeded=3, active=1)

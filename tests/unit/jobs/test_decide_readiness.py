@@ -46,6 +46,7 @@ def test_ready_pods_are_told_once() -> None:
 
 
 def test_a_lost_pod_is_told() -> None:
+    """E-185."""
     job, workload = running(ready=1)
     told = status_after(decide(make_view(job, said(workload, ready=True))))
     condition = find(told.status, WorkloadCondition.PODS_READY)

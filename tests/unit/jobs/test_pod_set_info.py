@@ -38,6 +38,7 @@ FLAVORS = {
 
 
 def test_an_assignment_brings_labels_tolerations_and_count() -> None:
+    """E-184."""
     (info,) = build_infos(admitted(make_workload(count=3)), FLAVORS.get)
     assert info == PodSetInfo(
         name="main",
@@ -53,6 +54,7 @@ def test_an_assignment_brings_labels_tolerations_and_count() -> None:
 
 
 def test_pods_of_a_copy_say_that_another_cluster_sent_them() -> None:
+    """M-26."""
     workload = admitted(make_workload())
     metadata = msgspec.structs.replace(
         workload.metadata, labels={names.MULTIKUEUE_ORIGIN: "multikueue"}
@@ -157,6 +159,7 @@ def test_what_is_there_already_is_not_written_again() -> None:
 
 
 def test_restoring_undoes_an_injection() -> None:
+    """E-184."""
     original = make_template(tolerations=[{"key": "mine"}], nodeSelector={"x": "y"})
     info = PodSetInfo(
         name="main",

@@ -28,6 +28,7 @@ def test_an_unknown_kind_is_named_with_those_that_are_known() -> None:
 
 
 def test_two_adapters_for_a_kind_are_a_mistake() -> None:
+    """M-131."""
     with pytest.raises(ValueError, match="two MultiKueue adapters for batch/v1, Kind=Job"):
         IntegrationRegistry(adapters=[BatchJobAdapter(), BatchJobAdapter()])
 

@@ -29,6 +29,7 @@ async def test_a_burst_passes_and_what_follows_keeps_the_rate() -> None:
 
 @virtual_time
 async def test_a_refusal_halves_the_rate_once_a_second_and_quiet_restores_it() -> None:
+    """M-53."""
     limiter = RateLimiter(rate=100)
     for _ in range(10):
         await limiter.acquire()

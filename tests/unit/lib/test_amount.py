@@ -21,4 +21,5 @@ from multiqueue.lib.amount import LARGEST, SMALLEST, UNLIMITED, add, clamp, mult
     ],
 )
 def test_amounts_saturate(got: int, want: int) -> None:
+    """E-1."""
     assert got == want

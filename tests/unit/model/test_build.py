@@ -86,6 +86,7 @@ def test_a_pending_workload_has_its_requests_queue_and_time() -> None:
     ("annotation", "want"), [("5", 12), ("-10", -3), ("much", 7)], ids=["boost", "less", "unread"]
 )
 def test_priority_may_be_boosted_where_the_gate_is_on(annotation: str, want: int) -> None:
+    """E-11."""
     meta = {"annotations": {"kueue.x-k8s.io/priority-boost": annotation}}
     boosted = workload({"priority": 7}, meta=meta)
     options = build_options(Configuration(feature_gates={"PriorityBoost": True}))
@@ -108,6 +109,7 @@ def test_an_admission_gate_is_nothing_without_its_feature_gate() -> None:
 
 
 def test_preemption_gates_are_closed_until_the_status_says_open() -> None:
+    """M-22."""
     spec = {"preemptionGates": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}
     states = [{"name": "a", "position": "Open"}, {"name": "b", "position": "Closed"}]
 
@@ -127,6 +129,7 @@ def test_preemption_gates_are_closed_until_the_status_says_open() -> None:
 def test_who_lost_borrowed_quota_queues_anew_where_no_priority_counts(
     *, on: bool, reason: str, want: timedelta
 ) -> None:
+    """E-13."""
     preempted = {
         "type": "Preempted",
         "status": "True",
@@ -191,6 +194,7 @@ def test_conditions_become_what_the_queues_look_at() -> None:
     ],
 )
 def test_an_eviction_may_move_a_workload_back(reason: str, timestamp: str, moves: bool) -> None:
+    """E-13."""
     options = build.BuildOptions(requeuing_timestamp=RequeuingTimestamp(timestamp))
     evicted = workload(conditions=[true("Evicted", reason)])
     got = build.build_workload(evicted, options)
@@ -206,6 +210,7 @@ def admission(count: int | None = 3) -> dict[str, Any]:
 
 
 def test_a_reservation_has_the_usage_of_its_assignment() -> None:
+    """E-6."""
     got = built(admission=admission(), conditions=[true("QuotaReserved"), true("Admitted")])
 
     assert got.reservation is not None
@@ -275,6 +280,7 @@ def test_a_workload_under_deletion_is_terminating() -> None:
 
 
 def test_a_reservation_shrinks_with_reclaimable_pods() -> None:
+    """E-6."""
     got = built(
         admission=admission(),
         conditions=[true("QuotaReserved")],
@@ -416,6 +422,7 @@ def test_request_rules_apply_to_pending_workloads() -> None:
 
 
 def test_pods_take_of_their_node_what_they_say_whatever_they_count_for() -> None:
+    """E-7."""
     plain, ruled = (
         workload(),
         build.BuildOptions(request_rules=RequestRules(exclude_prefixes=("cpu",))),
@@ -428,6 +435,7 @@ def test_pods_take_of_their_node_what_they_say_whatever_they_count_for() -> None
 
 
 def test_equal_workloads_have_equal_shapes() -> None:
+    """E-26."""
     other = built(meta={"name": "other", "uid": "v"})
 
     assert built().shape == other.shape

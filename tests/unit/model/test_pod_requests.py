@@ -15,6 +15,7 @@ def requests_of(**spec: Any) -> dict[str, int]:
 
 
 def test_containers_run_together_and_add_up() -> None:
+    """E-3."""
     got = requests_of(containers=[container(cpu="1", memory="1Gi"), container(cpu="500m")])
 
     assert got == {"cpu": 1500, "memory": 2**30}
@@ -29,6 +30,7 @@ def test_init_containers_run_one_by_one_and_only_the_largest_counts() -> None:
 
 
 def test_a_sidecar_runs_beside_the_containers_and_the_init_containers_after_it() -> None:
+    """E-3."""
     sidecar, before, after = container(cpu="1", always=True), container(cpu="3"), container(cpu="3")
 
     assert requests_of(containers=[container(cpu="1")], initContainers=[sidecar]) == {"cpu": 2000}
@@ -42,6 +44,7 @@ def test_overhead_comes_on_top() -> None:
 
 
 def test_requests_of_the_whole_pod_stand_above_those_of_its_containers() -> None:
+    """E-3."""
     got = requests_of(
         containers=[container(cpu="1", memory="1Gi")], resources={"requests": {"cpu": "4"}}
     )

@@ -15,10 +15,12 @@ from multiqueue.model.resources import format_amount, parse_quota, parse_request
     ],
 )
 def test_quantities_become_integers(resource: str, raw: str, want: int) -> None:
+    """E-1."""
     assert parse_request(resource, raw) == parse_quota(resource, raw) == want
 
 
 def test_a_quota_that_overflows_is_unlimited_and_a_request_stays_bounded() -> None:
+    """E-1."""
     assert parse_quota("cpu", "1e18") == UNLIMITED
     assert parse_request("cpu", "1e18") == LARGEST
 

@@ -20,10 +20,12 @@ def test_without_rules_requests_stay() -> None:
 
 
 def test_an_excluded_prefix_is_dropped() -> None:
+    """E-4."""
     assert transform({"cpu": 1, "example.com/x": 1}, exclude="example.com/") == {"cpu": 1}
 
 
 def test_an_input_may_be_kept_or_replaced() -> None:
+    """E-4."""
     assert transform({"gpu": 2}, rule("gpu", credits="10")) == {"gpu": 2, "credits": 20}
     assert transform({"gpu": 2}, rule("gpu", retain=False, credits="10")) == {"credits": 20}
 
@@ -41,6 +43,7 @@ def test_cpu_counts_in_cores_and_results_round_up() -> None:
 
 
 def test_outputs_of_several_inputs_add_up_and_never_take_away() -> None:
+    """E-4."""
     rules = (rule("a", credits="5"), rule("b", credits="-1"), rule("c", less="-1"))
 
     assert transform({"a": 1, "b": 2, "c": 1}, *rules) == {

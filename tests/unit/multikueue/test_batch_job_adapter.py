@@ -59,6 +59,7 @@ def test_any_other_is_refused_with_the_way_out(manager, words):
 
 
 def test_the_remote_job_is_made_for_the_worker():
+    """M-132."""
     local = make_job(
         selector={"matchLabels": {"x": "y"}},
         manualSelector=True,
@@ -97,17 +98,20 @@ def test_the_remote_job_is_made_for_the_worker():
 
 
 def test_a_name_too_long_for_a_label_is_an_annotation_only():
+    """M-25."""
     got = ADAPTER.remote_job(make_job(), workload_name="w" * 64, origin="here")["metadata"]
     assert names.PREBUILT_WORKLOAD_NAME not in got["labels"]
     assert ADAPTER.workload_name({"metadata": got}) == "w" * 64
 
 
 def test_a_job_without_the_name_belongs_to_no_workload():
+    """M-144."""
     assert ADAPTER.workload_name({"metadata": {"name": "x"}}) is None
 
 
 class TestStatus:
     def test_the_whole_status_comes_back_once_the_job_was_let_go(self):
+        """M-133."""
         local = make_job(status={"active": 1, "terminating": 1})
         sync = ADAPTER.status_patch(local, make_job(status=RUNNING))
         assert apply_merge_patch(local["status"], sync.patch["status"]) == RUNNING

@@ -55,6 +55,7 @@ def make_workload(*, count: int = 1, reserved_at: str | None = "2026-01-01T00:00
 
 
 def test_the_copy_has_name_labels_annotations_and_spec_and_nothing_else():
+    """M-23, M-105."""
     got = clone_workload(make_workload(), owner=OWNER, now=NOW)
     metadata = got["metadata"]
     assert set(metadata) == {"name", "namespace", "labels", "annotations"}
@@ -91,7 +92,7 @@ def test_the_copy_says_when_it_was_offered():
 
 
 def test_a_gated_copy_has_our_gate_and_none_of_the_manager_s():
-    """T-75, T-173."""
+    """T-75, T-173, M-28, M-180, M-184."""
     got = clone_workload(make_workload(), owner=OWNER, now=NOW, gated=True)
     assert got["spec"]["preemptionGates"] == [{"name": names.MULTIKUEUE_GATE}]
     assert digest_of(make_workload(preemptionGates=[])) == digest_of(make_workload())

@@ -98,6 +98,7 @@ def gaps(worker: Worker) -> list[int]:
 
 @virtual_time
 async def test_the_pause_between_attempts_doubles_to_a_bound():
+    """M-44."""
     worker = Worker()
     async with connected_to(worker) as connection:
         connection.configure(FIRST)
@@ -146,6 +147,7 @@ async def test_a_connection_that_was_good_is_tried_again_at_once_with_the_same_k
 
 @virtual_time
 async def test_a_new_kubeconfig_takes_over_without_a_moment_between():
+    """M-43."""
     worker = Worker()
     worker.good = [FIRST, SECOND]
     async with connected_to(worker) as connection:
@@ -196,6 +198,7 @@ async def test_one_that_was_taken_back_leaves_nothing_behind():
 
 @virtual_time
 async def test_another_cluster_is_used_once_nothing_is_left_on_the_first():
+    """M-43."""
     worker = Worker()
     worker.good = [FIRST, SECOND]
     worker.identities = {2: "elsewhere"}
@@ -215,6 +218,7 @@ async def test_another_cluster_is_used_once_nothing_is_left_on_the_first():
 
 @virtual_time
 async def test_when_the_old_one_fails_too_the_worker_is_lost_since_then():
+    """M-49."""
     worker = Worker()
     worker.good = [FIRST]
     async with connected_to(worker) as connection:

@@ -86,6 +86,7 @@ def test_inline_data_is_safe():
     ],
 )
 def test_what_reads_runs_or_trusts_is_insecure(part, value, words):
+    """M-31, M-32."""
     got = check(make_config(**{part: value}))
     assert isinstance(got, Refusal)
     assert got.reason is INSECURE
@@ -96,10 +97,12 @@ def test_what_reads_runs_or_trusts_is_insecure(part, value, words):
     "server", ["https://[fd00::1]:6443", "k8s.example.com", "https://K8S.Example"]
 )
 def test_servers_may_be_addresses_and_names(server):
+    """M-32."""
     assert isinstance(check(make_config(cluster={"server": server})), SafeKubeconfig)
 
 
 def test_entries_that_no_context_points_to_are_looked_at_too():
+    """M-31."""
     config = make_config()
     config["users"].append({"name": "other", "user": {"exec": {"command": "sh"}}})
     assert 'user "other"' in check(config).message
@@ -151,6 +154,7 @@ def test_what_is_no_kubeconfig_is_refused(text):
 
 
 def test_a_token_that_says_it_has_expired_is_named():
+    """M-32."""
     got = check(make_config(user={"token": make_token(exp=NOW.timestamp())}))
     assert (got.reason, "expired at 2026-01-01T00:00:00Z" in got.message) == (BAD, True)
 
@@ -184,6 +188,7 @@ def secret(**data: str) -> dict:
     ],
 )
 def test_a_secret_that_holds_no_kubeconfig_is_bad(value, words):
+    """M-30."""
     got = read_secret(value, "s", "ns")
     assert (got.reason, words in got.message) == (BAD, True)
 
@@ -216,10 +221,12 @@ class TestPath:
         ],
     )
     def test_anything_else_is_refused(self, place, location, words):
+        """M-34."""
         got = check_path(location.format(place=place), place)
         assert (got.reason, words in got.message) == (BAD, True)
 
     def test_a_link_that_leads_out_is_refused(self, place):
+        """M-34."""
         (place / "link").symlink_to(place.parent / "kubeconfigs-x" / "worker")
         assert "is not below" in check_path(str(place / "link"), place).message
 

@@ -43,6 +43,7 @@ def candidate(
     [("", True), (" , ", True), ("a", True), ("b, a", True), ("b", False), ("aa,b", False)],
 )
 def test_only_clusters_that_are_named_are_asked(wish: str, is_free: bool) -> None:
+    """M-102."""
     words = why_not(candidate(wishes={CLUSTER_NAMES: wish}))
     assert (words == "") is is_free, words
 

@@ -29,6 +29,7 @@ async def test_a_file_is_read(tmp_path):
 
 
 async def test_one_that_hangs_is_refused_and_the_others_are_read_meanwhile(tmp_path, pipe):
+    """M-35."""
     (tmp_path / "a").write_text("content")
     files = KubeconfigFiles(tmp_path, budget=timedelta(milliseconds=20))
     patient = KubeconfigFiles(tmp_path)

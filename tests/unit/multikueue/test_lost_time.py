@@ -26,4 +26,5 @@ def minutes(number: float) -> datetime:
     ],
 )
 def test_a_worker_is_lost_since(noted: datetime | None, counts: datetime) -> None:
+    """M-40."""
     assert first_lost_at(noted, now=NOW, timeout=TIMEOUT) == counts

@@ -103,7 +103,7 @@ def test_without_workers_nothing_is_left():
     ids=["two flavors", "two groups", "no group"],
 )
 def test_one_group_with_one_flavor_is_needed(queue: ClusterQueue, words: str):
-    """T-284."""
+    """T-284, M-202."""
     got = decide_quota(queue, [share("w1", simple(cpu=1))])
     assert (got.reason, got.nominal) == (AutomationReason.UNSUPPORTED_CONFIGURATION, None)
     assert words in got.message

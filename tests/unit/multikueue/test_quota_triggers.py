@@ -79,6 +79,7 @@ LOCAL = make(api.LocalQueue, "lq", clusterQueue="mine")
     ids=["check", "configuration", "cluster"],
 )
 def test_what_all_queues_depend_on(kind: str, obj: Any, changed: Any):
+    """M-204."""
     for old, new in ((None, obj), (obj, changed), (obj, None)):
         assert Listening().tell(kind, old, new) == {"cq"}
     assert Listening().tell(kind, obj, obj) == set()

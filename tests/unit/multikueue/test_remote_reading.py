@@ -80,6 +80,7 @@ async def test_a_job_whose_creation_was_not_answered_counts_until_it_is_known_of
 
 
 async def test_where_the_kind_is_not_found_nobody_knows_of_the_object():
+    """M-45, M-83."""
     writer = make_writer(NotFound(404, message="404 page not found"))
     with pytest.raises(NotFound):
         await writer.find_job(BatchJobAdapter(), "ns", "train")

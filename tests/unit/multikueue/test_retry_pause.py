@@ -17,11 +17,13 @@ GIVEN_UP = timedelta(seconds=-1)
 
 
 def test_it_doubles_up_to_a_cap():
+    """M-44."""
     pauses = [retry_pause(attempts, left=GIVEN_UP) for attempts in range(10)]
     assert pauses == [0, 5, 10, 20, 40, 80, 160, 320, 320, 320]
 
 
 def test_while_a_worker_may_come_back_in_time_a_short_return_is_noticed():
+    """M-44."""
     pauses = [retry_pause(attempts, left=GRACE) for attempts in range(1, 10)]
     assert pauses == [5, *[GRACE_CAP_SECONDS] * 8]
 

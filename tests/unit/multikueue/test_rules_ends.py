@@ -44,10 +44,12 @@ def evicted(**fields):
 
 class TestIgnore:
     def test_a_workload_without_check_and_copies_is_left_alone(self):
+        """M-80."""
         plan = make_plan(make_local(check=None), make_cluster("a"))
         assert (plan.rule, plan.steps, plan.removals) == ("ignore", (), ())
 
     def test_a_rejected_workload_is_left_alone(self):
+        """M-80."""
         plan = make_plan(make_local(check=CheckState.REJECTED), make_cluster("a"))
         assert (plan.rule, plan.steps) == ("ignore", ())
 
@@ -79,6 +81,7 @@ class TestIgnore:
 
 class TestDelete:
     def test_what_is_left_of_a_deleted_workload_goes_everywhere(self):
+        """M-84."""
         plan = make_plan(None, make_running("a"), make_cluster("b"), make_lost("c"))
         assert plan.removals == (Removal(cluster="a", why="the workload was deleted"),)
 
@@ -100,16 +103,19 @@ class TestDelete:
 
 class TestCleanUp:
     def test_a_finished_workload_leaves_nothing_behind(self):
+        """M-86."""
         plan = make_plan(make_ready(finished=True), make_running("a"), make_lost("b"))
         assert plan.removals == (Removal(cluster="a", why="the workload finished"),)
 
     def test_a_workload_without_quota_has_no_copies(self):
+        """M-86."""
         plan = make_plan(make_local(has_quota=False), make_cluster("a", workload=make_copy()))
         assert plan.removals == (Removal(cluster="a", why="the workload holds no quota"),)
 
 
 class TestFinish:
     def test_the_end_of_the_copy_is_the_end_of_the_workload(self):
+        """M-87."""
         end = make_finish()
         cluster = make_cluster("a", workload=make_admitted(finished=end), job=make_job())
         plan = make_plan(make_ready(), cluster)
@@ -150,6 +156,7 @@ class TestFinish:
 
 class TestEvict:
     def test_the_worker_is_asked_to_stop_the_job(self):
+        """M-171."""
         plan = make_plan(evicted(job=ACTIVE), make_running("a"))
         assert plan.steps == (DeactivateCopy(cluster="a"),)
 
@@ -165,6 +172,7 @@ class TestEvict:
         assert plan.steps == (DeactivateCopy(cluster="a"),)
 
     def test_once_evicted_there_its_status_comes_back(self):
+        """M-88."""
         copy = make_copy(evicted_at=T0, deactivating=True)
         cluster = make_cluster("a", workload=copy, job=make_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
@@ -172,6 +180,7 @@ class TestEvict:
         assert plan.steps == (MirrorStatus(cluster="a"), removal)
 
     def test_the_quota_goes_when_nothing_is_left_of_it(self):
+        """M-171."""
         plan = make_plan(evicted(), make_cluster("a"))
         assert plan.steps == (EndEviction(why="the remote job is gone"),)
 
@@ -237,7 +246,7 @@ class TestEvict:
         assert make_plan(evicted(), cluster).steps == (DeactivateCopy(cluster="a"),)
 
     def test_nothing_is_nominated_while_the_quota_is_held(self):
-        """M-175: upstream does, and stops a job on another cluster for it."""
+        """M-175: upstream does, and stops a job on another cluster for it (M-94)."""
         plan = make_plan(evicted(job=ACTIVE), make_lost("a", may_run_unseen=True))
         assert (plan.rule, plan.ask, plan.steps) == ("evict", False, ())
         assert plan.wait == TIMEOUT - minutes(1)
@@ -259,6 +268,7 @@ class TestReject:
     REFUSED = LocalJob(refusal="it runs itself")
 
     def test_a_job_that_cannot_be_dispatched_is_rejected(self):
+        """M-81, M-82."""
         plan = make_plan(make_local(job=self.REFUSED), make_cluster("a"))
         want = SetCheck(state=CheckState.REJECTED, message="it runs itself", warning=True)
         assert plan.steps == (want,)

@@ -47,7 +47,7 @@ def plan_for(*clusters: ClusterState, **fields: object) -> GroupPlan:
 
 
 def test_the_copy_that_has_been_blocked_longest_may_preempt():
-    """T-174."""
+    """T-174, M-181."""
     plan = plan_for(make_blocked("a"), make_blocked("b", ago=minutes(2)))
     assert plan.rule == "open_gate"
     assert opened(plan) == [("b", T0)]
@@ -58,20 +58,20 @@ def test_of_two_that_were_blocked_at_once_the_first_by_name_may():
 
 
 def test_another_one_waits_until_the_first_had_its_time():
-    """T-176."""
+    """T-176, M-181."""
     plan = plan_for(make_blocked("a"), make_opened("b", ago=TIMEOUT - minutes(1)))
     assert opened(plan) == []
     assert plan.wait == minutes(1)
 
 
 def test_then_the_next_one_may_too():
-    """T-175; G-16: whatever keeps the first from running, such as a victim that does not go."""
+    """T-175; G-16: whatever keeps the first from running, a victim that stays, say (M-182)."""
     plan = plan_for(make_blocked("a"), make_opened("b", ago=TIMEOUT))
     assert opened(plan) == [("a", T0)]
 
 
 def test_one_that_needs_no_preemption_is_not_opened():
-    """T-177."""
+    """T-177, M-185."""
     calm = make_cluster("a", workload=make_copy(is_gated=True))
     plan = plan_for(calm, make_opened("b", ago=TIMEOUT))
     assert opened(plan) == []
@@ -97,7 +97,7 @@ def test_one_that_the_dispatcher_takes_back_is_not_opened():
 
 
 def test_nomination_goes_on_beside_it():
-    """A worker whose gate cannot be opened holds up nobody."""
+    """A worker whose gate cannot be opened holds up nobody (M-93)."""
     plan = plan_for(make_blocked("a"), make_cluster("b"), nomination=make_nomination("a", "b"))
     assert CreateWorkload(cluster="b") in plan.steps
     assert plan.steps[-1] == OpenGate(cluster="a", at=T0)
@@ -123,6 +123,7 @@ def test_a_request_that_was_lost_is_sent_again_as_what_it_was():
 
 
 def test_one_that_had_its_time_in_vain_comes_after_the_others():
+    """M-182."""
     before = Opening(cluster="a", at=T0 - TIMEOUT)
     clusters = [make_blocked("a", ago=minutes(9)), make_blocked("b")]
     assert opened(plan_for(*clusters, opening=before)) == [("b", T0)]

@@ -71,11 +71,13 @@ class TestSweep:
         assert make_plan(make_local(nominated=("a",)), cluster).rule == "choose"
 
     def test_a_copy_that_was_made_from_another_spec_goes(self):
+        """M-89."""
         cluster = make_cluster("a", workload=make_copy(digest="old"))
         plan = make_plan(make_local(), cluster)
         assert plan.removals == (Removal(cluster="a", why="the workload changed"),)
 
     def test_a_running_job_is_not_stopped_for_a_digest(self):
+        """M-89."""
         cluster = make_cluster("a", workload=make_admitted(digest="old"), job=make_job())
         assert make_plan(make_ready(), cluster).removals == ()
 
@@ -114,7 +116,7 @@ class TestFollow:
         assert plan.steps == (SyncJob(cluster="a"),)
 
     def test_strangers_go_however_old_their_admission_is(self):
-        """G-1: upstream lets the oldest admission win over the latch."""
+        """G-1: upstream lets the oldest admission win over the latch (M-92)."""
         stranger = make_cluster("b", workload=make_admitted(at=T0 - minutes(60)), job=make_job())
         plan = make_plan(make_ready("a"), make_running("a"), stranger)
         assert plan.removals == (Removal(cluster="b", why='cluster "a" runs the workload'),)
@@ -130,6 +132,7 @@ class TestFollow:
         assert (plan.steps, plan.wait) == ((), TIMEOUT - minutes(1))
 
     def test_a_cluster_that_nothing_is_known_of_is_waited_for(self):
+        """M-83."""
         assert make_plan(make_ready("a"), make_cluster("b")).wait == TIMEOUT
 
     def test_a_worker_that_stays_away_too_long_loses_the_workload(self):
@@ -144,6 +147,7 @@ class TestFollow:
         assert plan.wait == TIMEOUT - minutes(1)
 
     def test_a_worker_side_eviction_sends_it_round_again_with_the_reason(self):
+        """M-88, M-170."""
         copy = make_copy(evicted_at=T0, evicted_why="Preempted by x")
         plan = make_plan(make_ready(), make_cluster("a", workload=copy, job=make_job()))
         step = retried(plan)
@@ -196,7 +200,7 @@ class TestFollow:
         assert (plan.steps, plan.removals) == ((), ())
 
     def test_an_out_of_sync_copy_goes_and_each_time_the_wait_is_longer(self):
-        """Upstream #14521: it is deleted first, so nothing wedges."""
+        """Upstream #14521: it is deleted first, so nothing wedges (M-87)."""
         drifted = make_cluster("a", workload=make_copy(finished=make_finish("OutOfSync")))
         waits = []
         for retries in (0, 1, 20):
@@ -247,6 +251,7 @@ class TestFollow:
         assert make_plan(local, make_cluster("a", workload=make_copy())).steps == ()
 
     def test_a_changed_priority_reaches_the_copy(self):
+        """M-89."""
         low, high = (
             Priority(value=v, kind="WorkloadPriorityClass", name=n)
             for v, n in ((1, "low"), (9, "high"))
@@ -281,6 +286,7 @@ class TestChoose:
     LOCAL = make_local(nominated=("a", "b"))
 
     def test_the_first_to_admit_wins_and_losers_go_before_its_job_exists(self):
+        """M-90, M-92."""
         early, late = make_admitted(at=T0 - minutes(1)), make_admitted(at=T0)
         plan = make_plan(
             self.LOCAL, make_cluster("a", workload=late), make_cluster("b", workload=early)
@@ -300,6 +306,7 @@ class TestChoose:
         assert plan.steps == (SyncJob(cluster="b"), ready_on("b"))
 
     def test_quota_alone_wins_nothing(self):
+        """M-90."""
         reserved = make_cluster("a", workload=make_copy(quota_reserved=True))
         plan = make_plan(
             self.LOCAL, reserved, make_cluster("b", workload=make_copy()), ask_due=False
@@ -348,6 +355,7 @@ class TestForget:
         assert "no cluster was recorded" in retried(plan).message
 
     def test_a_check_in_retry_waits_for_the_eviction(self):
+        """M-94."""
         assert make_plan(make_local(check=CheckState.RETRY), make_cluster("a")).steps == ()
 
 
@@ -357,6 +365,7 @@ class TestNominate:
         assert plan.ask
 
     def test_its_answer_is_recorded_before_copies_are_made(self):
+        """M-104."""
         plan = make_plan(
             make_local(),
             make_cluster("a"),
@@ -393,6 +402,7 @@ class TestNominate:
         assert plan.steps == (CreateWorkload(cluster="a"),)
 
     def test_a_cluster_that_is_not_nominated_any_more_loses_its_copy(self):
+        """M-104."""
         plan = make_plan(
             make_local(nominated=("a",)),
             make_cluster("a", workload=make_copy()),
@@ -415,6 +425,7 @@ class TestNominate:
         ids=["out of reach", "refused", "not configured", "unknown"],
     )
     def test_a_cluster_that_cannot_be_used_is_not_nominated_whatever_the_answer(self, cluster):
+        """M-103."""
         plan = make_plan(make_local(), cluster, nomination=make_nomination("a"))
         message = "No cluster can take the workload now: a cannot be used"
         assert plan.steps == (Explain(message=message, trouble=Trouble.NO_CLUSTER),)
@@ -485,6 +496,7 @@ class TestNominate:
         assert make_plan(make_local(), lost, make_cluster("a")).ask
 
     def test_other_checks_come_first(self):
+        """M-100."""
         plan = make_plan(make_local(other_checks_ready=False), make_cluster("a"))
         assert (plan.ask, plan.why) == (False, "other admission checks are not ready")
 

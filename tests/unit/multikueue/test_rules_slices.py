@@ -115,7 +115,7 @@ class TestTakeOver:
     """The larger slice, with quota and latch."""
 
     def test_a_larger_slice_is_copied_to_the_cluster_that_runs_the_job_only(self) -> None:
-        """M-160; beside it the job of the earlier slice runs on."""
+        """M-160; beside it the job of the earlier slice runs on (M-102)."""
         plan = make_plan(make_slice(), make_cluster(job=EARLIER), make_cluster("b"))
         assert plan.steps == (MirrorStatus(cluster="a"), CreateWorkload(cluster="a"))
         assert not plan.ask

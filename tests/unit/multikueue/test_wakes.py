@@ -113,7 +113,7 @@ def config(name: str, *clusters: str) -> api.MultiKueueConfig:
 async def test_news_of_a_slice_on_a_worker_wake_the_one_that_waits_to_take_over(
     woken: Woken,
 ) -> None:
-    """Also where the one between never had the job; one that has no part in it is left alone."""
+    """Also where the one between never had the job; others are left alone (M-48)."""
     two = slice_("two", replaces="one", state=CheckState.RETRY)
     for workload in (
         with_status(two, finish(two.status, "WorkloadSliceReplaced", "over", now=T0)),
@@ -133,6 +133,7 @@ def slice_(name: str, *, replaces: str, state: CheckState | None = None) -> api.
 
 
 async def test_a_new_check_wakes_those_that_list_it(woken: Woken) -> None:
+    """M-70."""
     informers = woken.informers
     woken.change(informers.workloads, waiting("a", mk=CheckState.PENDING))
     woken.change(informers.workloads, waiting("b", other=CheckState.PENDING))
@@ -166,6 +167,7 @@ async def test_a_check_that_leads_where_it_did_wakes_nobody(
 
 
 async def test_a_check_of_somebody_else_wakes_nobody(woken: Woken) -> None:
+    """M-2."""
     informers = woken.informers
     woken.change(informers.admission_checks, check("other", ours=False))
     woken.change(informers.workloads, waiting("a", other=CheckState.PENDING))
@@ -174,6 +176,7 @@ async def test_a_check_of_somebody_else_wakes_nobody(woken: Woken) -> None:
 
 
 async def test_other_clusters_wake_what_waits_and_the_same_ones_nobody(woken: Woken) -> None:
+    """M-70."""
     informers = woken.informers
     woken.change(informers.multikueue_configs, config("all", "x"))
     woken.change(informers.admission_checks, check("mk"))

@@ -71,6 +71,7 @@ def test_all_jobs_are_suspended_where_the_configuration_says_so() -> None:
 
 
 def test_the_default_queue_is_used_where_it_exists() -> None:
+    """E-189."""
     queues = Queues(local=frozenset({"n/default"}))
     got = defaulted(job(""), queues)
     assert got["metadata"]["labels"] == {f"{K}/queue-name": "default"}
@@ -95,6 +96,7 @@ def test_jobs_of_other_controllers_get_no_default_queue() -> None:
     ],
 )
 def test_a_queue_that_leads_to_workers_delegates_the_job(managed_by: str | None, want: str) -> None:
+    """M-136."""
     queues = Queues(multikueue=frozenset({"n/q"}))
     obj = job(**({"managedBy": managed_by} if managed_by else {}))
     assert defaulted(obj, queues)["spec"]["managedBy"] == want

@@ -98,6 +98,7 @@ def make_node(ready: str | None = "True", **spec: Any) -> WatchedNode:
 def test_health(
     node: WatchedNode | None, pods: Placed, rules: FailureRules, now: datetime, want: Health
 ) -> None:
+    """E-148."""
     assert judge(node, pods, rules, now).health is want
 
 
@@ -110,6 +111,7 @@ def test_health(
     ],
 )
 def test_taints_may_be_tolerated(seconds: int | None, pods: Placed, want: Health) -> None:
+    """E-148."""
     toleration = Toleration(key="broken", operator="Exists", toleration_seconds=seconds)
     bearing = Placed(assigned=True, tolerations=[(toleration,)], pods=pods.pods)
     node = make_node(taints=[TAINT])
@@ -138,6 +140,7 @@ def test_pods_that_come_late_to_a_node_that_was_replaced_are_ended() -> None:
 
 
 def test_the_first_failed_node_is_noted_and_removed_when_it_is_well_again() -> None:
+    """E-149."""
     status = placed(make_assignment(("n1", 1), ("n2", 1))).status
     failed = judged_status(status, "n1", Health.UNHEALTHY, now=T0, generation=1)
     assert failed.unhealthy_nodes == (UnhealthyNode(name="n1"),)
@@ -147,6 +150,7 @@ def test_the_first_failed_node_is_noted_and_removed_when_it_is_well_again() -> N
 
 
 def test_the_second_failed_node_evicts() -> None:
+    """E-149."""
     status = placed(make_assignment(("n1", 1), ("n2", 1))).status
     failed = judged_status(status, "n1", Health.UNHEALTHY, now=T0, generation=1)
     evicted = judged_status(failed, "n2", Health.UNHEALTHY, now=T0, generation=1)

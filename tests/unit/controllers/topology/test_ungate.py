@@ -31,6 +31,7 @@ def released(workload: Workload, pods: Iterable[Pod]) -> dict[str, str]:
 
 
 def test_domains_are_filled_one_after_another() -> None:
+    """E-147."""
     pods = [make_pod("c"), make_pod("a"), make_pod("b"), make_pod("d")]
     assert released(placed(TWO_NODES), pods) == {"a": "n1", "b": "n1", "c": "n2"}
 
@@ -46,6 +47,7 @@ def test_the_place_of_a_pod_that_ended_is_free() -> None:
 
 
 def test_ranks_decide_where_there_are_any() -> None:
+    """E-147."""
     pods = [make_pod("a", index="2"), make_pod("b", index="1"), make_pod("c", index="0")]
     workload = placed(TWO_NODES, request=BY_INDEX)
     assert released(workload, pods) == {"c": "n1", "b": "n1", "a": "n2"}
@@ -98,6 +100,7 @@ def _with_label(pod: Pod, key: str, value: str) -> Pod:
 
 
 def test_a_successor_waits_until_its_place_is_free() -> None:
+    """E-147."""
     pods = [make_pod("old", index="0", on="n1", deleted=True), make_pod("new", index="0")]
     assert released(placed(TWO_NODES, request=BY_INDEX), pods) == {}
 

@@ -90,7 +90,7 @@ def test_what_fits_nowhere_says_so() -> None:
 
 
 def test_pods_that_fit_find_room_whichever_pod_set_comes_first() -> None:
-    """The first one would take some of the only rack that the second one fits into."""
+    """The first one would take some of the only rack that the second one fits into (E-135)."""
     world = make_world({**{f"b0-r0-h{i}": 1 for i in range(5)}, "b0-r1-h0": 4})
     request = PodSetTopologyRequest(required=RACK)
     small = pod_set("small", count=1, cpu=1, topology_request=request)
