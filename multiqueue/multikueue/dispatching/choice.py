@@ -115,6 +115,10 @@ class DispatcherChoice:
 
     async def run(self) -> None:
         """Ask those that decide beside, until cancelled; then nobody is asked any more."""
+        if self._is_over:  # by an earlier run, which closed them all
+            self._live.clear()
+            self._plain.clear()
+            self._is_over = False
         try:
             await self.shadows.run()
         finally:
