@@ -273,7 +273,7 @@ async def test_an_object_that_cannot_be_read_is_left_out_and_named() -> None:
 
     lists = [pod_list(5, pod("a", 1, bad=1), pod("b", 2), pod("c", 3))]
     events = stream(frame("MODIFIED", pod("c", 6, bad=1)), frame("ADDED", pod("d", 7)), then="hang")
-    server = ScriptedServer(lists=[pod_list(5, pod("a", 3))], watches=[events])
+    server = ScriptedServer(lists=lists, watches=[events])
     with structlog.testing.capture_logs() as logs:
         async with server, running(server, decode=decode) as (informer, _):
             await until(lambda: "team-a/d" in informer.store)
