@@ -307,7 +307,8 @@ class Fleet:
             except Exception as error:
                 log.exception("connection failed and starts again", worker=connection.name)
                 self._metrics.component_restarts_total.child(CONNECTION).inc()
-                connection.note_crash(error)
+                with contextlib.suppress(Exception):  # whatever made it raise may do so here
+                    connection.note_crash(error)
             if loop.time() - begun >= HEALTHY_SECONDS:
                 backoff.reset()
             await asyncio.sleep(backoff.next())

@@ -6,7 +6,6 @@ same room would both give it away. `turns` shares that time between profiles.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
