@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from copy import deepcopy
 from datetime import timedelta
 from pathlib import Path
@@ -272,8 +272,12 @@ class World:
         kubeconfigs: Path = PATH_PREFIX,
         open_thread: OpenThread | None = None,
         client_type: type[KubeClient] = KubeClient,
+        keep: Callable[[Runnable], Coroutine[Any, Any, None]] = lambda part: part.run(),
     ) -> AsyncIterator[ManagerContext]:
-        """Run a manager while the block runs; what it writes on workers is audited."""
+        """Run a manager while the block runs; what it writes on workers is audited.
+
+        `keep` runs its components.
+        """
         config = config or make_config()
         clock = clock or loop_clock()
         hub, audit = self.hub, Audit()
@@ -306,7 +310,7 @@ class World:
                 for informer in all_informers(informers):
                     start(informer.run())
                 for part in parts:
-                    start(part.run())
+                    start(keep(part))
                 yield context
         assert not audit.refused
 

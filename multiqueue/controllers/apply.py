@@ -37,7 +37,7 @@ from multiqueue.controllers.place_writer import PlaceWriter
 from multiqueue.controllers.slice_handover import taken_over
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
-from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.kube.backoff import Backoff, exponential
 from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
@@ -120,18 +120,35 @@ class PlanApplier:
         for decision in plan.decisions:
             match decision:
                 case Admit():
-                    self._enqueue(decision)
+                    try:
+                        self._enqueue(decision)
+                    except Exception:  # the other decisions must be written
+                        log.exception("admission not written", workload=decision.workload)
+                        self._writing.pop(decision.workload, None)
+                        self._forget(decision.workload)
                 case Requeue() | Skip() | Preempt():
                     self._on_pending(decision.workload)
 
     async def run(self) -> None:
-        """Write until cancelled."""
+        """Write until cancelled.
+
+        Raises:
+            UnrecoverableError: the engine could not take in how a write ended, so it may count
+                quota that nobody holds, or miss some; and writers that are cancelled for that do
+                not know whether their writes happened.
+        """
         self._context.informers.workloads.add_handler(self._on_workload)
-        async with asyncio.TaskGroup() as writers:
-            writers.create_task(self._places.run(), name=self._places.name)
-            for queue in (self._waiting, self._offered):
-                for number in range(WRITERS):
-                    writers.create_task(self._write_all(queue), name=f"{self.name}-{number}")
+        try:
+            async with asyncio.TaskGroup() as writers:
+                writers.create_task(self._places.run(), name=self._places.name)
+                for queue in (self._waiting, self._offered):
+                    for number in range(WRITERS):
+                        writers.create_task(self._write_all(queue), name=f"{self.name}-{number}")
+        except Exception as error:
+            raise UnrecoverableError(
+                "it is not known any more which admissions are written; the process ends, and a "
+                "new one reads all state from the API"
+            ) from error
 
     def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
         if new is None and old is not None:

@@ -2,6 +2,11 @@
 
 Handlers are synchronous and do one upsert each. An event that is older than an assumed admission
 does not undo it: the engine waits for the write's end.
+
+An object whose values make the engine raise is isolated: it is built before the engine is touched,
+and if the engine raises halfway, the object is taken out and put in again, which leaves nothing
+half written. If it still raises, the object is left out, logged and counted by the informer, and
+all others go on. Only if the engine cannot even take it out, its state is lost (`on_broken`).
 """
 
 from __future__ import annotations
@@ -16,11 +21,13 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.controllers.surroundings import SurroundingsCache, uses_runtime_class
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.informer import Informer
 from multiqueue.model import build
 from multiqueue.model.build import BuildOptions
 from multiqueue.model.past_usage import build_consumed_resources
 from multiqueue.model.workload import Workload
 
+K = TypeVar("K")
 T = TypeVar("T")
 Json = dict[str, Any]
 
@@ -35,6 +42,7 @@ class CacheFeed:
         engine: What to feed.
         options: How objects are read.
         on_change: Called after each change of the engine.
+        on_broken: Called if the engine raises while an object is taken out of it.
     """
 
     def __init__(
@@ -44,7 +52,9 @@ class CacheFeed:
         *,
         options: BuildOptions,
         on_change: Callable[[], None],
+        on_broken: Callable[[Exception], None],
     ) -> None:
+        self._on_broken = on_broken
         self._clock = context.clock
         self._informers = context.informers
         self._engine = engine
@@ -58,44 +68,51 @@ class CacheFeed:
         informers, engine = self._informers, self._engine
         self._follow(
             informers.resource_flavors,
-            lambda obj: engine.upsert_resource_flavor(build.build_resource_flavor(obj)),
+            build.build_resource_flavor,
+            engine.upsert_resource_flavor,
             lambda obj: engine.delete_resource_flavor(obj.metadata.name),
         )
         self._follow(
             informers.topologies,
-            lambda obj: engine.upsert_topology(build.build_topology(obj)),
+            build.build_topology,
+            engine.upsert_topology,
             lambda obj: engine.delete_topology(obj.metadata.name),
         )
         self._follow(
             informers.admission_checks,
-            lambda obj: engine.upsert_admission_check(build.build_admission_check(obj)),
+            build.build_admission_check,
+            engine.upsert_admission_check,
             lambda obj: engine.delete_admission_check(obj.metadata.name),
         )
         self._follow(
             informers.cohorts,
-            lambda obj: engine.upsert_cohort(build.build_cohort(obj)),
+            build.build_cohort,
+            engine.upsert_cohort,
             lambda obj: engine.delete_cohort(obj.metadata.name),
         )
         self._follow(
             informers.cluster_queues,
-            lambda obj: engine.upsert_cluster_queue(build.build_cluster_queue(obj)),
+            build.build_cluster_queue,
+            engine.upsert_cluster_queue,
             lambda obj: engine.delete_cluster_queue(obj.metadata.name),
         )
         self._follow(
             informers.local_queues,
-            self._on_local_queue,
+            lambda obj: obj,
+            self._upsert_local_queue,
             lambda obj: engine.delete_local_queue(obj.metadata.key),
         )
         self._follow(
             informers.namespaces,
-            lambda obj: engine.upsert_namespace(_name(obj), obj["metadata"].get("labels") or {}),
+            lambda obj: (_name(obj), obj["metadata"].get("labels") or {}),
+            lambda built: engine.upsert_namespace(*built),
             lambda obj: engine.delete_namespace(_name(obj)),
         )
         informers.limit_ranges.add_handler(self._on_limit_range)
         informers.runtime_classes.add_handler(self._on_runtime_class)
         informers.workloads.add_handler(self._on_workload)
 
-    def _on_local_queue(self, obj: api.LocalQueue) -> None:
+    def _upsert_local_queue(self, obj: api.LocalQueue) -> None:
         self._engine.upsert_local_queue(build.build_local_queue(obj))
         if self._engine.usage is not None:
             consumed = build_consumed_resources(obj)
@@ -106,14 +123,20 @@ class CacheFeed:
             self._upsert_workload(new)
         elif old is not None:
             self._unread.pop(old.metadata.key, None)
-            self._engine.delete_workload(old.metadata.key, self._clock.now())
+            self._take_out(lambda: self._delete_workload(old))
         self._on_change()
+
+    def _delete_workload(self, obj: api.Workload) -> None:
+        self._engine.delete_workload(obj.metadata.key, self._clock.now())
 
     def _upsert_workload(self, obj: api.Workload) -> None:
         surroundings = self._surroundings.of(obj.metadata.namespace)
         workload = build.build_workload(obj, self._options, surroundings)
         self._tell_problems(workload)
-        self._engine.upsert_workload(workload, self._clock.now())
+        self._put_in(
+            lambda: self._engine.upsert_workload(workload, self._clock.now()),
+            lambda: self._delete_workload(obj),
+        )
 
     def _on_limit_range(self, old: Json | None, new: Json | None) -> None:
         changed = new or old
@@ -131,8 +154,12 @@ class CacheFeed:
     def _read_again(self, concerned: Callable[[api.Workload], bool]) -> None:
         """Build the Workloads anew that wait: what their pods will request may have changed."""
         for obj in self._informers.workloads.store.list():
-            if not has_quota(obj.status) and concerned(obj):
+            if has_quota(obj.status) or not concerned(obj):
+                continue
+            try:
                 self._upsert_workload(obj)
+            except Exception:  # one Workload must not stop the others
+                log.exception("workload not read again", workload=obj.metadata.key)
         self._on_change()
 
     def _tell_problems(self, workload: Workload) -> None:
@@ -149,16 +176,44 @@ class CacheFeed:
             )
 
     def _follow(
-        self, informer: Any, upsert: Callable[[Any], None], delete: Callable[[Any], None]
+        self,
+        informer: Informer[K],
+        build: Callable[[K], T],
+        upsert: Callable[[T], None],
+        delete: Callable[[K], None],
     ) -> None:
-        def handle(old: Any, new: Any) -> None:
-            if new is None:
-                delete(old)
-            else:
-                upsert(new)
+        def handle(old: K | None, new: K | None) -> None:
+            if new is not None:
+                built, known = build(new), new
+                self._put_in(lambda: upsert(built), lambda: delete(known))
+            elif old is not None:
+                gone = old
+                self._take_out(lambda: delete(gone))
             self._on_change()
 
         informer.add_handler(handle)
+
+    def _put_in(self, put_in: Callable[[], None], take_out: Callable[[], None]) -> None:
+        """Change the engine for one object, so that an error leaves nothing half written."""
+        try:
+            put_in()
+        except Exception:
+            log.exception("object taken out of the engine and put in again")
+        else:
+            return
+        self._take_out(take_out)
+        try:
+            put_in()
+        except Exception:
+            self._take_out(take_out)
+            raise
+
+    def _take_out(self, take_out: Callable[[], None]) -> None:
+        try:
+            take_out()
+        except Exception as error:
+            self._on_broken(error)
+            raise
 
 
 def _name(obj: dict[str, Any]) -> str:

@@ -105,7 +105,16 @@ class EvictionWriter:
 
     async def _write_all(self) -> None:
         while True:
-            await self._write(await self._waiting.get())
+            eviction = await self._waiting.get()
+            try:
+                await self._write(eviction)
+            except asyncio.CancelledError:
+                self._waiting.put_nowait(eviction)  # a second run begins with it
+                raise
+            except Exception:
+                # A surprise about one Workload must not end the writing of the others.
+                log.exception("eviction not written, trying again", workload=eviction.workload)
+                self._fail(eviction.workload)
 
     async def _write(self, eviction: Eviction) -> None:
         key, now = eviction.workload, self._context.clock.now()
@@ -125,10 +134,6 @@ class EvictionWriter:
             self._failures.pop(key, None)
         except KubeError as error:
             log.warning("eviction not written, trying again", workload=key, error=str(error))
-            self._fail(key)
-        except Exception:
-            # A surprise about one Workload must not end the writing of the others.
-            log.exception("eviction not written, trying again", workload=key)
             self._fail(key)
         else:
             self._failures.pop(key, None)

@@ -92,8 +92,8 @@ class FailureRecovery:
             tasks.create_task(self._nodes.run(), name=f"{self.name}-nodes")
             tasks.create_task(self._pods.run(), name=f"{self.name}-pods")
             await wait_settled(self._nodes, self._pods)
-            self._pods.add_handler(lambda _, pod: self._on_pod(pod))
-            self._nodes.add_handler(lambda _, node: self._on_node(node))
+            self._pods.add_handler(self._on_pod)
+            self._nodes.add_handler(self._on_node)
             tasks.create_task(self._reconciler.run(), name=self.name)
 
     async def reconcile(self, key: str) -> Result:
@@ -124,13 +124,15 @@ class FailureRecovery:
         )
         return DONE
 
-    def _on_pod(self, pod: Object | None) -> None:
+    def _on_pod(self, old: Object | None, pod: Object | None) -> None:
+        del old
         if pod is not None and pod["metadata"].get("deletionTimestamp"):
             self._reconciler.queue.add(_key(pod))
 
-    def _on_node(self, node: Object | None) -> None:
+    def _on_node(self, old: Object | None, node: Object | None) -> None:
+        del old
         for pod in self._pods.store.by_index(BY_NODE, node["metadata"]["name"]) if node else ():
-            self._on_pod(pod)
+            self._on_pod(None, pod)
 
 
 def _node_of(pod: Mapping[str, Any]) -> str:

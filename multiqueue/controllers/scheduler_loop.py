@@ -3,6 +3,11 @@
 Nobody waits for a write to decide the next head: the engine works on assumed state. The loop gives
 the event loop its turn after every call of `run_cycle`, which ends by itself before it takes too
 long.
+
+A cohort tree that raises is contained by the engine, which takes back what that tree assumed. If
+anything else in a cycle raises, decisions may be lost that the engine has already assumed: quota is
+held that no write will use, or victims wait for an eviction that nobody writes. The loop raises
+`UnrecoverableError` then, and a new process reads everything from the API.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from multiqueue.controllers.apply import PlanApplier
 from multiqueue.controllers.evictions import EvictionWriter
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
-from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.framework.reconciler import wait_settled
 
 FIRST_PAUSE = 0.001
@@ -27,9 +32,6 @@ LAST_PAUSE = 0.010
 
 SPARE_TURNS = 16
 """Cycles that a resting loop runs for single events of one turn of the event loop."""
-FAILED_SECONDS = 5.0
-"""How soon a cycle is tried again that raised: by then another event may have changed its input."""
-
 log = structlog.get_logger("multiqueue.scheduler")
 
 
@@ -64,6 +66,7 @@ class SchedulerLoop:
         self._spare_turns = 0
         self._pause = FIRST_PAUSE
         self._causes: dict[str, str] = {}
+        self._broken: Exception | None = None
 
     def wake(self) -> None:
         """Something changed: there may be something to decide.
@@ -75,9 +78,14 @@ class SchedulerLoop:
             self._spare_turns -= 1
             try:
                 self._run_cycle()
-            except Exception:
-                log.exception("scheduling cycle failed, trying again")
-                self._spare_turns = 0
+            except Exception as error:  # noqa: BLE001 - `run` raises it
+                self.fail(error)
+        self._woken.set()
+
+    def fail(self, error: Exception) -> None:
+        """Take note that the engine's state can no longer be relied on; `run` then raises."""
+        self._broken = self._broken or error
+        self._spare_turns = 0
         self._woken.set()
 
     async def run(self) -> None:
@@ -100,22 +108,32 @@ class SchedulerLoop:
         while True:
             await self._applier.has_room()
             self._woken.clear()
+            self._check_state()
             try:
                 plan = self._run_cycle()
-            except Exception:
-                # A decision that cannot be taken must not end the writing of those that were.
-                log.exception("scheduling cycle failed, trying again")
-                await asyncio.sleep(FAILED_SECONDS)
-                continue
+            except Exception as error:  # noqa: BLE001 - raised in the next line
+                self.fail(error)
+            self._check_state()
             await self._rest(plan)
+
+    def _check_state(self) -> None:
+        if self._broken is not None:
+            cause = f"{type(self._broken).__name__}: {self._broken}"
+            raise UnrecoverableError(
+                f"the scheduler's state is not reliable any more ({cause}); the process ends, and "
+                "a new one reads all state from the API"
+            ) from self._broken
 
     def _run_cycle(self) -> CyclePlan:
         began = asyncio.get_running_loop().time()
         plan = self._engine.run_cycle(self._context.clock.now())
         self._applier.apply(plan)
         self._evictions.apply(plan)
-        self._report(plan)
-        self._measure(plan, asyncio.get_running_loop().time() - began)
+        try:
+            self._report(plan)
+            self._measure(plan, asyncio.get_running_loop().time() - began)
+        except Exception:  # everything is on its way to be written
+            log.exception("scheduling cycle not measured")
         return plan
 
     def _report(self, plan: CyclePlan) -> None:

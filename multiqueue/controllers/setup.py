@@ -41,7 +41,16 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         loop.wake()
         ticker.touch()
 
-    feed = CacheFeed(context, engine, options=build_options(context.config), on_change=on_change)
+    def on_broken(error: Exception) -> None:
+        loop.fail(error)
+
+    feed = CacheFeed(
+        context,
+        engine,
+        options=build_options(context.config),
+        on_change=on_change,
+        on_broken=on_broken,
+    )
 
     def is_admitting(key: str) -> bool:
         return applier.is_writing(key)
@@ -64,7 +73,10 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
     )
 
     def on_failed(victim: str) -> None:
-        engine.preemption_failed(victim, context.clock.now())
+        try:
+            engine.preemption_failed(victim, context.clock.now())
+        except Exception as error:  # noqa: BLE001 - a timer calls this; the scheduler ends with it
+            loop.fail(error)
         on_change()
 
     evictions = EvictionWriter(context, is_admitting=is_admitting, on_failed=on_failed)

@@ -32,8 +32,19 @@ if TYPE_CHECKING:
     from multiqueue.observability.metrics import Metrics
 
 
+class UnrecoverableError(Exception):
+    """A component must not be started again in this process; the message says why.
+
+    Raise it only if a restart in place would do harm or could not help. The process ends, and a new
+    one reads all state from the API.
+    """
+
+
 class Runnable(Protocol):
-    """Something that runs until it is cancelled."""
+    """A component: runs until it is cancelled.
+
+    One that fails is started again: `run` can be called again and then begins from current state.
+    """
 
     @property
     def name(self) -> str:

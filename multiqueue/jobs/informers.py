@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,14 +65,48 @@ def prebuilt_name(job: dict[str, Any]) -> str:
 
 
 def build_informers(
-    client: KubeClient, config: Configuration, integrations: IntegrationRegistry
+    client: KubeClient,
+    config: Configuration,
+    integrations: IntegrationRegistry,
+    *,
+    on_failed_object: Callable[[str], None] = lambda _: None,
 ) -> Informers:
-    """Build every informer of a manager; none runs yet."""
+    """Build every informer of a manager; none runs yet.
+
+    Args:
+        client: Of the manager's cluster.
+        config: Of the manager.
+        integrations: The job kinds to watch.
+        on_failed_object: Called with the plural of a kind if one of its objects was left out, or
+            a handler raised for it.
+    """
+
+    def failed(resource: Resource) -> Callable[[], None]:
+        return partial(on_failed_object, resource.plural)
 
     def typed(
         resource: Resource, kind: type[T], indexers: dict[str, Indexer[T]] | None = None
     ) -> Informer[T]:
-        return Informer(client, resource, decode=_decoder(kind), indexers=indexers or {})
+        return Informer(
+            client,
+            resource,
+            decode=_decoder(kind),
+            indexers=indexers or {},
+            on_failed_object=failed(resource),
+        )
+
+    def untyped(
+        resource: Resource,
+        indexers: dict[str, Indexer[dict[str, Any]]] | None = None,
+        namespace: str | None = None,
+    ) -> Informer[dict[str, Any]]:
+        return Informer(
+            client,
+            resource,
+            namespace=namespace,
+            indexers=indexers or {},
+            on_failed_object=failed(resource),
+        )
 
     return Informers(
         workloads=typed(resources.WORKLOADS, api.Workload, WORKLOAD_INDEXES),
@@ -82,19 +117,17 @@ def build_informers(
         admission_checks=typed(resources.ADMISSION_CHECKS, api.AdmissionCheck),
         topologies=typed(resources.TOPOLOGIES, api.Topology),
         priority_classes=typed(resources.WORKLOAD_PRIORITY_CLASSES, api.WorkloadPriorityClass),
-        kube_priority_classes=Informer(client, resources.PRIORITY_CLASSES),
+        kube_priority_classes=untyped(resources.PRIORITY_CLASSES),
         multikueue_configs=typed(resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
         multikueue_clusters=typed(resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
         dispatch_profiles=typed(resources.DISPATCH_PROFILES, DispatchProfile),
-        namespaces=Informer(client, resources.NAMESPACES),
-        limit_ranges=Informer(client, resources.LIMIT_RANGES),
-        runtime_classes=Informer(client, resources.RUNTIME_CLASSES),
-        secrets=Informer(client, resources.SECRETS, namespace=config.namespace),
+        namespaces=untyped(resources.NAMESPACES),
+        limit_ranges=untyped(resources.LIMIT_RANGES),
+        runtime_classes=untyped(resources.RUNTIME_CLASSES),
+        secrets=untyped(resources.SECRETS, namespace=config.namespace),
         jobs={
-            integration.name: Informer(
-                client,
-                integration.resource,
-                indexers={**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)},
+            integration.name: untyped(
+                integration.resource, {**JOB_INDEXES, BY_JOB_CLASS: _by_class(integration)}
             )
             for integration in integrations.integrations
         },

@@ -193,6 +193,9 @@ class EventRecorder:
                 return
             self.dropped += 1
             log.debug("event dropped", object=f"{key.namespace}/{key.name}", error=str(error))
+        except Exception:  # one Event must not stop the others
+            self.dropped += 1
+            log.exception("event dropped", object=f"{key.namespace}/{key.name}")
         entry.attempts = 0
         self._queue.forget(key)
 

@@ -78,11 +78,11 @@ class Informer(Generic[T]):
         label_selector: Only objects with these labels.
         field_selector: Only objects with these fields.
         decode: Turns the bytes of an object into what is stored; dicts by default. An object that
-            it
-            refuses is logged and left out.
+            cannot be decoded or indexed is logged and left out.
         indexers: Name of an index -> the values under which an object is found there.
         meta: Tells key and version of what `decode` returns.
         on_restart: Called with the reason whenever list or watch begin again.
+        on_failed_object: Called whenever an object was left out, or a handler raised for it.
 
     Attributes:
         store: What is known. Read it without awaiting between the reads that belong together.
@@ -105,6 +105,7 @@ class Informer(Generic[T]):
         indexers: Mapping[str, Indexer[T]] | None = None,
         meta: Callable[[T], ObjectKeyAndVersion] = identify,
         on_restart: Callable[[str], None] | None = None,
+        on_failed_object: Callable[[], None] = lambda: None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(indexers or {})
@@ -119,6 +120,7 @@ class Informer(Generic[T]):
         self._decode = decode or cast("Callable[[bytes], T]", build_loader(resource))
         self._meta = meta
         self._on_restart = on_restart
+        self._on_failed_object = on_failed_object
         self._handlers: list[Handler[T]] = []
         self._listeners: list[Callable[[Informer[T]], None]] = []
         self._resource_version: str | None = None
@@ -137,15 +139,19 @@ class Informer(Generic[T]):
         """Call this with (old, new) for every object known now and at every change from now on.
 
         Old is None for a new object, new is None for a deleted one. Handlers must be quick and must
-        not change what they get; an exception is logged with the object's key.
+        not change what they get; an exception is logged with the object's key. A handler that is
+        added again, as by a component that starts again, sees what is known now and is called once
+        for each change.
         """
-        self._handlers.append(handler)
+        if handler not in self._handlers:
+            self._handlers.append(handler)
         for key in self.store.keys():  # noqa: SIM118 - a copy: handlers may observe
             self._call(handler, key, None, self.store.get(key))
 
     def add_listener(self, listener: Callable[[Informer[T]], None]) -> None:
         """Call this whenever `state` changes, and at every failed attempt."""
-        self._listeners.append(listener)
+        if listener not in self._listeners:
+            self._listeners.append(listener)
 
     def observe(self, obj: T) -> None:
         """Take the answer of an own write, so that the store shows it before the watch does.
@@ -166,31 +172,8 @@ class Informer(Generic[T]):
         backoff = Backoff(base=RETRY_SECONDS, cap=MAX_RETRY_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
-            listed, self._opened_at = False, float("inf")
-            reason = "closed"
-            try:
-                if self._resource_version is None:
-                    await self._list()
-                listed = True
-                await self._watch(self._resource_version or "")
-            except Gone as error:
-                # What we know is too old to go on from, or a page came too late: then take all at
-                # once.
-                reason = "gone"
-                self._page_size = PAGE_SIZE if listed else 0
-                self._resource_version = None
-                self._note(self.state, error)
-            except NotFound as error:
-                reason = "unavailable"
-                # What is stored stays: a kind whose objects are gone tells so by deleting them
-                # first.
-                self._resource_version = None
-                self._note(InformerState.UNAVAILABLE, error)
-            except KubeError as error:
-                reason = type(error).__name__
-                if listed and _calls_for_list(error, backoff.failures):
-                    self._resource_version = None
-                self._note(InformerState.RETRYING, error)
+            self._opened_at = float("inf")
+            reason = await self._follow(backoff.failures)
             if loop.time() - self._opened_at >= HEALTHY_SECONDS:
                 backoff.reset()
             wait = backoff.next()
@@ -199,6 +182,41 @@ class Informer(Generic[T]):
             if self._on_restart is not None:
                 self._on_restart(reason)
             await asyncio.sleep(wait)
+
+    async def _follow(self, failures: int) -> str:
+        """List, where that is needed, and watch; return why that ended."""
+        listed = False
+        try:
+            if self._resource_version is None:
+                await self._list()
+            listed = True
+            await self._watch(self._resource_version or "")
+        except Gone as error:
+            # What we know is too old to go on from, or a page came too late: then take all at
+            # once.
+            self._page_size = PAGE_SIZE if listed else 0
+            self._resource_version = None
+            self._note(self.state, error)
+            return "gone"
+        except NotFound as error:
+            # What is stored stays: a kind whose objects are gone tells so by deleting them
+            # first.
+            self._resource_version = None
+            self._note(InformerState.UNAVAILABLE, error)
+            return "unavailable"
+        except KubeError as error:
+            if listed and _calls_for_list(error, failures):
+                self._resource_version = None
+            self._note(InformerState.RETRYING, error)
+            return type(error).__name__
+        except Exception as error:
+            # Whatever it was, a list shows the state from which to go on.
+            name = type(error).__name__
+            log.exception("informer failed, listing again", resource=self.resource.plural)
+            self._resource_version = None
+            self._note(InformerState.RETRYING, KubeError(f"internal error: {name}: {error}"))
+            return name
+        return "closed"
 
     async def _list(self) -> None:
         """Bring the store to the state of a list; what vanished in between is deleted."""
@@ -230,14 +248,14 @@ class Informer(Generic[T]):
         self.settled.set()
 
     def _take_listed(self, raw: bytes, seen: set[str]) -> None:
-        obj = self._try_decode(raw)
-        if obj is None:
+        found = self._try_read(raw)
+        if found is None:
             key = _key_of(raw)
             # A state that we cannot read is no deletion.
             if key is not None:
                 seen.add(key)
             return
-        meta = self._meta(obj)
+        meta, obj = found
         seen.add(meta.key)
         old = self.store.get(meta.key)
         if old is not None:
@@ -270,11 +288,11 @@ class Informer(Generic[T]):
         self._note(InformerState.WATCHING, None)
 
     def _take_event(self, event: WatchEvent) -> None:
-        obj = self._try_decode(event.raw)
-        if obj is None:
+        found = self._try_read(event.raw)
+        if found is None:
             self._advance(_version_of(event.raw))
             return
-        meta = self._meta(obj)
+        meta, obj = found
         old = self.store.get(meta.key)
         if event.type == "DELETED":
             if old is not None and not 0 < meta.version < self._meta(old).version:
@@ -294,7 +312,11 @@ class Informer(Generic[T]):
         if old is not None and self._meta(old).uid != meta.uid:
             self._remove(meta.key)
             old = None
-        self.store.put(meta.key, obj)
+        try:
+            self.store.put(meta.key, obj)
+        except Exception as error:  # noqa: BLE001 - one bad object must not stop the others
+            self._leave_out(meta.key, error)
+            return
         for handler in self._handlers:
             self._call(handler, meta.key, old, obj)
 
@@ -309,18 +331,24 @@ class Informer(Generic[T]):
             handler(old, new)
         except Exception:
             log.exception("informer handler failed", resource=self.resource.plural, object=key)
+            self._on_failed_object()
 
-    def _try_decode(self, raw: bytes) -> T | None:
+    def _try_read(self, raw: bytes) -> tuple[ObjectKeyAndVersion, T] | None:
         try:
-            return self._decode(raw)
+            obj = self._decode(raw)
+            return self._meta(obj), obj
         except Exception as error:  # noqa: BLE001 - one bad object must not stop the others
-            log.error(  # noqa: TRY400 - the decoder's own stack tells nothing
-                "object cannot be read and is left out",
-                resource=self.resource.plural,
-                object=_key_of(raw),
-                error=str(error),
-            )
+            self._leave_out(_key_of(raw), error)
             return None
+
+    def _leave_out(self, key: str | None, error: Exception) -> None:
+        log.error(
+            "object cannot be read and is left out",
+            resource=self.resource.plural,
+            object=key,
+            error=str(error),
+        )
+        self._on_failed_object()
 
     def _note(self, state: InformerState, error: KubeError | None) -> None:
         changed = state is not self.state or error is not None
@@ -332,7 +360,13 @@ class Informer(Generic[T]):
             self.settled.set()
         if changed:
             for listener in self._listeners:
-                listener(self)
+                self._tell(listener)
+
+    def _tell(self, listener: Callable[[Informer[T]], None]) -> None:
+        try:
+            listener(self)
+        except Exception:
+            log.exception("informer listener failed", resource=self.resource.plural)
 
 
 def _calls_for_list(error: KubeError, failures: int) -> bool:
@@ -366,7 +400,8 @@ def _metadata_of(raw: bytes) -> dict[str, Any]:
 
 def _key_of(raw: bytes) -> str | None:
     metadata = _metadata_of(raw)
-    return identify({"metadata": metadata}).key if "name" in metadata else None
+    named = isinstance(metadata.get("name"), str)
+    return identify({"metadata": metadata}).key if named else None
 
 
 def _version_of(raw: bytes) -> int:

@@ -81,6 +81,10 @@ class Reconciler(Generic[K]):
             begun = loop.time()
             try:
                 outcome = await self._reconcile_one(key)
+            except BaseException:
+                # Cancelled in the middle of it: the next run, if there is one, begins with this.
+                self.queue.add(key)
+                raise
             finally:
                 self.queue.done(key)
             if self._on_outcome is not None:
@@ -89,15 +93,26 @@ class Reconciler(Generic[K]):
     async def _reconcile_one(self, key: K) -> ReconcileOutcome:
         try:
             result = await self._reconcile(key)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # It awaited something that others cancelled. This worker is not asked to end.
+            stray = RuntimeError("it awaited something that was cancelled")
+            stray.__cause__ = error
+            return self._fail(key, stray)
         except Exception as error:  # noqa: BLE001 - one key must not stop the others
-            self._log(key, error)
-            self.queue.add_rate_limited(key)
-            return ReconcileOutcome.ERROR
+            return self._fail(key, error)
         self.queue.forget(key)
         if result.requeue_after is None:
             return ReconcileOutcome.SUCCESS
         self.queue.add_after(key, result.requeue_after)
         return ReconcileOutcome.REQUEUE_AFTER
+
+    def _fail(self, key: K, error: Exception) -> ReconcileOutcome:
+        self._log(key, error)
+        self.queue.add_rate_limited(key)
+        return ReconcileOutcome.ERROR
 
     def _log(self, key: K, error: Exception) -> None:
         about = {"reconciler": self.name, "object": str(key), "error": str(error)}

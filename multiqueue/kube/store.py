@@ -8,6 +8,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
+MAX_VERSION_DIGITS = 20
+"""Of a resourceVersion: servers count in 64 bits, and reading long numbers takes long."""
+
 Indexer = Callable[[T], Iterable[str]]
 
 
@@ -39,9 +42,11 @@ def identify(obj: Any) -> ObjectKeyAndVersion:
     return ObjectKeyAndVersion(key, parse_version(version), uid)
 
 
-def parse_version(text: str | None) -> int:
-    """Return a resourceVersion as a number; 0 for what is none."""
-    return int(text) if text and text.isdecimal() else 0
+def parse_version(text: object) -> int:
+    """Return a resourceVersion as a number; 0 for anything else, whoever wrote it."""
+    if not isinstance(text, str) or len(text) > MAX_VERSION_DIGITS or not text.isdecimal():
+        return 0
+    return int(text)
 
 
 class Store(Generic[T]):
@@ -83,14 +88,17 @@ class Store(Generic[T]):
         return [self._objects[key] for key in keys]
 
     def put(self, key: str, obj: T) -> None:
-        """Add or replace an object."""
+        """Add or replace an object; if an indexer raises, nothing is changed."""
         old = self._objects.get(key)
-        self._objects[key] = obj
+        changes = []
         for name, indexer in self._indexers.items():
             before = set(indexer(old)) if old is not None else set()
             after = set(indexer(obj))
             if before != after:
-                self._reindex(name, key, before - after, after - before)
+                changes.append((name, before - after, after - before))
+        self._objects[key] = obj
+        for name, removed, added in changes:
+            self._reindex(name, key, removed, added)
 
     def remove(self, key: str) -> None:
         """Remove an object that is here."""

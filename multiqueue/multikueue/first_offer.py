@@ -11,11 +11,13 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import datetime
+from weakref import WeakValueDictionary
 
 import msgspec
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
+from multiqueue.api.names import key_of
 from multiqueue.api.workload_checks import find_check, set_check_state
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.fleet_gate import Amend, unchanged
@@ -67,7 +69,8 @@ class FirstOffers:
         self._recall = recall
         self._forget = forget
         self._find_fleet_version = find_fleet_version
-        self._turn = asyncio.Lock()
+        # One of each queue, so that a queue whose dispatcher is slow holds up no other.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def concerns(self, checks: Collection[str]) -> bool:
         """Whether one of these checks is ours."""
@@ -101,15 +104,17 @@ class FirstOffers:
         memory.explained_at = now
 
     async def _decide_in_turn(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
+        queue = key_of(reserved.metadata.namespace, reserved.spec.queue_name)
+        turn = self._turns.setdefault(queue, asyncio.Lock())
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                await self._turn.acquire()
+                await turn.acquire()
         except TimeoutError:
             return None
         try:
             return await self._decide(reserved)
         finally:
-            self._turn.release()
+            turn.release()
 
     async def _decide(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
         version = self._find_fleet_version()

@@ -71,18 +71,23 @@ class GarbageCollector:
 
     async def collect(self) -> None:
         """Look through all connected workers once."""
-        store = self._context.informers.workloads.store
         for connection in self._fleet.connections:
-            session = connection.session
-            if session is None:
+            if connection.session is None:
                 continue
-            for key in session.copy_keys:
-                local = store.get(key)
-                if local is None or local.metadata.deletion_timestamp:
-                    self._enqueue(key)
-            for adapter in self._fleet.adapters:
-                for job in session.list_jobs(adapter):
-                    await self._look_at_job(session, adapter, job)
+            try:
+                await self._collect_on(connection.session)
+            except Exception:  # what one worker has must not keep the others from being looked at
+                log.exception("garbage collection failed", worker=connection.name)
+
+    async def _collect_on(self, session: WorkerSession) -> None:
+        store = self._context.informers.workloads.store
+        for key in session.copy_keys:
+            local = store.get(key)
+            if local is None or local.metadata.deletion_timestamp:
+                self._enqueue(key)
+        for adapter in self._fleet.adapters:
+            for job in session.list_jobs(adapter):
+                await self._look_at_job(session, adapter, job)
 
     async def _look_at_job(
         self, session: WorkerSession, adapter: MultiKueueAdapter, job: Json

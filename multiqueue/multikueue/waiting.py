@@ -11,6 +11,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import structlog
+
 SWEEP_SECONDS = 0.25
 """Shortest time between two sweeps; changes of room come in bursts."""
 SWEEP_SHARE = 4
@@ -19,6 +21,10 @@ MAX_MISSES = 5
 """Workloads of one queue in a row that stay where they are before the rest is taken to as well."""
 OWED_SECONDS = 0.05
 """Pause after a look that was owed and changed nothing: several times what it costs."""
+FAILED_SECONDS = 5.0
+"""Pause after an error of this program; what raised may have changed by then."""
+
+log = structlog.get_logger("multiqueue.multikueue")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -66,18 +72,26 @@ class WaitingLane:
 
     async def run(self) -> None:
         """Sweep after every change, and between sweeps pay what is owed, until cancelled."""
-        loop = asyncio.get_running_loop()
         while True:
-            if not self._owed:
-                await self._changed.wait()
-            if self._changed.is_set():
-                await asyncio.sleep(SWEEP_SECONDS)
-                self._changed.clear()
-                begun = loop.time()
-                await self._sweep()
-                await asyncio.sleep((loop.time() - begun) * (SWEEP_SHARE - 1))
-            else:
-                await self._pay()
+            try:
+                await self._run_once()
+            except Exception:  # what is looked at already must not be cancelled for this
+                log.exception("waiting Workloads not looked at, trying again")
+                self._changed.set()
+                await asyncio.sleep(FAILED_SECONDS)
+
+    async def _run_once(self) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._owed:
+            await self._changed.wait()
+        if self._changed.is_set():
+            await asyncio.sleep(SWEEP_SECONDS)
+            self._changed.clear()
+            begun = loop.time()
+            await self._sweep()
+            await asyncio.sleep((loop.time() - begun) * (SWEEP_SHARE - 1))
+        else:
+            await self._pay()
 
     async def _sweep(self) -> None:
         misses: dict[str, int] = {}

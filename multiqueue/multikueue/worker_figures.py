@@ -12,6 +12,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NoReturn
 
+import structlog
+
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState, WorkloadCondition
 from multiqueue.api.v1beta2.meta import parse_time
@@ -62,6 +64,8 @@ class Standing:
 
 NOWHERE = Standing()
 
+log = structlog.get_logger("multiqueue.multikueue")
+
 
 def read_standing(workload: api.Workload | None) -> Standing:
     """Read what a Workload means to the workers; nothing, where it has ended or is gone."""
@@ -105,9 +109,14 @@ class WorkerFigures:
         """Count until cancelled, beginning with what is there."""
         await self._workloads.settled.wait()
         self._leads = True
+        self._metrics.worker_offered_workloads.clear()
+        self._metrics.worker_running_workloads.clear()
         try:
             for workload in self._workloads.store.list():
-                self._hold(read_standing(workload), 1)
+                try:
+                    self._hold(read_standing(workload), 1)
+                except Exception:  # one Workload must not stop the others
+                    log.exception("workload not counted", workload=workload.metadata.key)
             await asyncio.get_running_loop().create_future()
         finally:
             self._leads = False

@@ -56,6 +56,11 @@ class Family(Generic[M]):
             del self._children[values]
             self.metric.remove(*((*values, self._table.role) if self._has_role else values))
 
+    def clear(self) -> None:
+        """Drop all children: whoever counts begins anew."""
+        self._children.clear()
+        self.metric.clear()
+
     def change_role(self) -> None:
         """Start anew under another role; a gauge of the old one would be a lie."""
         self._children.clear()

@@ -76,6 +76,17 @@ class Metrics(DispatchMetrics):
         "platform",
     )
 
+    component_restarts_total = counter(
+        "multiqueue_component_restarts_total",
+        "Times that a component of this manager failed and was started again.",
+        "component",
+    )
+    object_failures_total = counter(
+        "multiqueue_object_failures_total",
+        "Times that an object made a component raise, which then went on with the others.",
+        "resource",
+    )
+
     # Admission
     admission_attempts_total = counter(
         "kueue_admission_attempts_total",

@@ -1,8 +1,8 @@
 """The manager: from a configuration to a working queue, in one process.
 
 Order of a start: client, health, kinds present, informers (fed to the engine), webhooks,
-leadership, controllers. A standby does all but the last and so takes over at once. A part that
-fails ends the whole: a manager is never half alive.
+leadership, controllers. A standby does all but the last and so takes over at once. A component
+that fails is started again; `components` says which failures end the process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from multiqueue.multikueue.setup import build_desk, build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
-from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.components import Component, Scope, Supervisor, open_scope
 from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
 from multiqueue.runtime.preconditions import (
     can_reach_webhooks,
@@ -78,7 +78,7 @@ class ManagerOptions:
 
 
 class Manager:
-    """Runs until cancelled, or until a part of it fails.
+    """Runs until cancelled, or until a failure that no restart of a component can mend.
 
     Attributes:
         serving: Set once metrics and health are served.
@@ -110,6 +110,9 @@ class Manager:
             liveness=config.health.liveness_endpoint_name,
             readiness=config.health.readiness_endpoint_name,
         )
+        self._supervisor = Supervisor(
+            lambda component: self._metrics.component_restarts_total.child(component).inc()
+        )
         self._starting: str | None = "not started"
         self._webhooks: WebhookService | None = None
         self._visibility: VisibilityService | None = None
@@ -137,16 +140,16 @@ class Manager:
         # Connected before the informers run, so that the engine sees everything from the start.
         multikueue = build_multikueue(context)
         leading_parts = [*build_controllers(context, engine), *multikueue]
-        scope.create_task(context.recorder.run(), name="events")
+        self._keep(scope, Component("events", context.recorder.run))
         if self._endpoint is not None:
-            scope.start(self._endpoint)
+            self._keep(scope, self._endpoint)
         if self._serves_webhooks():
             self._webhooks = build_webhooks(context)
-            scope.start(self._webhooks)
+            self._keep(scope, self._webhooks)
         self._start_visibility(scope, context, engine, multikueue)
         informers = list_informers(context.informers)
         for informer in informers:
-            scope.create_task(informer.run(), name=f"informer {informer.resource.plural}")
+            self._keep(scope, Component(f"informer-{informer.resource.plural}", informer.run))
         timeout = self.config.controller.cache_sync_timeout.total_seconds()
         await wait_until_settled(informers, seconds=timeout)
         tune_garbage_collector()
@@ -181,7 +184,10 @@ class Manager:
             workers=build_worker_access(context, multikueue),
             desk=build_desk(engine, multikueue),
         )
-        scope.start(self._visibility)
+        self._keep(scope, self._visibility)
+
+    def _keep(self, scope: Scope, runnable: Runnable) -> None:
+        scope.create_task(self._supervisor.keep(runnable), name=runnable.name)
 
     async def _take_over_webhooks(self) -> None:
         """An earlier leader may have registered an address at which nobody listens any more."""
@@ -206,7 +212,11 @@ class Manager:
 
     def _check_webhooks(self) -> str | None:
         webhooks = self._webhooks
-        if webhooks is None or webhooks.registered.is_set():
+        if webhooks is None:
+            return None
+        if (problem := self._supervisor.check_running({webhooks.name})) is not None:
+            return problem
+        if webhooks.registered.is_set():
             return None
         if webhooks.must_convert and not webhooks.server.knowing.is_set():
             return None
@@ -236,7 +246,7 @@ class Manager:
                 async with asyncio.TaskGroup() as tasks:
                     scope = Scope(tasks)
                     for part in parts:
-                        scope.start(part)
+                        self._keep(scope, part)
             finally:
                 self.leading.clear()
 
@@ -279,7 +289,12 @@ class Manager:
 
     def _context(self, client: KubeClient) -> ManagerContext:
         integrations = build_registry(self.config)
-        informers = build_informers(client, self.config, integrations)
+        informers = build_informers(
+            client,
+            self.config,
+            integrations,
+            on_failed_object=lambda kind: self._metrics.object_failures_total.child(kind).inc(),
+        )
         return ManagerContext(
             client=client,
             informers=informers,
@@ -293,6 +308,7 @@ class Manager:
 
     @asynccontextmanager
     async def _observability(self, client: KubeClient) -> AsyncIterator[None]:
+        self._health.add_live("components", self._supervisor.check_live)
         self._health.add_ready("started", self._check_started)
         self._health.add_ready("webhooks", self._check_webhooks)
         async with AsyncExitStack() as stack:

@@ -14,7 +14,7 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.engine.engine import Engine
-from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.kube.certificate_source import (
     CertificateSource,
     FileCertificates,
@@ -205,7 +205,7 @@ class VisibilityService:
             await self.server.start()
         except OSError as error:
             setting = "visibilityServer.bindPort"
-            raise OSError(
+            raise UnrecoverableError(
                 f"{setting}: cannot listen on {self.server.port}: {error.strerror}"
             ) from error
         log.info("visibility listens", host=self._host, port=self.server.port)

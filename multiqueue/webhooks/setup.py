@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from multiqueue.api.config import Configuration
-from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.context import ManagerContext, UnrecoverableError
 from multiqueue.jobs.queue_lookup import InformerLookup
 from multiqueue.kube.certificate_source import (
     CertificateSource,
@@ -150,7 +150,8 @@ class WebhookService:
             await self.server.start()
         except OSError as error:
             port = self._context.config.webhook.port
-            raise OSError(f"webhook.port: cannot listen on {port}: {error.strerror}") from error
+            words = f"webhook.port: cannot listen on {port}: {error.strerror}"
+            raise UnrecoverableError(words) from error
 
     async def _know(self) -> None:
         await self._lookup.wait_until_known()
@@ -206,6 +207,11 @@ class WebhookService:
                 await self.look_after_once()
             except (KubeError, OSError, ValueError) as error:
                 log.warning("webhooks not registered, retrying", error=str(error))
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            except Exception:  # the server goes on: whoever is registered already must be answered
+                log.exception("webhooks not registered, retrying")
+                self._context.metrics.component_restarts_total.child("webhook-registration").inc()
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             await self._pause()

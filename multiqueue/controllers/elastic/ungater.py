@@ -93,6 +93,11 @@ class ElasticUngater:
         self._context = context
         self._wanted = asyncio.Event()
         self._slots = asyncio.Semaphore(WRITES_AT_A_TIME)
+        # Made once, so that a second run does not add them a second time.
+        self._job_handlers = {
+            integration.name: partial(self._on_job, integration.name)
+            for integration in context.integrations.integrations
+        }
         self._pods: Informer[WaitingPod] = Informer(
             context.client,
             PODS,
@@ -118,11 +123,9 @@ class ElasticUngater:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._pods.run(), name="informer waiting pods")
             await self._pods.synced.wait()
-            self._pods.add_handler(lambda _, pod: self._on_pod(pod))
-            for integration in self._context.integrations.integrations:
-                self._context.informers.jobs[integration.name].add_handler(
-                    partial(self._on_job, integration.name)
-                )
+            self._pods.add_handler(self._on_pod)
+            for integration, handler in self._job_handlers.items():
+                self._context.informers.jobs[integration].add_handler(handler)
             tasks.create_task(self._reconciler.run(), name=self.name)
 
     async def reconcile(self, about: JobKey) -> Result:
@@ -203,7 +206,8 @@ class ElasticUngater:
             gvk = GroupVersionKind.of(reference.api_version, reference.kind)
             self._wake(Owner(gvk, names.key_of(new.metadata.namespace, reference.name)))
 
-    def _on_pod(self, pod: WaitingPod | None) -> None:
+    def _on_pod(self, old: WaitingPod | None, pod: WaitingPod | None) -> None:
+        del old
         if pod is not None and pod.owner is not None:
             self._wake(pod.owner)
 

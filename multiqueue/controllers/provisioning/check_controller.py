@@ -53,7 +53,7 @@ class ProvisioningCheckController:
         checks = self._context.informers.admission_checks
         await wait_settled(checks, self._watch.configs)
         checks.add_handler(self._on_check)
-        self._watch.configs.add_handler(lambda _old, _new: self._enqueue_all())
+        self._watch.configs.add_handler(self._on_config)
         self._watch.add_listener(self._enqueue_all)
         await self._reconciler.run()
 
@@ -80,6 +80,10 @@ class ProvisioningCheckController:
         del old
         if new is not None and is_provisioning(new):
             self._reconciler.queue.add(new.metadata.name)
+
+    def _on_config(self, old: object, new: object) -> None:
+        del old, new
+        self._enqueue_all()
 
     def _enqueue_all(self) -> None:
         for check in self._context.informers.admission_checks.store.list():

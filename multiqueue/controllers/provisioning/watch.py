@@ -89,7 +89,8 @@ class RequestWatch:
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call this whenever `problem` changes."""
-        self._listeners.append(listener)
+        if listener not in self._listeners:
+            self._listeners.append(listener)
 
     async def run(self) -> None:
         """Watch until cancelled."""

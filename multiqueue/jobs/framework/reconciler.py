@@ -113,8 +113,8 @@ class JobReconciler:
         informers = self._context.informers
         self._informer.add_handler(self._on_job)
         informers.workloads.add_handler(self._on_workload)
-        informers.priority_classes.add_handler(lambda _, new: self._on_class(new))
-        informers.kube_priority_classes.add_handler(lambda _, new: self._on_class(new))
+        informers.priority_classes.add_handler(self._on_class)
+        informers.kube_priority_classes.add_handler(self._on_class)
         informers.namespaces.add_handler(self._on_namespace)
 
     def _on_job(self, old: Job | None, new: Job | None) -> None:
@@ -131,8 +131,9 @@ class JobReconciler:
         for job in self._informer.store.by_index(BY_PREBUILT, workload.metadata.key):
             self._reconciler.queue.add(_key(job))
 
-    def _on_class(self, new: Any) -> None:
+    def _on_class(self, old: Any, new: Any) -> None:
         """A class that a job waited for may have come."""
+        del old
         if new is None:
             return
         name = new["metadata"]["name"] if isinstance(new, dict) else new.metadata.name

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ACTIVE, ClusterReason, find_condition, set_condition
 from multiqueue.jobs.context import ManagerContext
@@ -48,6 +50,9 @@ MAX_WAIT_SECONDS = 3600.0
 """However far away the next warning is: clocks are set, and timers should not be that long."""
 RETIRED_SECONDS = 5.0
 """How often a worker without MultiKueueCluster is looked at, until nothing of ours is there."""
+
+
+log = structlog.get_logger("multiqueue.multikueue")
 
 
 class ClusterReconciler:
@@ -104,7 +109,7 @@ class ClusterReconciler:
         # All are known before any is judged: a second name must not be connected even for a moment.
         clusters = self._context.informers.multikueue_clusters.store.list()
         async with asyncio.TaskGroup() as loads:
-            tasks = [loads.create_task(self._sources.load(cluster)) for cluster in clusters]
+            tasks = [loads.create_task(self._load(cluster)) for cluster in clusters]
         for cluster, task in zip(clusters, tasks, strict=True):
             self._note_server(cluster, task.result())
         await self._reconciler.run()
@@ -123,7 +128,7 @@ class ClusterReconciler:
                 self._judge_again(self._servers.update(("", name), None))
                 return DONE
             return Result(requeue_after=RETIRED_SECONDS)
-        source = await self._sources.load(cluster)
+        source = await self._load(cluster)
         self._note_server(cluster, source)
         source = self._refuse_second_name(name, source)
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
@@ -135,6 +140,21 @@ class ClusterReconciler:
         await self._write(cluster, status, notes)
         self._tell(cluster, notes)
         return self._plan(cluster, in_use)
+
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+        """Read the way to a worker; one that makes this program raise is refused, and says so."""
+        try:
+            return await self._sources.load(cluster)
+        except Exception as error:  # one MultiKueueCluster must not stop the others
+            log.exception("kubeconfig not read", worker=cluster.metadata.name)
+            self._context.metrics.object_failures_total.child(MULTIKUEUE_CLUSTERS.plural).inc()
+            return Refusal(
+                reason=ClusterReason.BAD_KUBE_CONFIG,
+                message=(
+                    f"the kubeconfig cannot be read: internal error: {type(error).__name__}; see "
+                    "the manager's log, and write the kubeconfig anew"
+                ),
+            )
 
     def _list_notes(
         self, connection: WorkerConnection, source: SafeKubeconfig | Refusal

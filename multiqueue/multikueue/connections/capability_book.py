@@ -107,6 +107,8 @@ class CapabilityBook:
                 self._known[name] = (session, await discover(session.client))
         except (KubeError, TimeoutError) as error:
             log.info("worker does not say what it can do", worker=name, error=str(error))
+        except Exception:  # what one worker answers must not keep the others from being told of
+            log.exception("worker does not say what it can do", worker=name)
 
     def _render(self, session: WorkerSession, discovery: Discovery) -> str:
         served = [a.gvk for a in self._fleet.adapters if session.serves(a.gvk)]

@@ -215,10 +215,17 @@ class WorkerConnection:
         finally:
             for attempt in (self._held, self._next):
                 self._stop(attempt)
+            self._held = self._next = None
             for task in self._ending:
                 task.cancel()
             if self._ending:
                 await asyncio.wait(set(self._ending))
+
+    def note_crash(self, error: Exception) -> None:
+        """Take note that `run` failed and will be called again; the condition says so."""
+        self._plan_retry(self._attempts + 1)
+        why = f"internal error, starting again: {type(error).__name__}: {error}"
+        self._leave(ConnectionState.DISCONNECTED, why)
 
     def _steer(self) -> None:
         """Begin and stop attempts, so that they are about what is to be used."""
@@ -283,11 +290,11 @@ class WorkerConnection:
     def _reap(self) -> None:
         """Take in what ended."""
         if self._next is not None and self._next.task.done():
-            ended, self._next = self._next.task.result(), None
+            ended, self._next = _result_of(self._next), None
             self._fail(ended)
         if self._held is not None and self._held.task.done():
             attempt, self._held = self._held, None
-            self._lose(attempt, attempt.task.result())
+            self._lose(attempt, _result_of(attempt))
 
     def _stop(self, attempt: Attempt | None) -> None:
         if attempt is not None:
@@ -389,3 +396,10 @@ class WorkerConnection:
             log.warning("worker lost", worker=self.name, error=why)
         self.session, self.state, self._failure = None, state, why
         self._listener.state_changed(self)
+
+
+def _result_of(attempt: Attempt) -> Ended:
+    """Return why an attempt ended; nobody here cancels one that is still in use."""
+    if attempt.task.cancelled():
+        return Ended(why="internal error: it awaited something that was cancelled")
+    return attempt.task.result()

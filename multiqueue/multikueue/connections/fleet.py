@@ -13,9 +13,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+import structlog
+
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.informer import EXPECTED, Informer
 from multiqueue.kube.transport import OpenTransport, Transport
@@ -38,9 +41,18 @@ Reach = tuple[frozenset[tuple[str, bool]], str, int] | None
 """The job kinds that a worker serves and whether its jobs are known, why nothing new may be sent to
 it, and how much while it is on probation; None: it is out of reach."""
 
+CONNECTION = "worker-connection"
+"""All connections are one component in metrics; conditions and logs name the worker."""
+RESTART_SECONDS = 1.0
+MAX_RESTART_SECONDS = 60.0
+HEALTHY_SECONDS = 60.0
+"""When a connection that raised starts again, and after how long its failures are forgotten."""
 IDENTIFY_SECONDS = 3.0
 """How long a worker waits for older ones to say which server they are, before it is taken for
 another one."""
+
+
+log = structlog.get_logger("multiqueue.multikueue")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,8 +293,25 @@ class Fleet:
 
     def _start(self, connection: WorkerConnection) -> None:
         if self._tasks is not None:
-            task = self._tasks.create_task(connection.run(), name=f"worker {connection.name}")
+            task = self._tasks.create_task(self._keep(connection), name=f"worker {connection.name}")
             self._running[connection.name] = task
+
+    async def _keep(self, connection: WorkerConnection) -> None:
+        """Run a connection until cancelled, and again if it fails; no other worker notices."""
+        backoff = Backoff(base=RESTART_SECONDS, cap=MAX_RESTART_SECONDS)
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            try:
+                await connection.run()
+            except Exception as error:
+                log.exception("connection failed and starts again", worker=connection.name)
+                self._metrics.component_restarts_total.child(CONNECTION).inc()
+                with contextlib.suppress(Exception):  # whatever made it raise may do so here
+                    connection.note_crash(error)
+            if loop.time() - begun >= HEALTHY_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
 
     # ------------------------------------------------------------ what connections say
 

@@ -20,6 +20,10 @@ SOONEST = timedelta(seconds=1)
 """A dispatcher cannot ask to be asked again sooner; the core asks when something changes."""
 MAX_TEXT = 1024
 """Characters of a reason or note that are kept; a check's message holds some thirty of them."""
+MAX_ITEMS = 4096
+"""Names or verdicts of one answer: many times the workers that a check may have."""
+MAX_STRANGERS = 16
+"""Unknown names of one answer that are told of."""
 MAX_NUMBER = 2**63 - 1
 """Of a score, say: what others can read."""
 
@@ -110,6 +114,7 @@ def hold_against(reading: Reading, view: DispatchView, dispatcher: str) -> Readi
         return reading
     known = {cluster.name for cluster in view.clusters}
     strangers = tuple(sorted({name for name in answer.clusters if name not in known}))
+    strangers = strangers[:MAX_STRANGERS]
     verdicts = [verdict for verdict in answer.verdicts if verdict.cluster in known]
     words = f'is no cluster of this check, but dispatcher "{dispatcher}" named it'
     verdicts += [ClusterVerdict(cluster=s, nominated=False, reason=words) for s in strangers]
@@ -152,6 +157,8 @@ def _tuple_reader(read_item: Read) -> Read:
     def read(value: Any) -> Any:
         if not isinstance(value, tuple):
             raise _malformed(value, "tuple")
+        if (count := tuple.__len__(value)) > MAX_ITEMS:
+            raise MalformedError(f"has {count} items, more than {MAX_ITEMS}")
         items: list[Any] = []
         is_same = type(value) is tuple
         for item in tuple.__iter__(value):
@@ -183,7 +190,7 @@ def _struct_reader(type_: Any) -> Read:
             # Most parts are as they should be: seen here, as a call for each takes twice the time.
             kind = type(part)
             if kind is plain and (
-                (kind is str and len(part) <= MAX_TEXT and part.isascii())
+                (kind is str and len(part) <= MAX_TEXT and part.isascii() and part.isprintable())
                 or (kind is int and -MAX_NUMBER <= part <= MAX_NUMBER)
                 or kind is bool
             ):
@@ -204,7 +211,9 @@ def _read_str(value: Any) -> str:
     if not isinstance(value, str):
         raise _malformed(value, "str")
     # Halves of characters can be neither sent nor stored.
-    text = str.__str__(value).encode(errors="replace").decode()
+    text = str.__str__(value)[: 2 * MAX_TEXT].encode(errors="replace").decode()
+    if not text.isprintable():  # it goes into conditions, Events and logs
+        text = "".join(each if each.isprintable() else " " for each in text)
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
 
 

@@ -1,12 +1,11 @@
 """Which dispatcher decides about a Workload: its queues' profile, or the manager's own.
 
 Each runs behind a fence of its own. They are asked one at a time all the same: two that saw the
-same room would both give it away.
+same room would both give it away. `turns` shares that time between profiles.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -40,6 +39,7 @@ from multiqueue.multikueue.dispatching.references import Reference
 from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.multikueue.dispatching.runner import DispatchRunner, Listeners
 from multiqueue.multikueue.dispatching.shadow import Question, Shadows
+from multiqueue.multikueue.dispatching.turns import Turns
 from multiqueue.plugins import DispatchView
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class DispatcherChoice:
         self._now = now
         self._profiles = profiles
         self._open_thread = open_thread
-        self._lock = asyncio.Lock()
+        self._turns = Turns()
         self._is_over = False
         self._plain: dict[str, LiveProfile] = {}
         self._live: dict[str, LiveProfile] = {}
@@ -115,6 +115,10 @@ class DispatcherChoice:
 
     async def run(self) -> None:
         """Ask those that decide beside, until cancelled; then nobody is asked any more."""
+        if self._is_over:  # by an earlier run, which closed them all
+            self._live.clear()
+            self._plain.clear()
+            self._is_over = False
         try:
             await self.shadows.run()
         finally:
@@ -273,7 +277,7 @@ class DispatcherChoice:
 
     def _open(self, policy: Policy, *, returned: str = "") -> LiveProfile:
         return LiveProfile(
-            policy, self._open_runner, lock=self._lock, now=self._now, returned=returned
+            policy, self._open_runner, turns=self._turns, now=self._now, returned=returned
         )
 
     def _open_runner(self, way: Way) -> DispatchRunner:

@@ -6,6 +6,7 @@ A plain dispatcher of the configuration is a profile without a name.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,11 +16,17 @@ from multiqueue.multikueue.dispatching.canary import Side, Trials, is_chosen
 from multiqueue.multikueue.dispatching.policy import Policy, Way
 from multiqueue.multikueue.dispatching.runner import DispatchRunner
 from multiqueue.multikueue.dispatching.shadow import ShadowFigures
+from multiqueue.multikueue.dispatching.turns import DismissedError, Turns
 from multiqueue.plugins import DispatchView, Nomination
 
 BuildView = Callable[[], DispatchView]
 Accept = Callable[[DispatchView, Nomination], None]
 OpenRunner = Callable[[Way], DispatchRunner]
+MOST_WAIT_SECONDS = 4.0
+"""As many questions of a profile wait as its dispatcher answers in so many seconds, at the pace of
+its last answer: each holds one of the places in which Workloads are looked at."""
+POSTPONED = timedelta(seconds=5)
+"""When a Workload comes again that found too many waiting."""
 RETRY = timedelta(minutes=1)
 """When a Workload is looked at again whose profile cannot be used; its change is told at once."""
 
@@ -54,7 +61,7 @@ class LiveProfile:
     Args:
         policy: Who they are.
         open_runner: Puts one behind its fence.
-        lock: Held while a question is asked; shared by all that decide about the same clusters.
+        turns: Who asks next; shared by all that decide about the same clusters.
         now: Tells the time.
         returned: Why its canary does not decide any more; empty where it does.
 
@@ -72,7 +79,7 @@ class LiveProfile:
         policy: Policy,
         open_runner: OpenRunner,
         *,
-        lock: asyncio.Lock,
+        turns: Turns,
         now: Callable[[], datetime],
         returned: str = "",
     ) -> None:
@@ -82,7 +89,9 @@ class LiveProfile:
         self.figures = Figures(since=now())
         self.shadow_figures = ShadowFigures() if policy.shadow is not None else None
         self.trials = Trials(policy.canary.limits) if policy.canary is not None else None
-        self._lock = lock
+        self._turns = turns
+        self._who = policy.profile or (policy.base.dispatcher if policy.base is not None else "")
+        self._most_waiting = sys.maxsize
         self._now = now
         canary = policy.canary.way if policy.canary is not None else None
         self.base, self.fallback, self.shadow, self.canary = (
@@ -113,21 +122,27 @@ class LiveProfile:
         """Ask where a Workload shall go.
 
         One question at a time: the view of the next is built after `accept` took in the answer, so
-        that a burst of Workloads does not see the same room twice.
+        that a burst of Workloads does not see the same room twice. Of a slow dispatcher only a few
+        questions wait, so that its Workloads do not keep those of others from being looked at.
 
         Returns:
             What was seen by who answered, and the answer; None: the profile was replaced while
             others were asked.
         """
         await self.prepare()
-        async with self._lock:
-            if self.is_closed:
-                return None
-            view = build_view()
-            decided = await self._decide(view)
-            answer = decided.answer
-            if answer.nomination is not None:
-                accept(view, answer.nomination)
+        if self._turns.count_waiting(self._who) >= self._most_waiting:
+            return build_view(), self._introduce(self._postpone())
+        try:
+            async with self._turns.turn(self._who):
+                if self.is_closed:
+                    return None
+                view = build_view()
+                decided = await self._time(view)
+                answer = decided.answer
+                if answer.nomination is not None:
+                    accept(view, answer.nomination)
+        except DismissedError:
+            return build_view(), self._introduce(self._postpone())
         self._count(view.workload.uid, decided)
         return decided.shown, self._introduce(answer)
 
@@ -137,7 +152,7 @@ class LiveProfile:
         How the dispatchers do is counted all the same: one that hangs or fails here does so there.
         """
         await self.prepare()
-        async with self._lock:
+        async with self._turns.turn(self._who):
             decided = await self._decide(build_view())
         return decided.shown, decided.answer
 
@@ -148,6 +163,26 @@ class LiveProfile:
             runner.close()
 
     # ------------------------------------------------------------ deciding
+
+    async def _time(self, view: DispatchView) -> _Decided:
+        """Decide, and let as many wait from now on as will be answered within seconds."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            return await self._decide(view)
+        finally:
+            seconds = loop.time() - begun
+            self._most_waiting = max(1, int(MOST_WAIT_SECONDS / max(seconds, 1e-6)))
+            self._turns.dismiss(self._who, keep=self._most_waiting)
+
+    def _postpone(self) -> Answer:
+        name = self.policy.base.dispatcher if self.policy.base is not None else ""
+        return Answer(
+            problem=f'dispatcher "{name}" is slow, and others wait for its answer',
+            failure=Failure.PAUSED,
+            retry_at=self._now() + POSTPONED,
+            dispatcher=name,
+        )
 
     async def _decide(self, view: DispatchView) -> _Decided:
         canary = self._canary_for(view.workload.uid)

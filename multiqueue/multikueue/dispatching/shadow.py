@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
+
 from multiqueue.multikueue.dispatching.runner import DispatchRunner
 from multiqueue.plugins import DispatchView, Nomination
 
 MOST_WAITING = 256
 """Views that wait to be shown; each is some hundred kilobytes for a hundred workers."""
+
+log = structlog.get_logger("multiqueue.multikueue")
 
 
 @dataclass(slots=True)
@@ -61,7 +65,12 @@ class Shadows:
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
-            await self.ask(await self.queue.get())
+            question = await self.queue.get()
+            try:
+                await self.ask(question)
+            except Exception:  # one profile's shadow must not stop the others
+                log.exception("shadow not asked", profile=question.profile)
+                question.figures.failures += 1
 
     async def ask(self, question: Question) -> None:
         """Ask about one view, and compare."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.api.v1beta2 import Workload
@@ -34,13 +36,24 @@ class FakeInformers:
         )
 
 
-def follow(engine: Engine, informers: FakeInformers | None = None) -> Any:
+def follow(
+    engine: Engine,
+    informers: FakeInformers | None = None,
+    *,
+    on_broken: Callable[[Exception], None] = lambda _: None,
+) -> Any:
     """Return the handler that takes news of Workloads."""
     informers = informers or FakeInformers()
     context: Any = SimpleNamespace(
         clock=SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC)), informers=informers
     )
-    CacheFeed(context, engine, options=BuildOptions(), on_change=lambda: None).attach()
+    CacheFeed(
+        context,
+        engine,
+        options=BuildOptions(),
+        on_change=lambda: None,
+        on_broken=on_broken,
+    ).attach()
     return informers.handlers["workloads"]
 
 
@@ -102,3 +115,43 @@ def test_a_limit_range_changes_what_waiting_workloads_ask_for() -> None:
     reason = engine.workload_reason(workload.metadata.key)
     assert reason is not None
     assert "maximum" not in reason.message
+
+
+class FragileEngine(Engine):
+    """An engine that raises halfway for the first Workloads."""
+
+    def __init__(self, *, fails: int, undo_fails: bool = False) -> None:
+        super().__init__()
+        self._fails = fails
+        self._undo_fails = undo_fails
+
+    def upsert_workload(self, workload: Any, now: datetime) -> None:
+        super().upsert_workload(workload, now)
+        if self._fails:
+            self._fails -= 1
+            raise ValueError("a bug")
+
+    def delete_workload(self, key: str, now: datetime) -> None:
+        if self._undo_fails:
+            raise RuntimeError("another bug")
+        super().delete_workload(key, now)
+
+
+def test_an_error_halfway_is_undone_and_the_object_put_in_again() -> None:
+    engine, workload = FragileEngine(fails=1), make_workload()
+    follow(engine)(None, workload)
+    assert engine.find_workload(workload.metadata.key) is not None
+
+
+def test_an_object_that_the_engine_never_takes_is_left_out() -> None:
+    engine, broken, workload = FragileEngine(fails=2), list[Exception](), make_workload()
+    with pytest.raises(ValueError, match="a bug"):
+        follow(engine, on_broken=broken.append)(None, workload)
+    assert (engine.find_workload(workload.metadata.key), broken) == (None, [])
+
+
+def test_an_engine_that_cannot_undo_is_reported() -> None:
+    engine, broken = FragileEngine(fails=1, undo_fails=True), list[Exception]()
+    with pytest.raises(RuntimeError):
+        follow(engine, on_broken=broken.append)(None, make_workload())
+    assert [str(error) for error in broken] == ["another bug"]

@@ -9,12 +9,14 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.controllers.scheduler_loop import SPARE_TURNS, SchedulerLoop
 from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
+from multiqueue.jobs.context import UnrecoverableError
 from multiqueue.observability.metrics import Metrics
 from tests.unit.controllers.workload_views import because
 from tests.virtual_time import LoopClock, virtual_time
@@ -113,15 +115,14 @@ async def test_each_of_a_few_events_is_decided_on_before_the_next_is_heard_of() 
 
 
 @virtual_time
-async def test_an_event_whose_cycle_fails_is_decided_on_later_and_harms_nobody() -> None:
+async def test_an_event_whose_cycle_fails_harms_nobody_and_ends_the_loop() -> None:
     engine = FakeEngine(next_at=lambda now: None)
-    applier = FakeApplier()
-    async with running(engine, applier) as loop:
+    async with running(engine, FakeApplier()) as loop:
         await asyncio.sleep(60)
         engine.results = [RuntimeError("a bug"), REFUSED]
         loop.wake()
-        await asyncio.sleep(1)
-    assert REFUSED in applier.applied
+        with pytest.raises(UnrecoverableError, match=r"not reliable any more.*RuntimeError: a bug"):
+            await asyncio.wait_for(loop.run(), 1)
 
 
 @virtual_time
@@ -143,13 +144,23 @@ async def test_cycles_that_admit_nothing_slow_down() -> None:
 
 
 @virtual_time
-async def test_a_cycle_that_fails_is_tried_again_and_ends_nothing() -> None:
+async def test_a_cycle_that_fails_ends_the_loop_as_its_decisions_are_lost() -> None:
     engine = FakeEngine(RuntimeError("a bug"), REFUSED, next_at=lambda now: now)
     applier = FakeApplier()
-    async with running(engine, applier):
+    async with running(engine, applier) as loop:
+        with pytest.raises(UnrecoverableError, match="a new one reads all state from the API"):
+            await asyncio.wait_for(loop.run(), 60)
+    assert (engine.ran_at, applier.applied) == ([0], [])
+
+
+@virtual_time
+async def test_what_the_cache_feed_cannot_undo_ends_the_loop() -> None:
+    engine = FakeEngine(next_at=lambda now: None)
+    async with running(engine, FakeApplier()) as loop:
         await asyncio.sleep(60)
-    assert engine.ran_at[:2] == [0, 5]
-    assert applier.applied[0] is REFUSED
+        loop.fail(KeyError("cq"))
+        with pytest.raises(UnrecoverableError, match="KeyError"):
+            await asyncio.wait_for(loop.run(), 1)
 
 
 @virtual_time

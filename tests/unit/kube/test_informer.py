@@ -12,6 +12,7 @@ import structlog
 from multiqueue.kube import errors
 from multiqueue.kube.informer import Informer, InformerState
 from multiqueue.kube.resources import PODS
+from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from tests.unit.kube.scripted_server import (
     ScriptedServer,
     drop,
@@ -324,3 +325,79 @@ async def test_credentials_that_broke_are_a_failure_like_others() -> None:
         assert isinstance(informer.last_error, errors.Unauthorized)
         assert informer.state is InformerState.RETRYING
     assert 5 < len(server.lists) < 20
+
+
+@virtual_time
+async def test_an_object_that_cannot_be_indexed_is_left_out_alone() -> None:
+    def by_label(obj: Pod) -> list[str]:
+        return [obj["metadata"]["labels"]["team"]]
+
+    good, late = pod("good", 4), pod("late", 7)
+    good["metadata"]["labels"] = late["metadata"]["labels"] = {"team": "a"}
+    listed, watched = pod("bad", 3), pod("worse", 6)
+    watched["metadata"]["labels"] = {"team": []}
+    failures: list[None] = []
+    events = stream(frame("ADDED", watched), frame("ADDED", late), then="hang")
+    server = ScriptedServer(lists=[pod_list(5, listed, good)], watches=[events])
+    options = {"indexers": {"team": by_label}, "on_failed_object": lambda: failures.append(None)}
+    async with server, running(server, **options) as (informer, told):
+        await until(lambda: len(informer.store) == 2)
+        assert [title(each) for each in informer.store.by_index("team", "a")] == [
+            "good@4",
+            "late@7",
+        ]
+        assert told.changes == [(None, "good@4"), (None, "late@7")]
+        assert len(failures) == 2
+
+
+@virtual_time
+async def test_versions_that_are_no_numbers_stop_nobody() -> None:
+    odd = pod("odd", 3)
+    odd["metadata"]["resourceVersion"] = "9" * 5_000
+    number = pod("number", 4)
+    number["metadata"]["resourceVersion"] = 4
+    server = ScriptedServer(lists=[pod_list(5, odd, number, pod("good", 5))], watches=[hang()])
+    async with server, running(server) as (informer, _):
+        await informer.synced.wait()
+        assert informer.store.keys() == ["team-a/odd", "team-a/number", "team-a/good"]
+
+
+@virtual_time
+async def test_a_state_whose_version_makes_us_raise_is_left_out() -> None:
+    reads: list[str] = []
+
+    def meta(obj: Pod) -> ObjectKeyAndVersion:
+        reads.append(obj["metadata"]["name"])
+        if len(reads) == 2:
+            raise ValueError("a bug")
+        return identify(obj)
+
+    events = stream(frame("MODIFIED", pod("a", 6)), then="hang")
+    server = ScriptedServer(lists=[pod_list(5, pod("a", 3))], watches=[events])
+    async with server, running(server, meta=meta) as (informer, told):
+        await asyncio.sleep(1)
+        assert informer.state is InformerState.WATCHING
+        assert told.changes == [(None, "a@3")], "the state that could not be read is left out"
+
+
+@virtual_time
+async def test_a_listener_that_raises_stops_nobody() -> None:
+    def refuse(informer: Informer[Pod]) -> None:
+        raise ValueError("a bug of a listener")
+
+    events = stream(frame("ADDED", pod("a", 6)), then="hang")
+    server = ScriptedServer(lists=[pod_list(5)], watches=[events])
+    async with server, running(server) as (informer, told):
+        informer.add_listener(refuse)
+        await until(lambda: told.changes)
+        assert informer.state is InformerState.WATCHING
+
+
+async def test_a_handler_that_is_added_again_is_told_what_is_known_and_changes_once() -> None:
+    informer: Informer[Pod] = Informer(client=None, resource=PODS)  # type: ignore[arg-type]
+    told = Recorder()
+    informer.add_handler(told)
+    informer.observe(pod("a", 3))
+    informer.add_handler(told)
+    informer.observe(pod("a", 4))
+    assert told.changes == [(None, "a@3"), (None, "a@3"), ("a@3", "a@4")]

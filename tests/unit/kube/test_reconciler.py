@@ -121,3 +121,43 @@ async def test_outcomes_are_told_for_metrics() -> None:
             reconciler.queue.add(key)
         await settle()
     assert told == [("test", "success"), ("test", "requeue_after"), ("test", "error")]
+
+
+@virtual_time
+async def test_a_future_that_others_cancelled_costs_a_try_and_no_worker() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> Result:
+        seen.append(key)
+        if len(seen) == 1:
+            future = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+        return DONE
+
+    reconciler = Reconciler("test", reconcile, concurrency=1)
+    async with running(reconciler):
+        reconciler.queue.add("a")
+        await asyncio.sleep(1)
+        reconciler.queue.add("b")
+        await asyncio.sleep(1)
+    assert seen == ["a", "a", "b"]
+
+
+@virtual_time
+async def test_a_second_run_begins_with_what_the_first_was_stopped_at() -> None:
+    seen: list[str] = []
+
+    async def reconcile(key: str) -> Result:
+        seen.append(key)
+        if len(seen) == 1:
+            await asyncio.Event().wait()
+        return DONE
+
+    reconciler = Reconciler("test", reconcile)
+    async with running(reconciler):
+        reconciler.queue.add("a")
+        await asyncio.sleep(1)
+    async with running(reconciler):
+        await asyncio.sleep(1)
+    assert seen == ["a", "a"]

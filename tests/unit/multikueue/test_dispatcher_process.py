@@ -34,6 +34,7 @@ from multiqueue.multikueue.dispatching.profile_conditions import build_status
 from multiqueue.multikueue.dispatching.references import NO_REFERENCE
 from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
 from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
+from multiqueue.multikueue.dispatching.turns import Turns
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.dispatcher_package import install
@@ -271,7 +272,7 @@ async def test_a_package_that_is_mended_is_loaded_whatever_it_did_before(package
 def tell_active(it: Opened) -> str:
     """Return what a profile with this dispatcher says about itself."""
     policy = Policy(profile="mine", generation=1, base=it.runner.way)
-    live = LiveProfile(policy, lambda _way: it.runner, lock=asyncio.Lock(), now=it.now)
+    live = LiveProfile(policy, lambda _way: it.runner, turns=Turns(), now=it.now)
     condition = find_condition(build_status(DispatchProfile(), live, it.at).conditions, ACTIVE)
     assert condition is not None
     return condition.message

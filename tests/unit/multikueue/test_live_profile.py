@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -30,6 +29,7 @@ from multiqueue.multikueue.dispatching.shadow import (
     Shadows,
     find_difference,
 )
+from multiqueue.multikueue.dispatching.turns import Turns
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
@@ -70,7 +70,7 @@ def open_profile(profile: DispatchProfile, *, returned: str = "") -> LiveProfile
         )
 
     policy = build_policy(profile, lambda _: None, lambda _: {})
-    return LiveProfile(policy, open_runner, lock=asyncio.Lock(), now=lambda: T0, returned=returned)
+    return LiveProfile(policy, open_runner, turns=Turns(), now=lambda: T0, returned=returned)
 
 
 async def ask_whole(live: LiveProfile) -> tuple[DispatchView, Answer]:
