@@ -188,7 +188,7 @@ class World:
     def kubeconfig(self, name: str, **changes: Any) -> dict[str, Any]:
         """A manager's kubeconfig of a worker, through its gate; ``changes`` are of its user."""
         config = kubeconfig_of(deepcopy(self.workers[name].server.kubeconfig()), REMOTE_TOKEN)
-        config["clusters"][0]["cluster"]["server"] = self.gates[name].url
+        config["clusters"][0]["cluster"] = self.gates[name].cluster
         config["users"][0]["user"].update(changes)
         return config
 

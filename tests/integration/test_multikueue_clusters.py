@@ -14,7 +14,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.api.workload_state import is_finished
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.apiserver.server import ApiServer
 from multiqueue.kube import resources
 from multiqueue.kube.certificates import AUTHORITY_LIFETIME, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
@@ -126,7 +126,7 @@ async def test_a_broken_worker_is_left_out_and_the_healthy_one_is_used():
 
 
 async def test_a_worker_without_our_api_is_named():
-    bare = ApiServer(ServerOptions(tls=False))
+    bare = ApiServer()
     async with multikueue_world("worker1") as world, bare:
         await world.put_secret("worker1", bare.kubeconfig())
         async with world.manager():
