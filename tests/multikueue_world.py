@@ -158,11 +158,16 @@ class World:
     """A manager cluster and worker clusters."""
 
     def __init__(
-        self, hub: QueueCluster, workers: dict[str, QueueCluster], gates: dict[str, Gate]
+        self,
+        hub: QueueCluster,
+        workers: dict[str, QueueCluster],
+        gates: dict[str, Gate],
+        side_gates: dict[str, Gate],
     ) -> None:
         self.hub = hub
         self.workers = workers
         self.gates = gates
+        self.side_gates = side_gates
         self.parts: list[Runnable] = []
         self.changes = Changes(
             hub.informers.multikueue_clusters,
@@ -187,8 +192,15 @@ class World:
 
     def kubeconfig(self, name: str, **changes: Any) -> dict[str, Any]:
         """A manager's kubeconfig of a worker, through its gate; ``changes`` are of its user."""
+        return self._kubeconfig(name, self.gates[name], **changes)
+
+    def other_kubeconfig(self, name: str, **changes: Any) -> dict[str, Any]:
+        """The same under another address, whose gate nobody closes."""
+        return self._kubeconfig(name, self.side_gates[name], **changes)
+
+    def _kubeconfig(self, name: str, gate: Gate, **changes: Any) -> dict[str, Any]:
         config = kubeconfig_of(deepcopy(self.workers[name].server.kubeconfig()), REMOTE_TOKEN)
-        config["clusters"][0]["cluster"]["server"] = self.gates[name].url
+        config["clusters"][0]["cluster"] = gate.cluster
         config["users"][0]["user"].update(changes)
         return config
 
@@ -475,11 +487,14 @@ async def multikueue_world(
     async with contextlib.AsyncExitStack() as stack:
         hub = await stack.enter_async_context(queue_cluster())
         workers = {name: await stack.enter_async_context(queue_cluster()) for name in names_}
-        gates = {
-            name: await stack.enter_async_context(gate_to(cluster.server.url))
-            for name, cluster in workers.items()
-        }
-        world = World(hub, workers, gates)
+        gates, side_gates = [
+            {
+                name: await stack.enter_async_context(gate_to(cluster.server.url))
+                for name, cluster in workers.items()
+            }
+            for _ in range(2)
+        ]
+        world = World(hub, workers, gates, side_gates)
         for name, cluster in workers.items():
             await world.make_queues(cluster, gpus)
             if real_workers:

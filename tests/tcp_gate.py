@@ -1,11 +1,33 @@
-"""A TCP proxy that a test opens, cuts and lets hang: the network between manager and worker."""
+"""A TCP proxy that a test opens, cuts and lets hang: the network between manager and worker.
+
+It speaks TLS to who connects, whatever the server behind it does: managers connect to nothing else.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
 from urllib.parse import urlsplit
+
+from multiqueue.apiserver.certificates import Authority, create_authority, server_context
+
+HOST = "127.0.0.1"
+
+
+@cache
+def _authority() -> Authority:
+    return create_authority(datetime.now(UTC))
+
+
+@cache
+def _context() -> ssl.SSLContext:
+    return server_context(_authority(), [HOST], datetime.now(UTC))
 
 
 class Gate:
@@ -17,7 +39,7 @@ class Gate:
 
     def __init__(self, target: str) -> None:
         parts = urlsplit(target)
-        self._scheme, self._host, self._port = parts.scheme, parts.hostname, parts.port
+        self._host, self._port = parts.hostname, parts.port
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._served: set[asyncio.Task[None]] = set()
@@ -27,8 +49,14 @@ class Gate:
         self.url = ""
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"{self._scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._serve, HOST, 0, ssl=_context())
+        self.url = f"https://{HOST}:{self._server.sockets[0].getsockname()[1]}"
+
+    @property
+    def cluster(self) -> dict[str, Any]:
+        """Where to connect, and how to know it, as in a kubeconfig."""
+        authority = base64.b64encode(_authority().certificate).decode()
+        return {"server": self.url, "certificate-authority-data": authority}
 
     async def stop(self) -> None:
         self.cut()

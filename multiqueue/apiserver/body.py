@@ -4,9 +4,10 @@ from typing import Any
 
 import orjson
 
-from multiqueue.apiserver.nesting import check_depth, check_references, check_yaml
+from multiqueue.apiserver.nesting import YAML_LIMITS, check_depth
 from multiqueue.apiserver.protobuf import Malformed, UnknownKind, decode_envelope
 from multiqueue.apiserver.status import StatusError, bad_request, unsupported_media_type
+from multiqueue.lib import bounded_yaml
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -77,8 +78,6 @@ def decode_yaml(body: bytes) -> Any:
     Raises:
         StatusError: 400.
     """
-    import yaml
-
     try:
         decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -87,13 +86,9 @@ def decode_yaml(body: bytes) -> Any:
         check_depth(decoded, body)
         return decoded
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        check_yaml(body)
-        decoded = yaml.load(body, Loader=loader)  # noqa: S506 - both are safe loaders
-        check_references(decoded)
         return orjson.loads(
-            orjson.dumps(decoded, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_UTC_Z)
+            orjson.dumps(bounded_yaml.load(body, YAML_LIMITS), option=orjson.OPT_NON_STR_KEYS)
         )
-    except (yaml.YAMLError, TypeError, ValueError) as error:
+    except (TypeError, ValueError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +40,12 @@ def parse_config(
         UsageProblem: both have gates, or those of the command line are none.
         ConfigurationError: lists every problem.
     """
-    import yaml
-
     from multiqueue.api.config import build_configuration, load_configuration
     from multiqueue.api.config.warnings import find_warnings
+    from multiqueue.lib import bounded_yaml
 
     config = load_configuration(text)
-    raw = yaml.safe_load(text) or {}
+    raw = bounded_yaml.load(text) or {}
     if feature_gates is not None:
         if config.feature_gates:
             raise UsageProblem(
@@ -52,6 +53,22 @@ def parse_config(
             )
         config = build_configuration({**raw, "featureGates": _parse_gates(feature_gates)})
     return config, find_warnings(raw, config)
+
+
+def check_worker_kubeconfig(path: str, proxies: Collection[str]) -> str:
+    """Return why the manager would refuse a worker's kubeconfig; empty if it would not.
+
+    Raises:
+        UsageProblem: the file cannot be read.
+    """
+    from multiqueue.multikueue.connections.credentials import Refusal, check_kubeconfig
+
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UsageProblem(f'cannot read the kubeconfig "{path}": {error.strerror}') from error
+    found = check_kubeconfig(data, datetime.now(UTC), proxies=proxies)
+    return f'"{path}": {found.reason}: {found.message}' if isinstance(found, Refusal) else ""
 
 
 def _parse_gates(text: str) -> dict[str, bool]:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.types import PROCESS
 from multiqueue.api.validation.access import mapping
+from multiqueue.lib import bounded_yaml
 from multiqueue.multikueue.dispatching.arguments import build_arguments
 from multiqueue.multikueue.dispatching.isolation.confine import list_open_ways
 from multiqueue.multikueue.dispatching.registry import Dispatchers
@@ -72,7 +71,7 @@ def _check(dispatcher: Dispatcher, arguments: Mapping[str, Any]) -> tuple[str, .
 
 def _read_section(text: str) -> Mapping[str, Any]:
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError:
+        raw = bounded_yaml.load(text)
+    except bounded_yaml.YamlError:
         return {}
     return mapping(raw, "multiKueue") if isinstance(raw, dict) else {}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
 
-from multiqueue.api.config import Configuration, load_configuration
 from multiqueue.api.names import GROUP, OWN_GROUP
 from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.cli.stored import read_stored
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
@@ -18,11 +16,10 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource
 from multiqueue.lint.rules.jobs import is_done
 from multiqueue.lint.world import Entry, Surroundings, World
-from multiqueue.multikueue.connections.credentials import Refusal, check_kubeconfig, read_secret
+from multiqueue.multikueue.connections.credentials import Refusal
 
 WORKER_SECONDS = 30.0
 """How long all lists of one worker may take."""
-CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
 BUDGETS = Resource(
     group="policy",
     version="v1",
@@ -99,20 +96,6 @@ async def _list(client: KubeClient, resource: Resource, reading: Reading) -> Non
     reading.entries.extend(Entry(obj) for obj in listed.items if not ended(obj))
 
 
-async def read_config(client: KubeClient, namespace: str) -> Configuration | None:
-    """Return the manager's configuration from its ConfigMap, where it is there and can be read.
-
-    Raises:
-        ConfigurationError: it cannot be used.
-    """
-    try:
-        config_map = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
-    except (Forbidden, NotFound):
-        return None
-    content = text(mapping(config_map, "data").get(CONFIG_KEY))
-    return load_configuration(content) if content else None
-
-
 @dataclass(slots=True)
 class Workers:
     """Worlds of workers, and why some are missing, by MultiKueueCluster."""
@@ -142,27 +125,17 @@ async def _read_worker(
         return
     location = text(source.get("location"))
     try:
-        secret = await client.get(resources.SECRETS, location, namespace=namespace)
-    except NotFound:
-        secret = None
+        found = await read_stored(client, location, namespace)
     except Forbidden:
         workers.unseen[name] = f'not allowed to read Secret "{namespace}/{location}"'
         return
-    config = check_secret(secret, location, namespace)
-    if isinstance(config, str):
-        workers.refused[name] = config
+    if isinstance(found, Refusal):
+        workers.refused[name] = found.message
         return
     try:
-        await add_worker(name, await Credentials.from_kubeconfig_dict(config), workers)
+        await add_worker(name, await Credentials.from_kubeconfig_dict(found.config), workers)
     except KubeError as error:
         workers.unseen[name] = str(error)
-
-
-def check_secret(secret: dict[str, Any] | None, name: str, namespace: str) -> dict[str, Any] | str:
-    """Return the kubeconfig in a Secret, or why the manager refuses it."""
-    data = read_secret(secret, name, namespace)
-    found = data if isinstance(data, Refusal) else check_kubeconfig(data, datetime.now(UTC))
-    return found.message if isinstance(found, Refusal) else dict(found.config)
 
 
 async def add_worker(name: str, credentials: Credentials, workers: Workers) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,10 +63,16 @@ def _decode(data: bytes, name: str) -> str:
 
 
 def _read_text(text: str, name: str, result: Manifests, *, named: bool = True) -> None:
+    from multiqueue.lib import bounded_yaml
     from multiqueue.lint.world import Entry
 
-    for line, document in _documents(text, name):
-        where = f"{name}:{line}"
+    try:
+        documents = bounded_yaml.load_documents(text)
+    except bounded_yaml.YamlError as error:
+        line = f":{error.line}" if error.line is not None else ""
+        raise UsageProblem(f"{name}{line}: not YAML: {error.problem}") from error
+    for read in documents:
+        where, document = f"{name}:{read.line}", read.value
         if document is None:
             continue
         if not _is_object(document):
@@ -78,25 +83,6 @@ def _read_text(text: str, name: str, result: Manifests, *, named: bool = True) -
         listed = document.get("items") if str(document["kind"]).endswith("List") else None
         objects = listed if isinstance(listed, list) else [document]
         result.entries.extend(Entry(obj, where) for obj in objects if _is_object(obj))
-
-
-def _documents(text: str, name: str) -> Iterator[tuple[int, Any]]:
-    """Yield (line, value) of each document."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    try:
-        while loader.check_node():
-            node = loader.get_node()
-            assert node is not None
-            yield node.start_mark.line + 1, loader.construct_document(node)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise UsageProblem(f"{name}{line}: not YAML: {' '.join(problem.split())}") from error
-    finally:
-        loader.dispose()
 
 
 def _is_object(value: Any) -> bool:

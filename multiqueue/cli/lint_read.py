@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,20 +49,20 @@ async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[Wor
     workers = Workers(skipped=manifests.skipped)
     await _read_named(inputs, workers)
     config = _config_file(inputs) or _config_among(manifests)
-    _check_secrets(manifests, inputs.system_namespace, workers)
+    proxies = config.multi_kueue.allowed_proxies if config is not None else ()
+    _check_secrets(manifests, inputs.system_namespace, workers, proxies)
     return World(manifests.entries, _around(config, workers)), workers.skipped
 
 
 async def read_cluster_world(target: Target, inputs: Inputs) -> tuple[World, list[str]]:
     """List a cluster and its workers; returns them with what could not be read."""
     from multiqueue.cli import lint_cluster
+    from multiqueue.cli.stored import read_config
 
     async with connect(target) as (client, _):
         reading = await lint_cluster.read_cluster(client)
         try:
-            config = _config_file(inputs) or await lint_cluster.read_config(
-                client, inputs.system_namespace
-            )
+            config = _config_file(inputs) or await read_config(client, inputs.system_namespace)
         except ConfigurationError as error:
             raise CliError(f"the manager's ConfigMap: {error}") from error
         named = [
@@ -127,18 +129,20 @@ def _config_among(manifests: Manifests) -> Configuration | None:
     return None
 
 
-def _check_secrets(manifests: Manifests, namespace: str, workers: Workers) -> None:
+def _check_secrets(
+    manifests: Manifests, namespace: str, workers: Workers, proxies: Collection[str]
+) -> None:
     """Judge the kubeconfigs that stand among the manifests; others are somewhere else."""
-    from multiqueue.cli.lint_cluster import check_secret
+    from multiqueue.multikueue.connections.credentials import Refusal, check_secret
 
-    world = World(manifests.entries)
+    now, world = datetime.now(UTC), World(manifests.entries)
     for cluster in world.all("MultiKueueCluster"):
         location = text(mapping(cluster, "spec", "clusterSource", "kubeConfig").get("location"))
         secret = world.get("Secret", location, namespace)
         if secret is not None:
-            problem = check_secret(_encoded(secret), location, namespace)
-            if isinstance(problem, str):
-                workers.refused[name_of(cluster)] = problem
+            found = check_secret(_encoded(secret), location, namespace, now, proxies=proxies)
+            if isinstance(found, Refusal):
+                workers.refused[name_of(cluster)] = found.message
 
 
 def _encoded(secret: Any) -> dict[str, Any]:

@@ -39,12 +39,12 @@ def _read(source: str, name: str) -> bytes:
 
 
 def _parse(text: bytes, name: str) -> list[Any]:
-    import yaml
+    from multiqueue.lib import bounded_yaml
 
     try:
-        return list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageProblem(f"{name} is not valid YAML: {' '.join(str(error).split())}") from error
+        return [document.value for document in bounded_yaml.load_documents(text)]
+    except bounded_yaml.YamlError as error:
+        raise UsageProblem(f"{name} is not valid YAML: {error}") from error
 
 
 def _check(document: Any, where: str) -> None:

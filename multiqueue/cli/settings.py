@@ -17,12 +17,12 @@ def read_setting(setting: str, form: str) -> tuple[str, Any]:
     Raises:
         UsageProblem: it is none.
     """
-    import yaml
+    from multiqueue.lib import bounded_yaml
 
     name, equals, text = setting.partition("=")
     if not equals or not name:
         raise UsageProblem(f'--set "{setting}": write {form}')
     try:
-        return name, yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        return name, bounded_yaml.load(text)
+    except bounded_yaml.YamlError as error:
         raise UsageProblem(f'--set "{setting}": {error}') from error

@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from multiqueue.api.conditions import (
     ACTIVE,
@@ -19,6 +18,7 @@ from multiqueue.api.conditions import (
 from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
+from multiqueue.cli.stored import read_stored
 from multiqueue.cli.views.drains import IN_USE, Use, view_use
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.views.workloads import view_workload
@@ -29,19 +29,16 @@ from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
     MULTIKUEUE_CLUSTERS,
-    SECRETS,
     WORKLOADS,
 )
 from multiqueue.model.build import build_cluster_queue, build_workload
 from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.connections.capabilities import CONFIG_MAP
-from multiqueue.multikueue.connections.credentials import Refusal, check_kubeconfig, read_secret
+from multiqueue.multikueue.connections.credentials import Refusal
 from multiqueue.multikueue.phase import AT_WORK, ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-T = TypeVar("T")
 
 WORKER_SECONDS = 5.0
 """How long one worker may take to answer."""
@@ -216,20 +213,10 @@ async def worker_credentials(
     source = cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != "Secret":
         raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
-    try:
-        secret = await client.get(SECRETS, source.location, namespace=namespace)
-    except NotFound:
-        secret = None
-    data = _accepted(read_secret(secret, source.location, namespace))
-    # Our credentials go to nobody whom the manager would not send them to.
-    kubeconfig = _accepted(check_kubeconfig(data, datetime.now(UTC)))
-    return await Credentials.from_kubeconfig_dict(kubeconfig.config)
-
-
-def _accepted(found: T | Refusal) -> T:
+    found = await read_stored(client, source.location, namespace)
     if isinstance(found, Refusal):
         raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
-    return found
+    return await Credentials.from_kubeconfig_dict(found.config)
 
 
 async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:

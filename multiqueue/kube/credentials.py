@@ -56,7 +56,7 @@ class Credentials:
         clock: Clock | None = None,
     ) -> None:
         self.namespace = namespace
-        self.server = material.server.rstrip("/")
+        self.server = _check_server(material.server).rstrip("/")
         self.ssl_context = build_ssl_context(material)
         self.server_name = material.server_name
         self.proxy = material.proxy or _proxy_of_environment(self.server)
@@ -260,6 +260,22 @@ def _refuse_disallowed(
                     f'kubeconfig: context "{picked.name}" uses the file path {key}, which is '
                     "not allowed for this kubeconfig; put the data inline"
                 )
+
+
+def _check_server(server: str) -> str:
+    """Return what is a URL; every part of it is read by somebody.
+
+    Raises:
+        CredentialsError: it is none.
+    """
+    try:
+        parts = urlsplit(server)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise CredentialsError("the server is no URL of the form https://host:port")
+    return server
 
 
 def _proxy_of_environment(server: str) -> str | None:

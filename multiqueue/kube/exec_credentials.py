@@ -83,8 +83,11 @@ async def run_plugin(plugin: ExecPlugin) -> bytes:
         spec["cluster"] = plugin.cluster
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
     environment = {**os.environ, **dict(plugin.env)}
-    environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(info).decode()
     what = f'exec plugin "{plugin.command}"'
+    try:
+        environment["KUBERNETES_EXEC_INFO"] = orjson.dumps(info).decode()
+    except TypeError:  # it nests deeper than JSON may here
+        raise CredentialsError(f"{what} cannot be told of the cluster: too much nesting") from None
     try:
         process = await asyncio.create_subprocess_exec(
             plugin.command,

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.lib import bounded_yaml
+from multiqueue.lib.bounded_yaml import Limits, YamlError
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _TEXT_KEYS = (
@@ -25,16 +27,25 @@ _TEXT_KEYS = (
     "username",
     "password",
 )
+MAX_NAME = 100
+"""How much of a name is shown in a message."""
+_CONTEXT_KEYS = ("cluster", "user", "namespace")
 _PATH_KEYS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeconfigContext:
-    """The entries that one context points to, as they stand in the kubeconfig."""
+    """The entries that one context points to, as they stand in the kubeconfig.
+
+    Those that are read are strings.
+    """
 
     name: str
+    context: Mapping[str, Any]
     namespace: str
+    cluster_name: str
     cluster: Mapping[str, Any]
+    user_name: str
     user: Mapping[str, Any]
 
 
@@ -50,25 +61,27 @@ def load_files(paths: str) -> dict[str, Any]:
         if not path.is_file():
             continue
         found = True
-        _merge(merged, _read(path), path)
+        try:
+            _merge(merged, _read(path), path)
+        except ValueError:
+            raise CredentialsError(f'kubeconfig "{path}": a path holds a null character') from None
     if not found:
         raise CredentialsError(f'kubeconfig "{paths}": no such file')
     return merged
 
 
-def parse(text: str | bytes, *, source: str = "kubeconfig") -> dict[str, Any]:
+def parse(
+    text: str | bytes, *, source: str = "kubeconfig", limits: Limits = bounded_yaml.LIMITS
+) -> dict[str, Any]:
     """Parse a kubeconfig's YAML or JSON.
 
     Raises:
         CredentialsError: it is no mapping, or not even YAML; the content is not repeated.
     """
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value = yaml.load(text, Loader=loader)  # noqa: S506 - both loaders are the safe ones
-    except (yaml.YAMLError, UnicodeDecodeError):
-        raise CredentialsError(f"{source} is not valid YAML") from None
+        value = bounded_yaml.load(text, limits)
+    except YamlError as error:
+        raise CredentialsError(f"{source} is not valid YAML: {error}") from None
     if not isinstance(value, dict):
         raise CredentialsError(f"{source} is empty or not a mapping")
     return value
@@ -86,18 +99,29 @@ def pick_context(config: Mapping[str, Any], context: str | None = None) -> Kubec
     if not name or not isinstance(name, str):
         raise CredentialsError("kubeconfig has no current-context; set one, or name a context")
     picked = _entry(config, "contexts", name)
-    cluster_name, user_name = picked.get("cluster"), picked.get("user")
+    cluster_name, user_name = picked.get("cluster"), picked.get("user") or ""
     if not cluster_name:
-        raise CredentialsError(f'kubeconfig: context "{name}" names no cluster')
-    cluster = _entry(config, "clusters", str(cluster_name))
+        raise CredentialsError(f'kubeconfig: context "{shown(name)}" names no cluster')
+    cluster = _entry(config, "clusters", cluster_name)
     if not cluster.get("server"):
-        raise CredentialsError(f'kubeconfig: cluster "{cluster_name}" has no server')
+        raise CredentialsError(f'kubeconfig: cluster "{shown(cluster_name)}" has no server')
     return KubeconfigContext(
         name=name,
-        namespace=str(picked.get("namespace") or "default"),
+        context=picked,
+        namespace=picked.get("namespace") or "default",
+        cluster_name=cluster_name,
         cluster=cluster,
-        user=_entry(config, "users", str(user_name)) if user_name else {},
+        user_name=user_name,
+        user=_entry(config, "users", user_name) if user_name else {},
     )
+
+
+def shown(name: object) -> str:
+    """Return the name of an entry as it may stand in a message, whatever somebody wrote there."""
+    if not isinstance(name, str):
+        return ""
+    text = name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}…"
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, Any]:
@@ -105,14 +129,14 @@ def _entry(config: Mapping[str, Any], section: str, name: str) -> Mapping[str, A
     entries = config.get(section)
     for entry in entries if isinstance(entries, list) else []:
         if isinstance(entry, Mapping) and entry.get("name") == name:
-            value = entry.get(word) or {}
+            value, what = entry.get(word) or {}, f'kubeconfig: {word} "{shown(name)}"'
             if not isinstance(value, Mapping):
-                raise CredentialsError(f'kubeconfig: {word} "{name}" is not a mapping')
-            for key in (*_TEXT_KEYS, *_PATH_KEYS):
-                if not isinstance(value.get(key, ""), str):
-                    raise CredentialsError(f'kubeconfig: {word} "{name}": {key} is not a string')
+                raise CredentialsError(f"{what} is not a mapping")
+            for key in (*_TEXT_KEYS, *_PATH_KEYS) if word != "context" else _CONTEXT_KEYS:
+                if not isinstance(value.get(key), str | None):
+                    raise CredentialsError(f"{what}: {key} is not a string")
             return value
-    raise CredentialsError(f'kubeconfig: no {word} "{name}" in {section}')
+    raise CredentialsError(f'kubeconfig: no {word} "{shown(name)}" in {section}')
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -127,7 +151,8 @@ def _merge(merged: dict[str, Any], config: dict[str, Any], path: Path) -> None:
         known = {entry["name"] for entry in merged[section]}
         entries = config.get(section)
         for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, dict) and "name" in entry and entry["name"] not in known:
+            name = entry.get("name") if isinstance(entry, dict) else None
+            if isinstance(name, str) and name not in known:
                 merged[section].append({**entry, word: _absolute(entry.get(word), path.parent)})
     if not merged.get("current-context"):
         merged["current-context"] = config.get("current-context")
@@ -139,7 +164,9 @@ def _absolute(value: Any, base: Path) -> Any:
     paths: dict[str, Any] = {
         k: str((base / value[k]).resolve()) for k in _PATH_KEYS if isinstance(value.get(k), str)
     }
-    command = value.get("exec")
-    if isinstance(command, dict) and os.sep in str(command.get("command", "")):
-        paths["exec"] = {**command, "command": str(base / command["command"])}
+    plugin = value.get("exec")
+    if isinstance(plugin, dict):
+        command = plugin.get("command")
+        if isinstance(command, str) and os.sep in command:
+            paths["exec"] = {**plugin, "command": str(base / command)}
     return {**value, **paths}

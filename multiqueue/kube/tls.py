@@ -19,7 +19,7 @@ def build_ssl_context(material: Material) -> ssl.SSLContext | None:
     Raises:
         CredentialsError: CA or client certificate are no usable PEM.
     """
-    if not material.server.startswith("https"):
+    if not material.server.lower().startswith("https:"):
         return None
     try:
         context = ssl.create_default_context(cadata=material.ca.decode() if material.ca else None)

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import V1BETA2
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.kinds import RULES
 from multiqueue.api.validation.names import check_subdomain
+from multiqueue.lib import bounded_yaml
 
 API_VERSION, KIND = "config.multiqueue.dev/v1alpha1", "FleetConfiguration"
 CONFIG_MAP, CONFIG_MAP_KEY = "multiqueue-fleet", "fleet.yaml"
@@ -107,9 +107,9 @@ def load_fleet(content: str) -> FleetConfiguration:
         FleetError: lists every problem that was found.
     """
     try:
-        raw = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise FleetError([f"not YAML: {' '.join(str(error).split())}"]) from error
+        raw = bounded_yaml.load(content)
+    except bounded_yaml.YamlError as error:
+        raise FleetError([f"not YAML: {error}"]) from error
     if not isinstance(raw, dict):
         raise FleetError([f"the file must hold a mapping, not {_type_name(raw)}"])
     if (raw.get("apiVersion"), raw.get("kind")) != (API_VERSION, KIND):

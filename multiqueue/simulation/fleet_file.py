@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from multiqueue.lib import bounded_yaml
 from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
 from multiqueue.simulation.traces.trace import CLASSES, MODELS
 
@@ -26,10 +25,10 @@ def load_fleet(path: Path) -> Fleet:
         FleetFileError: it cannot be read, or a field makes no sense.
     """
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        found = bounded_yaml.load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise FleetFileError(f'fleet "{path}" cannot be read: {error}') from error
-    except yaml.YAMLError as error:
+    except bounded_yaml.YamlError as error:
         raise FleetFileError(f'fleet "{path}" is no YAML: {error}') from error
     try:
         return parse_fleet(found)

@@ -106,7 +106,7 @@ class SimTransport:
     """The requests of one client of one process."""
 
     def __init__(self, network: Network, process: Process, credentials: Credentials) -> None:
-        host = credentials.server.removeprefix("http://").partition(".")[0]
+        host = credentials.server.partition("://")[2].partition(".")[0]
         self._network = network
         self._process = process
         self._credentials = credentials

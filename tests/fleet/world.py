@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from multiqueue.api import names
+from multiqueue.apiserver.certificates import create_authority
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
 from tests.fleet.job_controller import FAILS, SECONDS, STOP, JobController
@@ -28,6 +29,8 @@ from tests.queue_manager import NAMESPACE
 from tests.queue_objects import make_local_queue
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
+AUTHORITY = base64.b64encode(create_authority(T0).certificate).decode()
+"""Nobody is asked to show a certificate; it is quicker to load than those of the system."""
 HUB = "hub"
 SYSTEM = "kueue-system"
 FAST = "h100"
@@ -377,11 +380,12 @@ def _cluster_object(api_version: str, kind: str, name: str) -> Json:
 
 
 def _kubeconfig(name: str, token: str) -> Json:
+    cluster = {"server": f"https://{name}.sim", "certificate-authority-data": AUTHORITY}
     return {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://{name}.sim"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": {"token": token}}],
     }

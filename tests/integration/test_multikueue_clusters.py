@@ -14,9 +14,9 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.api.workload_state import is_finished
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.apiserver.server import ApiServer
 from multiqueue.kube import resources
-from multiqueue.kube.certificates import AUTHORITY_LIFETIME, create_authority
+from multiqueue.kube.certificates import AUTHORITY_LIFETIME, KeyPair, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
@@ -129,7 +129,7 @@ async def test_a_broken_worker_is_left_out_and_the_healthy_one_is_used():
 
 
 async def test_a_worker_without_our_api_is_named():
-    bare = ApiServer(ServerOptions(tls=False))
+    bare = ApiServer()
     async with multikueue_world("worker1") as world, bare:
         await world.put_secret("worker1", bare.kubeconfig())
         async with world.manager():
@@ -185,10 +185,10 @@ async def test_credentials_that_end_are_told_of_beforehand():
     """By a condition, a Warning and figures, a week before; new ones end it all."""
     now = loop_clock().now()
     issued_at = now + timedelta(days=7, minutes=1) - AUTHORITY_LIFETIME
-    ending, good = (create_authority("workers", at).certificate for at in (issued_at, now))
+    ending, good = (create_authority("workers", at) for at in (issued_at, now))
     async with multikueue_world("worker1") as world, world.manager() as manager:
         await world.until_connected()
-        await world.put_secret("worker1", trusting(world, "worker1", ending))
+        await world.put_secret("worker1", showing(world, "worker1", ending))
         await until_expiring(world, "worker1", "False")
         await asyncio.sleep(65.0)
         await until_expiring(world, "worker1", "True")
@@ -198,17 +198,16 @@ async def test_credentials_that_end_are_told_of_beforehand():
         (sample,) = left._child_samples()
         assert timedelta(days=6) < timedelta(seconds=sample.value) < timedelta(days=7)
         assert ("MultiKueueCluster", "worker1", CREDENTIALS_EXPIRING) in await world.hub.events()
-        await world.put_secret("worker1", trusting(world, "worker1", good))
+        await world.put_secret("worker1", showing(world, "worker1", good))
         await until_expiring(world, "worker1", "False")
         assert figures.worker_credentials_expiring.child("worker1")._value.get() == 0
 
 
-def trusting(world: World, name: str, authority: bytes) -> dict[str, Any]:
-    """The kubeconfig of a worker with this CA; nobody shows a certificate here."""
-    config = world.kubeconfig(name)
-    data = base64.b64encode(authority).decode()
-    config["clusters"][0]["cluster"]["certificate-authority-data"] = data
-    return config
+def showing(world: World, name: str, pair: KeyPair) -> dict[str, Any]:
+    """The kubeconfig of a worker with this client certificate; nobody asks for it here."""
+    certificate, key = (base64.b64encode(data).decode() for data in (pair.certificate, pair.key))
+    shown = {"client-certificate-data": certificate, "client-key-data": key}
+    return world.kubeconfig(name, **shown)
 
 
 async def until_expiring(world: World, name: str, status: str) -> None:
@@ -243,11 +242,6 @@ OTHER = "worker1-other"
 """Sorts behind the first: both may be created within one second."""
 
 
-def other_address(world: World, name: str) -> dict[str, Any]:
-    """The kubeconfig of a worker under another address: not through its gate."""
-    return world.workers[name].server.kubeconfig()
-
-
 async def test_another_address_of_a_worker_is_refused_and_its_jobs_keep_running():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
@@ -255,7 +249,7 @@ async def test_another_address_of_a_worker_is_refused_and_its_jobs_keep_running(
         await world.admit("worker1")
         await world.until_ready()
         uid = world.copy("worker1").metadata.uid
-        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
         await world.set_clusters(OTHER, "worker1")
         message = await world.until_cluster(OTHER, reason="BadKubeConfig")
         assert 'leads to the same API server as MultiKueueCluster "worker1"' in message
@@ -276,7 +270,7 @@ async def test_after_a_restart_the_older_name_keeps_the_worker_and_its_jobs():
             await world.admit("worker1")
             await world.until_ready()
             uid = world.workers["worker1"].job("train")["metadata"]["uid"]
-        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
         await world.set_clusters(OTHER, "worker1")
         async with world.manager():
             await world.until_cluster(OTHER, reason="BadKubeConfig")
@@ -291,7 +285,7 @@ async def test_after_a_restart_the_older_name_keeps_the_worker_and_its_jobs():
 async def test_another_address_is_used_once_the_first_is_gone():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
-        await world.add_worker(OTHER, kubeconfig=other_address(world, "worker1"))
+        await world.add_worker(OTHER, kubeconfig=world.other_kubeconfig("worker1"))
         await world.until_cluster(OTHER, reason="BadKubeConfig")
         await world.hub.client.delete(MULTIKUEUE_CLUSTERS, "worker1")
         await world.until_cluster(OTHER, reason="Active")

@@ -76,7 +76,7 @@ def profile_config(tmp_path: Path, *, lives: timedelta = timedelta(hours=1)) -> 
 
 
 def make_profile(world: World, name: str = "p1", **cluster: Any) -> dict[str, Any]:
-    address = {"server": world.gates["worker1"].url, **cluster}
+    address = {**world.gates["worker1"].cluster, **cluster}
     return {
         "apiVersion": CLUSTER_PROFILES.api_version,
         "kind": "ClusterProfile",

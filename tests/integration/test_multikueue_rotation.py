@@ -8,17 +8,9 @@ from typing import Any
 
 from multiqueue.kube.resources import JOBS, SECRETS
 from tests.integration.test_multikueue_clusters import make_token
-from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.virtual_time import virtual_time
-
-
-def rotated(world: World, name: str, **changes: Any) -> dict[str, Any]:
-    """Another kubeconfig of the same worker: not through its gate."""
-    config = kubeconfig_of(world.workers[name].server.kubeconfig(), REMOTE_TOKEN)
-    config["users"][0]["user"].update(changes)
-    return config
 
 
 @contextlib.contextmanager
@@ -62,7 +54,7 @@ async def test_a_rotated_kubeconfig_disturbs_no_job():
         await world.until_connected()
         uid = await run_a_job(world)
         with always_active(world):
-            await world.put_secret("worker1", rotated(world, "worker1"))
+            await world.put_secret("worker1", world.other_kubeconfig("worker1"))
             await world.run_job("worker1")
             await world.until(
                 lambda: world.hub.job("train").get("status", {}).get("active"), "status comes"
@@ -80,7 +72,8 @@ async def test_jobs_that_are_sent_while_kubeconfigs_change_all_arrive_once():
             for number, name in enumerate(names):
                 await world.hub.create(JOBS, make_gpu_job(name))
                 if number % 4 == 1:
-                    config = {**rotated(world, "worker1"), "preferences": {"turn": number}}
+                    config = world.other_kubeconfig("worker1")
+                    config["contexts"][0]["context"]["namespace"] = f"turn-{number}"
                     await world.put_secret("worker1", config)
             for name in names:
                 await world.until_ready(name)
@@ -106,7 +99,7 @@ async def test_a_worker_that_hangs_under_its_old_address_goes_on_under_the_new_o
                 ),
                 "it is offered to the hanging worker",
             )
-            await world.put_secret("worker1", rotated(world, "worker1"))
+            await world.put_secret("worker1", world.other_kubeconfig("worker1"))
             await world.admit("worker1", "second")
             assert await world.until_ready("second") == "worker1"
         assert world.workload("first").status.scheduling_stats is None
@@ -118,16 +111,17 @@ async def test_a_new_kubeconfig_that_does_not_work_is_named_and_the_old_one_goes
         await world.until_connected()
         await run_a_job(world)
         with always_active(world):
-            await world.put_secret("worker1", rotated(world, "worker1", token="wrong"))
+            await world.put_secret("worker1", world.other_kubeconfig("worker1", token="wrong"))
             await until_message(world, "the new one does not work: GET")
             assert "401" in world.cluster_condition("worker1")[2]
             await world.run_job("worker1")
             await world.until(
                 lambda: world.hub.job("train").get("status", {}).get("active"), "status comes"
             )
-            await world.put_secret("worker1", rotated(world, "worker1"))
+            await world.put_secret("worker1", world.other_kubeconfig("worker1"))
             await world.changes.until(
-                lambda: world.cluster_condition("worker1")[2] == "Connected", "the next one works"
+                lambda: "still with" not in world.cluster_condition("worker1")[2],
+                "the next one works",
             )
 
 
@@ -135,12 +129,12 @@ async def test_a_new_kubeconfig_that_does_not_work_is_named_and_the_old_one_goes
 async def test_once_the_old_kubeconfig_fails_too_the_worker_is_lost():
     async with multikueue_world("worker1") as world, world.manager():
         await world.until_connected()
-        await world.put_secret("worker1", rotated(world, "worker1", token="wrong"))
+        await world.put_secret("worker1", world.other_kubeconfig("worker1", token="wrong"))
         await until_message(world, "the new one does not work")
         world.gates["worker1"].cut()
         message = await world.until_cluster("worker1", reason="ClientConnectionFailed")
         assert "does not answer" in message
-        await world.put_secret("worker1", rotated(world, "worker1"))
+        await world.put_secret("worker1", world.other_kubeconfig("worker1"))
         await world.until_connected()
 
 
@@ -151,7 +145,7 @@ async def test_a_kubeconfig_that_is_withdrawn_is_not_used_any_more():
         await world.until_connected()
         await world.hub.client.delete(SECRETS, "worker1", namespace=CONFIG.namespace)
         assert "not found" in await world.until_cluster("worker1", reason="BadKubeConfig")
-        await world.put_secret("worker1", rotated(world, "worker1", token=make_token(1)))
+        await world.put_secret("worker1", world.other_kubeconfig("worker1", token=make_token(1)))
         await until_message(world, "expired at 1970-01-01")
 
 
@@ -161,7 +155,7 @@ async def test_a_kubeconfig_of_another_cluster_is_not_used_before_the_jobs_on_th
         await world.set_clusters("worker1")
         await world.until_connected("worker1")
         uid = await run_a_job(world)
-        elsewhere = rotated(world, "worker2")
+        elsewhere = world.other_kubeconfig("worker2")
         await world.hub.client.delete(SECRETS, "worker2", namespace=CONFIG.namespace)
         await world.until_cluster("worker2", reason="BadKubeConfig")
         with always_active(world):

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 import msgspec
-import yaml
 
 from multiqueue.api.config.durations import Duration, parse_duration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration, Section
 from multiqueue.api.config.upgrade import find_wrong_flags, take_newer, upgrade
 from multiqueue.api.config.validate import find_errors
+from multiqueue.lib import bounded_yaml
 
 
 class ConfigurationError(ValueError):
@@ -36,9 +36,9 @@ def load_configuration(text: str) -> Configuration:
         ConfigurationError: lists every problem that was found.
     """
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigurationError((f"not YAML: {' '.join(str(error).split())}",)) from error
+        raw = bounded_yaml.load(text)
+    except bounded_yaml.YamlError as error:
+        raise ConfigurationError((f"not YAML: {error}",)) from error
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):

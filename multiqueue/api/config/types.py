@@ -224,6 +224,8 @@ class MultiKueue(Section, frozen=True, kw_only=True):
     preemption_timeout: Duration = Duration(minutes=5)
     """Deviates: an extension of ours. How long one worker has to preempt before another may, with
     orchestrated preemption; upstream's is fixed (M-181)."""
+    allowed_proxies: tuple[str, ...] = ()
+    """Deviates: an extension of ours. Proxies that kubeconfigs of workers may name."""
 
 
 class FairSharing(Section, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from multiqueue.api.config.types import (
 )
 from multiqueue.api.config.validate_dispatching import dispatcher_isolation
 from multiqueue.api.config.validate_endpoints import (
+    allowed_proxies,
     controllers,
     leader_election,
     ports,
@@ -289,6 +290,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     _integrations,
     _multikueue,
     dispatcher_isolation,
+    allowed_proxies,
     _fair_sharing,
     resources,
     metric_labels,

@@ -11,6 +11,7 @@ from datetime import timedelta
 from multiqueue.api.config.types import Configuration
 from multiqueue.api.serde import encode
 from multiqueue.lib.selectors import SelectorError, label_selector_from
+from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, parse_server
 
 _ADDRESS = re.compile(r"(?:[^\s:\[\]]*|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 _ENDPOINT = re.compile(r"/?[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
@@ -46,6 +47,19 @@ def _bind_address(path: str, value: str) -> Iterator[str]:
     match = _ADDRESS.fullmatch(value)
     if match is None or int(match["port"]) > 65535:
         yield f'{path}: "{value}" is not an address; write host:port, such as ":8443", or "0"'
+
+
+def allowed_proxies(config: Configuration) -> Iterator[str]:
+    """Proxies that kubeconfigs of workers may name."""
+    for i, proxy in enumerate(config.multi_kueue.allowed_proxies):
+        path = f"multiKueue.allowedProxies[{i}]"
+        try:
+            address = parse_server(proxy, schemes=PROXY_SCHEMES)
+        except AddressError as error:
+            yield f'{path}: a proxy that {error}; write a URL such as "http://proxy.example:3128"'
+            continue
+        if address.path:
+            yield f'{path}: "{proxy}" has a path; a proxy has none'
 
 
 def probes(config: Configuration) -> Iterator[str]:

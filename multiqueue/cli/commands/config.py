@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.config_files import parse_config, read_config_text
+from multiqueue.cli.config_files import (
+    check_worker_kubeconfig,
+    parse_config,
+    read_config_text,
+)
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -27,11 +31,21 @@ def command() -> None:
     metavar="NAME=true|false,...",
     help="As given to multiqueue run; not together with those of the file.",
 )
-def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
+@click.option(
+    "--worker-kubeconfig",
+    "kubeconfigs",
+    multiple=True,
+    metavar="FILE",
+    help="Check a worker's kubeconfig, too, before it becomes a Secret; repeat it.",
+)
+def check(
+    *, source: str, effective: bool, feature_gates: str | None, kubeconfigs: tuple[str, ...]
+) -> int:
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
     Ends with 1 where the manager would not start with it, or could dispatch nothing: the dispatcher
-    is not installed here, or does not take its arguments. Each problem names its field and what to
+    is not installed here, or does not take its arguments; or where the manager would refuse one of
+    the kubeconfigs. Each problem names its field and what to
     do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
     does nothing.
     """
@@ -48,6 +62,8 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
         errors.extend(error.errors)
     judged = check_dispatcher(text, config)
     errors.extend(judged.errors)
+    proxies = config.multi_kueue.allowed_proxies if config is not None else ()
+    errors.extend(filter(None, (check_worker_kubeconfig(path, proxies) for path in kubeconfigs)))
     for words in (*warnings, *judged.warnings):
         echo(f"{click.style('warning: ', fg='yellow')}{words}", err=True)
     for words in errors:

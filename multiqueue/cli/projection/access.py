@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -13,16 +12,12 @@ import click
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.cli.connect import Target, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
+from multiqueue.cli.stored import read_stored
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
-from multiqueue.kube.resources import NAMESPACES, SECRETS
-from multiqueue.multikueue.connections.credentials import (
-    Refusal,
-    SafeKubeconfig,
-    check_kubeconfig,
-    read_secret,
-)
+from multiqueue.kube.resources import NAMESPACES
+from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -113,14 +108,9 @@ async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKub
         raise WorkerError("its kubeconfig is not in a Secret, so only the manager can use it")
     location = text(source.get("location"))
     try:
-        secret: dict[str, Any] | None = await client.get(SECRETS, location, namespace=namespace)
-    except NotFound:
-        secret = None
+        found = await read_stored(client, location, namespace)
     except Forbidden as error:
         raise WorkerError(f'not allowed to read Secret "{namespace}/{location}"') from error
-    data = read_secret(secret, location, namespace)
-    # Our credentials go to nobody whom the manager would not send them to.
-    found = data if isinstance(data, Refusal) else check_kubeconfig(data, datetime.now(UTC))
     if isinstance(found, Refusal):
         raise WorkerError(f"{found.reason}: {found.message}")
     return found

@@ -13,9 +13,10 @@ import orjson
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.lint_cluster import Reading, read_cluster, read_config
+from multiqueue.cli.lint_cluster import Reading, read_cluster
 from multiqueue.cli.output import echo
 from multiqueue.cli.projection.access import identify
+from multiqueue.cli.stored import read_config
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound

@@ -167,9 +167,9 @@ class SessionMaker:
             return Ended(why=str(error), unusable=attempt.source.plugin is None)
         except (WorkerLostError, KubeError, OtherClusterError) as error:
             return Ended(why=str(error))
-        except Exception as error:  # a bug must not take the other workers along
+        except Exception:  # a bug must not take the other workers along
             log.exception("connection to worker failed", worker=self._name)
-            return Ended(why=f"{type(error).__name__}: {error}")
+            return Ended(why="the connection failed for a reason that only the manager's log has")
 
     def _build_client(self, credentials: Credentials, attempt: Attempt) -> KubeClient:
         count = self._metrics.request_observer(self._name)

@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.api.conditions import ClusterReason
-from multiqueue.api.config.types import AccessProvider, ClusterProfile
+from multiqueue.api.config.types import AccessProvider, ClusterProfile, MultiKueue
 from multiqueue.kube.exec_credentials import Endpoint, ExecPlugin
-from multiqueue.multikueue.connections.credentials import (
-    Refusal,
-    SafeKubeconfig,
-    find_server_problems,
-    identify_server,
-)
+from multiqueue.kube.kubeconfig import shown
+from multiqueue.multikueue.connections.addresses import find_address_problems, identify_server
+from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig
 from multiqueue.multikueue.connections.inline_data import find_bad_data
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -27,19 +24,29 @@ Json = Mapping[str, Any]
 
 
 def check_profile(
-    profile: Json | None, name: str, namespace: str, settings: ClusterProfile | None
+    profile: Json | None,
+    name: str,
+    namespace: str,
+    settings: MultiKueue,
 ) -> SafeKubeconfig | Refusal:
-    """Return how to connect to the cluster of a profile, or why that cannot be told."""
+    """Return how to connect to the cluster of a profile, or why that cannot be told.
+
+    Args:
+        profile: The object, which somebody else wrote.
+        name: Its name.
+        namespace: Its namespace.
+        settings: The manager's, with programs for credentials and the proxies that are allowed.
+    """
     where = f'ClusterProfile "{namespace}/{name}"'
     if profile is None:
         return _bad(f"{where} not found")
     offered = list_providers(profile)
-    known = list_configured(settings)
+    known = list_configured(settings.cluster_profile)
     for provider in known:
         entry = next((o for o in offered if o.get("name") == provider.name), None)
         if entry is not None:
-            return _check_cluster(entry.get("cluster") or {}, provider, where)
-    names = ", ".join(sorted(str(o.get("name")) for o in offered)) or "none"
+            return _check_cluster(entry.get("cluster"), provider, where, settings)
+    names = ", ".join(sorted(shown(o.get("name")) for o in offered)) or "none"
     wanted = ", ".join(provider.name for provider in known) or "none"
     return _bad(
         f"{where} offers access by {names}; multiKueue.clusterProfile.accessProviders has {wanted}"
@@ -55,20 +62,27 @@ def list_configured(settings: ClusterProfile | None) -> tuple[AccessProvider, ..
 
 def list_providers(profile: Json) -> list[Json]:
     """Return the providers of a profile, under their old name too."""
-    status = profile.get("status") or {}
-    found = status.get("accessProviders") or status.get("credentialProviders") or []
-    return [entry for entry in found if isinstance(entry, Mapping)]
+    status = profile.get("status")
+    if not isinstance(status, Mapping):
+        return []
+    found = status.get("accessProviders") or status.get("credentialProviders")
+    entries = found if isinstance(found, list) else ()
+    return [entry for entry in entries if isinstance(entry, Mapping)]
 
 
-def _check_cluster(cluster: Json, provider: AccessProvider, where: str) -> SafeKubeconfig | Refusal:
+def _check_cluster(
+    cluster: object, provider: AccessProvider, where: str, settings: MultiKueue
+) -> SafeKubeconfig | Refusal:
     """Ask of the address what is asked of that in a kubeconfig (M-33)."""
+    if not isinstance(cluster, Mapping):
+        return _refuse(f'{where}: provider "{provider.name}" has no cluster')
     for key, what in (
         ("insecure-skip-tls-verify", "does not verify TLS; give it the server's CA"),
         ("certificate-authority", "uses a CA file; put the CA inline"),
     ):
         if cluster.get(key):
             return _refuse(f"{where}: cluster {what}")
-    for problem in find_server_problems(where, cluster.get("server")):
+    for problem in find_address_problems(where, cluster, settings.allowed_proxies):
         return _refuse(problem)
     problem = find_bad_data(cluster)
     if problem:
@@ -86,8 +100,9 @@ def _build_plugin(cluster: Json, provider: AccessProvider) -> ExecPlugin:
     told: dict[str, Any] | None = None
     if config.provide_cluster_info:
         told = {key: value for key, value in cluster.items() if key != "extensions"}
-        for extension in cluster.get("extensions") or ():
-            if extension.get("name") == EXEC_EXTENSION:
+        extensions = cluster.get("extensions")
+        for extension in extensions if isinstance(extensions, list) else ():
+            if isinstance(extension, Mapping) and extension.get("name") == EXEC_EXTENSION:
                 told["config"] = extension.get("extension")
     return ExecPlugin(
         command=config.command,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.api.config.gates import Gate
@@ -18,12 +20,14 @@ from multiqueue.multikueue.connections.credentials import (
     Refusal,
     SafeKubeconfig,
     check_kubeconfig,
-    read_secret,
+    check_secret,
 )
 from multiqueue.multikueue.connections.kubeconfig_files import KubeconfigFiles
 
 SECRET, PATH = "Secret", "Path"
 Json = dict[str, Any]
+
+log = structlog.get_logger("multiqueue.multikueue")
 
 
 class ClusterSources:
@@ -56,21 +60,23 @@ class ClusterSources:
         context.informers.secrets.add_handler(self._on_secret)
 
     async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
-        """Read and check the way to a worker."""
+        """Read and check the way to a worker; whatever somebody wrote, others are not disturbed."""
+        try:
+            return await self._load(cluster)
+        except Exception:  # a bug must not take the other workers along
+            log.exception("way to worker cannot be checked", worker=cluster.metadata.name)
+            return Refusal(
+                reason=ClusterReason.BAD_KUBE_CONFIG,
+                message="spec.clusterSource leads to something that cannot be checked; the reason "
+                "is in the manager's log",
+            )
+
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
         source = cluster.spec.cluster_source
         if source.kube_config is None:
             reference = source.cluster_profile_ref
             return self._load_profile(reference.name if reference is not None else "")
-        location = source.kube_config.location
-        if source.kube_config.location_type == PATH:
-            data = await self._files.read(location)
-        else:
-            namespace = self._context.config.namespace
-            secret = self._context.informers.secrets.store.get(f"{namespace}/{location}")
-            data = read_secret(secret, location, namespace)
-        if isinstance(data, Refusal):
-            return data
-        return check_kubeconfig(data, self._context.clock.now())
+        return await load_kubeconfig(source.kube_config, self._context, self._files)
 
     def _load_profile(self, name: str) -> SafeKubeconfig | Refusal:
         if self.profiles is None:
@@ -82,8 +88,7 @@ class ClusterSources:
             )
         namespace = self._context.config.namespace
         profile = self.profiles.store.get(f"{namespace}/{name}")
-        settings = self._context.config.multi_kueue.cluster_profile
-        return check_profile(profile, name, namespace, settings)
+        return check_profile(profile, name, namespace, self._context.config.multi_kueue)
 
     def _on_secret(self, old: Json | None, new: Json | None) -> None:
         name = _name_of(new or old)
@@ -99,6 +104,19 @@ class ClusterSources:
             reference = cluster.spec.cluster_source.cluster_profile_ref
             if reference is not None and reference.name == name:
                 self._on_change(cluster.metadata.name)
+
+
+async def load_kubeconfig(
+    source: api.KubeConfig, context: ManagerContext, files: KubeconfigFiles
+) -> SafeKubeconfig | Refusal:
+    """Read and check the kubeconfig that a MultiKueueCluster names."""
+    location, namespace, now = source.location, context.config.namespace, context.clock.now()
+    proxies = context.config.multi_kueue.allowed_proxies
+    if source.location_type == PATH:
+        data = await files.read(location)
+        return data if isinstance(data, Refusal) else check_kubeconfig(data, now, proxies=proxies)
+    secret = context.informers.secrets.store.get(f"{namespace}/{location}")
+    return check_secret(secret, location, namespace, now, proxies=proxies)
 
 
 def _name_of(obj: Json | None) -> str:

@@ -20,15 +20,10 @@ from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import CLUSTER_PROFILES
 from multiqueue.multikueue.connections.attempt import open_credentials
 from multiqueue.multikueue.connections.cluster_profiles import check_profile
-from multiqueue.multikueue.connections.credentials import (
-    PATH_PREFIX,
-    Refusal,
-    SafeKubeconfig,
-    check_kubeconfig,
-    read_secret,
-)
+from multiqueue.multikueue.connections.credentials import PATH_PREFIX, Refusal, SafeKubeconfig
 from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.multikueue.connections.kubeconfig_files import KubeconfigFiles
+from multiqueue.multikueue.connections.sources import load_kubeconfig
 
 REQUESTS_PER_SECOND, BURST = 20.0, 100.0
 """Of all people together, to one worker."""
@@ -95,15 +90,7 @@ class WorkerAccess:
         if source is None:
             reference = found.spec.cluster_source.cluster_profile_ref
             return await self._run_program(cluster, reference.name if reference else "")
-        if source.location_type == "Path":
-            data = await self._files.read(source.location)
-        else:
-            namespace = self._context.config.namespace
-            secret = self._context.informers.secrets.store.get(f"{namespace}/{source.location}")
-            data = read_secret(secret, source.location, namespace)
-        checked = (
-            data if isinstance(data, Refusal) else check_kubeconfig(data, self._context.clock.now())
-        )
+        checked = await load_kubeconfig(source, self._context, self._files)
         if isinstance(checked, Refusal):
             raise CredentialsError(checked.message)
         return await open_credentials(checked, self._context.clock)
@@ -118,7 +105,7 @@ class WorkerAccess:
         except NotFound as error:
             raise CredentialsError("this cluster serves no ClusterProfiles") from error
         found = next((p for p in listed.items if p["metadata"]["name"] == profile), None)
-        checked = check_profile(found, profile, namespace, config.multi_kueue.cluster_profile)
+        checked = check_profile(found, profile, namespace, config.multi_kueue)
         if isinstance(checked, Refusal):
             raise CredentialsError(checked.message)
         known = self._given.get(cluster)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from multiqueue.cli.lint_cluster import KINDS, read_cluster, read_config, read_workers
+from multiqueue.cli.lint_cluster import KINDS, read_cluster, read_workers
+from multiqueue.cli.stored import read_config
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import Resource

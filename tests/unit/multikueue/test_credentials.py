@@ -21,6 +21,7 @@ from multiqueue.multikueue.connections.credentials import (
     read_secret,
 )
 from multiqueue.multikueue.connections.expiry import find_expiries
+from multiqueue.multikueue.connections.inline_data import MAX_KEY_BYTES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_authority(NOW)
@@ -81,7 +82,26 @@ def test_inline_data_is_safe():
         ("cluster", {"certificate-authority": "/ca"}, 'cluster "k" uses a CA file'),
         ("cluster", {"server": ""}, 'cluster "k" has no server'),
         ("cluster", {"server": "https://under_score"}, "neither an IP address nor a host name"),
-        ("cluster", {"server": "https://[::1"}, "neither an IP address nor a host name"),
+        ("cluster", {"server": "https://[::1"}, "no URL of the form https://host:port/path"),
+        ("cluster", {"server": "https://[::1%eth0]"}, "neither an IP address nor a host name"),
+        ("cluster", {"server": "http://10.0.0.1"}, "does not begin with https://"),
+        ("cluster", {"server": "ftp://10.0.0.1"}, "does not begin with https://"),
+        ("cluster", {"server": "//10.0.0.1"}, "does not begin with https://"),
+        ("cluster", {"server": "10.0.0.1:6443"}, "does not begin with https://"),
+        ("cluster", {"server": "https://10.0.0.1:99999999"}, "no number from 1 to 65535"),
+        ("cluster", {"server": "https://10.0.0.1:abc"}, "no number from 1 to 65535"),
+        ("cluster", {"server": "https://10.0.0.1:-1"}, "no number from 1 to 65535"),
+        ("cluster", {"server": "https://10.0.0.1:0"}, "no number from 1 to 65535"),
+        ("cluster", {"server": "https://u:secret@10.0.0.1"}, "holds a user name"),
+        ("cluster", {"server": "https://10.0.0.1/?a=b"}, "is no URL"),
+        ("cluster", {"server": "https://10.0.0.1/\n"}, "is no URL"),
+        ("cluster", {"server": 7}, "has a server that is not a string"),
+        ("cluster", {"server": ["https://a"]}, "has a server that is not a string"),
+        ("cluster", {"tls-server-name": "a b"}, "has a tls-server-name that is neither"),
+        ("cluster", {"tls-server-name": 7}, "has a tls-server-name that is neither"),
+        ("cluster", {"proxy-url": "socks5://p"}, "does not begin with http:// or https://"),
+        ("cluster", {"proxy-url": ["http://p"]}, "has a proxy-url that is not a string"),
+        ("cluster", {"proxy-url": "http://p:1"}, "add the proxy to multiKueue.allowedProxies"),
         ("cluster", {"server": f"https://{'a' * 254}"}, "neither an IP address nor a host name"),
     ],
 )
@@ -94,11 +114,18 @@ def test_what_reads_runs_or_trusts_is_insecure(part, value, words):
 
 
 @pytest.mark.parametrize(
-    "server", ["https://[fd00::1]:6443", "k8s.example.com", "https://K8S.Example"]
+    "server", ["https://[fd00::1]:6443", "https://k8s.example.com/a/b", "https://K8S.Example"]
 )
 def test_servers_may_be_addresses_and_names(server):
     """M-32."""
     assert isinstance(check(make_config(cluster={"server": server})), SafeKubeconfig)
+
+
+@pytest.mark.parametrize("proxy", ["http://proxy:3128", "http://u:p@PROXY:3128/"])
+def test_a_proxy_may_be_used_that_the_configuration_allows(proxy):
+    data = yaml.safe_dump(make_config(cluster={"proxy-url": proxy})).encode()
+    got = check_kubeconfig(data, NOW, proxies=("https://other", "http://proxy:3128"))
+    assert isinstance(got, SafeKubeconfig)
 
 
 def test_entries_that_no_context_points_to_are_looked_at_too():
@@ -114,6 +141,8 @@ def test_entries_that_no_context_points_to_are_looked_at_too():
         ({}, "no current-context"),
         ({"current-context": "x"}, 'no context "x"'),
         ({**make_config(), "clusters": []}, 'no cluster "k"'),
+        ({**make_config(), "contexts": [{"name": "c", "context": {"cluster": ["k"]}}]}, "a string"),
+        ({**make_config(), "current-context": ["c"]}, "no current-context"),
     ],
 )
 def test_what_points_nowhere_is_bad(config, words):
@@ -142,13 +171,51 @@ def test_inline_data_that_cannot_be_used_is_bad_and_named(part, entry, key, valu
     assert got == Refusal(reason=BAD, message=f"kubeconfig: {entry}: {key} {words}")
 
 
+def test_a_key_that_takes_seconds_to_check_is_not_checked():
+    key = b"-----BEGIN RSA PRIVATE KEY-----\n" + b"A" * MAX_KEY_BYTES
+    got = check(make_config(user={"client-key-data": encode_data(key)}))
+    assert "client-key-data is not usable PEM" in got.message
+
+
+@pytest.mark.parametrize("token", ["a b", "a\n", "a\r\nX: y", "\u00e4"])
+def test_a_token_that_is_no_header_is_named(token):
+    got = check(make_config(user={"token": token}))
+    assert (got.reason, "token holds" in got.message, token in got.message) == (BAD, True, False)
+
+
+@pytest.mark.parametrize(
+    "token", [7, ["a"], {"a": "b"}, True], ids=["number", "list", "mapping", "boolean"]
+)
+def test_what_is_read_must_be_strings(token):
+    got = check(make_config(user={"token": token}))
+    assert got == Refusal(reason=BAD, message='kubeconfig: user "u": token is not a string')
+
+
+def test_names_in_messages_are_short_and_printable():
+    config = make_config(user={"tokenFile": "/t"})
+    config["users"][0]["name"] = "\x1b[31m" + "x" * 100_000
+    got = check(config)
+    assert (len(got.message) < 200, "\x1b" in got.message) == (True, False)
+
+
+def test_a_kubeconfig_is_reduced_to_what_is_used():
+    config = make_config(user={"as": "root"}, cluster={"extensions": [float("nan")]})
+    config["users"].append({"name": "other", "user": {"token": "t"}})
+    assert check(config).config == make_config()
+    assert check(config) == check(config)
+
+
 def test_inline_data_of_another_context_does_not_matter():
     config = make_config()
     config["users"].append({"name": "other", "user": {"client-key-data": "!!!"}})
     assert isinstance(check(config), SafeKubeconfig)
 
 
-@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"- a\n- b"])
+@pytest.mark.parametrize(
+    "text",
+    [b"{", b"\xff\xfe", b"- a\n- b", b"x: " + b"[" * 100_000 + b"]", b"a: &a [*a]"],
+    ids=["cut off", "bytes", "list", "deep", "itself"],
+)
 def test_what_is_no_kubeconfig_is_refused(text):
     assert check_kubeconfig(text, NOW).reason is INSECURE
 
@@ -224,6 +291,10 @@ class TestPath:
         """M-34."""
         got = check_path(location.format(place=place), place)
         assert (got.reason, words in got.message) == (BAD, True)
+
+    def test_what_is_no_name_of_a_file_is_not_found(self, place):
+        assert "not found" in check_path(f"{place}/\0", place).message
+        assert "not found" in check_path(f"{place}/{'x' * 300}", place).message
 
     def test_a_link_that_leads_out_is_refused(self, place):
         """M-34."""

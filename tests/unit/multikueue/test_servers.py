@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.multikueue.connections.credentials import identify_server
+from multiqueue.multikueue.connections.addresses import identify_server
 from multiqueue.multikueue.connections.servers import ServerTable
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "b"), ("2026-01-02T00:00:00Z", "a")
@@ -78,8 +78,9 @@ def test_nothing_new_asks_nobody():
     ("cluster", "want"),
     [
         ({"server": "https://API.example.com/"}, "https://api.example.com:443"),
-        ({"server": "http://127.0.0.1:8080/k8s/"}, "http://127.0.0.1:8080/k8s"),
-        ({"server": "api.example.com:6443"}, "https://api.example.com:6443"),
+        ({"server": "https://127.0.0.1:8080/k8s/"}, "https://127.0.0.1:8080/k8s"),
+        ({"server": "HTTPS://api.example.com:6443"}, "https://api.example.com:6443"),
+        ({"server": "https://[FD00::1]"}, "https://[fd00::1]:443"),
         (
             {"server": "https://c", "proxy-url": "http://p", "tls-server-name": "n"},
             "https://c:443 http://p n",

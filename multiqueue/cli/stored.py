@@ -1,0 +1,57 @@
+"""What the manager has stored: its configuration, and the kubeconfigs of its workers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import partial
+
+from multiqueue.api.config import Configuration, ConfigurationError, load_configuration
+from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig, check_secret
+
+CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
+
+
+async def read_config(client: KubeClient, namespace: str) -> Configuration | None:
+    """Return the manager's configuration from its ConfigMap, where it is there and can be read.
+
+    Raises:
+        ConfigurationError: it cannot be used.
+    """
+    try:
+        config_map = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
+    except (Forbidden, NotFound):
+        return None
+    content = text(mapping(config_map, "data").get(CONFIG_KEY))
+    return load_configuration(content) if content else None
+
+
+async def read_stored(client: KubeClient, name: str, namespace: str) -> SafeKubeconfig | Refusal:
+    """Read the kubeconfig in a Secret, and check it as the manager does.
+
+    So our credentials go to nobody whom the manager would not send them to. The configuration is
+    asked only if something is refused: it may allow a proxy.
+
+    Raises:
+        KubeError: the Secret may not be read.
+    """
+    try:
+        secret: Object | None = await client.get(resources.SECRETS, name, namespace=namespace)
+    except NotFound:
+        secret = None
+    check = partial(check_secret, secret, name, namespace, datetime.now(UTC))
+    found = check(proxies=())
+    if isinstance(found, Refusal):
+        found = check(proxies=await _read_allowed_proxies(client, namespace))
+    return found
+
+
+async def _read_allowed_proxies(client: KubeClient, namespace: str) -> tuple[str, ...]:
+    try:
+        config = await read_config(client, namespace)
+    except ConfigurationError:
+        return ()
+    return config.multi_kueue.allowed_proxies if config is not None else ()

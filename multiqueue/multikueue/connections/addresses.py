@@ -1,0 +1,62 @@
+"""Where a kubeconfig or ClusterProfile leads: what is wrong with its addresses. Pure.
+
+The manager sends a token there, so it must be https, and through no proxy that the manager's own
+configuration does not allow. Messages name keys, never values.
+
+Deviates: upstream takes http, and every proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from multiqueue.lib.server_address import PROXY_SCHEMES, AddressError, is_host, parse_server
+
+ALLOWED_PROXIES = "multiKueue.allowedProxies"
+
+
+def find_address_problems(
+    what: str, cluster: Mapping[str, Any], proxies: Collection[str]
+) -> Iterator[str]:
+    """Yield what is wrong with the addresses of a cluster; ``what`` has them.
+
+    Args:
+        what: In words, with its name.
+        cluster: The entry of a kubeconfig, or the same of a ClusterProfile.
+        proxies: Those that the manager's configuration allows.
+    """
+    if cluster.get("server") is None or cluster["server"] == "":
+        yield f"{what} has no server"
+        return
+    try:
+        parse_server(cluster["server"])
+    except AddressError as error:
+        yield f"{what} has a server that {error}"
+    name = cluster.get("tls-server-name")
+    if name and not (isinstance(name, str) and is_host(name.lower())):
+        yield f"{what} has a tls-server-name that is neither an IP address nor a host name"
+    proxy = cluster.get("proxy-url")
+    if not proxy:
+        return
+    try:
+        address = parse_server(proxy, schemes=PROXY_SCHEMES, allow_user=True)
+    except AddressError as error:
+        yield f"{what} has a proxy-url that {error}"
+        return
+    if address not in {parse_server(each, schemes=PROXY_SCHEMES) for each in proxies}:
+        yield (
+            f"{what} has a proxy-url that the manager's configuration does not allow; remove it, "
+            f"or add the proxy to {ALLOWED_PROXIES}"
+        )
+
+
+def identify_server(cluster: Mapping[str, Any]) -> str:
+    """Return one spelling for all that lead to the same API server, the way there included.
+
+    Behind different proxies, or under different TLS names, equal addresses are different servers.
+    The addresses of the cluster must have been checked.
+    """
+    address = str(parse_server(cluster["server"]))
+    way = (address, cluster.get("proxy-url") or "", cluster.get("tls-server-name") or "")
+    return " ".join(filter(None, way))
