@@ -25,6 +25,7 @@ import structlog
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.client import PAGE_SIZE, KubeClient
 from multiqueue.kube.errors import (
+    AnswerTooLarge,
     ApiError,
     Forbidden,
     Gone,
@@ -35,8 +36,9 @@ from multiqueue.kube.errors import (
     Unauthorized,
 )
 from multiqueue.kube.resources import Resource
+from multiqueue.kube.sizes import MemoryBudget
 from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
-from multiqueue.kube.wire import BOOKMARK, WatchEvent, build_loader
+from multiqueue.kube.wire import BOOKMARK, WatchEvent, build_loader, describe
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
@@ -83,6 +85,7 @@ class Informer(Generic[T]):
         indexers: Name of an index -> the values under which an object is found there.
         meta: Tells key and version of what `decode` returns.
         on_restart: Called with the reason whenever list or watch begin again.
+        max_bytes: Memory that all objects together may take, as `estimate_memory` counts.
 
     Attributes:
         store: What is known. Read it without awaiting between the reads that belong together.
@@ -105,6 +108,7 @@ class Informer(Generic[T]):
         indexers: Mapping[str, Indexer[T]] | None = None,
         meta: Callable[[T], ObjectKeyAndVersion] = identify,
         on_restart: Callable[[str], None] | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(indexers or {})
@@ -119,6 +123,7 @@ class Informer(Generic[T]):
         self._decode = decode or cast("Callable[[bytes], T]", build_loader(resource))
         self._meta = meta
         self._on_restart = on_restart
+        self._budget = MemoryBudget(max_bytes) if max_bytes is not None else None
         self._handlers: list[Handler[T]] = []
         self._listeners: list[Callable[[Informer[T]], None]] = []
         self._resource_version: str | None = None
@@ -204,6 +209,8 @@ class Informer(Generic[T]):
         """Bring the store to the state of a list; what vanished in between is deleted."""
         seen: set[str] = set()
         version = ""
+        if self._budget is not None:
+            self._budget.clear()  # what is not listed any more is about to go
         pages = self._client.pages(
             self.resource,
             namespace=self._namespace,
@@ -229,6 +236,10 @@ class Informer(Generic[T]):
         self.synced.set()
         self.settled.set()
 
+    def _charge(self, key: str, raw: bytes, verb: str) -> None:
+        if self._budget is not None:
+            self._budget.charge(key, raw, describe(verb, self.resource, self._namespace))
+
     def _take_listed(self, raw: bytes, seen: set[str]) -> None:
         obj = self._try_decode(raw)
         if obj is None:
@@ -238,6 +249,7 @@ class Informer(Generic[T]):
                 seen.add(key)
             return
         meta = self._meta(obj)
+        self._charge(meta.key, raw, "LIST")
         seen.add(meta.key)
         old = self.store.get(meta.key)
         if old is not None:
@@ -281,6 +293,7 @@ class Informer(Generic[T]):
                 self._observed.pop(meta.key, None)
                 self._remove(meta.key)
         elif old is None or _is_newer(meta, self._meta(old)):
+            self._charge(meta.key, event.raw, "WATCH")
             self._observed.pop(meta.key, None)
             self._put(meta, old, obj)
         self._advance(meta.version)
@@ -301,6 +314,8 @@ class Informer(Generic[T]):
     def _remove(self, key: str) -> None:
         old = self.store.get(key)
         self.store.remove(key)
+        if self._budget is not None:
+            self._budget.release(key)
         for handler in self._handlers:
             self._call(handler, key, old, None)
 
@@ -344,6 +359,9 @@ def _calls_for_list(error: KubeError, failures: int) -> bool:
     """
     if isinstance(error, Unauthorized | Forbidden | TooManyRequests):
         return False
+    if isinstance(error, AnswerTooLarge):
+        # The same event would come again; a list shows whether there is less by now.
+        return True
     if isinstance(error, ApiError) and not error.retryable:
         return True
     return failures >= STUBBORN_FAILURES and isinstance(error, ApiError | RequestTimeout)
