@@ -25,6 +25,8 @@ PART_BYTES = 56
 """What a value takes in memory beside its text, about."""
 MAX_COLLECTION_BYTES = 256 << 20
 """Of all objects of one kind on one worker, as `estimate_memory` counts: some 20,000 Jobs."""
+MAX_SKIMMED_BYTES = 1 << 30
+"""The same where little is kept of each object: some 80,000 Pods."""
 
 Buffer = bytes | bytearray
 
