@@ -7,6 +7,7 @@ from typing import Any
 
 from multiqueue.apiserver.status import bad_request
 from multiqueue.lib.bounded_yaml import Limits
+from multiqueue.lib.nesting import is_deeper
 
 MAX_DEPTH = 200
 """Deeper than any object is; orjson encodes 254 levels."""
@@ -26,15 +27,5 @@ def check_depth(value: Any, body: bytes | None = None) -> None:
     """
     if body is not None and body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
-        if not level:
-            return
-    raise bad_request(f"the object is nested more than {MAX_DEPTH} levels deep")
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value.values())
-    return value if isinstance(value, list) else []
+    if is_deeper(value, MAX_DEPTH):
+        raise bad_request(f"the object is nested more than {MAX_DEPTH} levels deep")

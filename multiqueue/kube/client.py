@@ -20,12 +20,11 @@ from types import TracebackType
 from typing import Any, Generic, Self, cast
 from urllib.parse import urlencode
 
-import orjson
 import structlog
 
 from multiqueue.kube.bookmarks import BookmarkRhythm
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.errors import Gone
+from multiqueue.kube.errors import AnswerTooLarge, Gone
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import LEASES, Resource
 from multiqueue.kube.sender import Outcome, Sender
@@ -40,7 +39,9 @@ from multiqueue.kube.wire import (
     describe,
     encode,
     parse_frame,
+    parse_object,
     parse_page,
+    read_answer,
 )
 
 if sys.version_info >= (3, 13):
@@ -56,6 +57,8 @@ LIST_TIMEOUT = 120.0
 PAGE_SIZE = 500
 """Objects per page, as kubectl and client-go ask; keeps a page of Workloads near 2 MB."""
 MAX_KNOWN_WARNINGS = 256
+_PARSE: Callable[[bytes], Any] = parse_object
+"""How objects are read unless callers say otherwise; a default value cannot be of type T."""
 
 log = structlog.get_logger(component="kube")
 
@@ -146,15 +149,16 @@ class KubeClient:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
-        decode: Callable[[bytes], T] = orjson.loads,
+        decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
         """Read one object.
 
         Raises:
             NotFound: there is none of that name.
         """
-        response = await self._call("GET", resource, namespace, name, subresource=subresource)
-        return decode(response.body)
+        return await self._call(
+            "GET", resource, namespace, name, subresource=subresource, decode=decode
+        )
 
     async def list(
         self,
@@ -207,7 +211,10 @@ class KubeClient:
     ) -> AsyncGenerator[ObjectList[T], None]:
         """Read a collection as `list` does, but give each page as it comes.
 
+        A page that is too large is asked for again in smaller pieces, down to one object.
+
         Raises:
+            AnswerTooLarge: one object is.
             Gone: the server forgot the version of the first page; begin again.
         """
         load = decode or cast("Callable[[bytes], T]", build_loader(resource))
@@ -219,11 +226,23 @@ class KubeClient:
             limit=str(limit) if limit else None,
         )
         while True:
-            response = await self._call(
-                "GET", resource, namespace, None, params=params, timeout=LIST_TIMEOUT
-            )
-            page = parse_page(response.body, what)
-            items = [load(bytes(item)) for item in page.items or ()]
+            try:
+                body = await self._call(
+                    "GET",
+                    resource,
+                    namespace,
+                    None,
+                    params=params,
+                    decode=bytes,
+                )
+            except AnswerTooLarge:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 8) if limit else PAGE_SIZE
+                params["limit"] = str(limit)
+                continue
+            page = parse_page(body, what)
+            items = [read_answer(bytes(item), load, what) for item in page.items or ()]
             yield ObjectList(items, page.metadata.resource_version)
             token = page.metadata.continue_
             if not token:
@@ -239,7 +258,7 @@ class KubeClient:
         namespace: str | None = None,
         dry_run: bool = False,
         strict: bool = False,
-        decode: Callable[[bytes], T] = orjson.loads,
+        decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
         """Create an object; the namespace may also stand in its metadata.
 
@@ -249,7 +268,7 @@ class KubeClient:
             AlreadyExists: there is one of that name.
         """
         metadata = obj.get("metadata") or {}
-        response = await self._call(
+        return await self._call(
             "POST",
             resource,
             namespace or metadata.get("namespace"),
@@ -261,8 +280,8 @@ class KubeClient:
             ),
             body=obj,
             title=metadata.get("name") or metadata.get("generateName"),
+            decode=decode,
         )
-        return decode(response.body)
 
     async def replace(
         self,
@@ -278,7 +297,7 @@ class KubeClient:
         Raises:
             Conflict: it changed since the resourceVersion in its metadata.
         """
-        response = await self._call(
+        return await self._call(
             "PUT",
             resource,
             namespace,
@@ -286,9 +305,8 @@ class KubeClient:
             subresource=subresource,
             params=build_params(fieldManager=self._field_manager),
             body=obj,
+            decode=parse_object,
         )
-        result: Json = orjson.loads(response.body)
-        return result
 
     async def patch(
         self,
@@ -301,7 +319,7 @@ class KubeClient:
         patch_type: PatchType = PatchType.MERGE,
         field_manager: str | None = None,
         force: bool = False,
-        decode: Callable[[bytes], T] = orjson.loads,
+        decode: Callable[[bytes], T] = _PARSE,
     ) -> T:
         """Change parts of an object; ``metadata.resourceVersion`` in a merge patch makes it
         conditional.
@@ -320,7 +338,7 @@ class KubeClient:
         Raises:
             Conflict: it changed since the given resourceVersion, or others own applied fields.
         """
-        response = await self._call(
+        return await self._call(
             "PATCH",
             resource,
             namespace,
@@ -331,8 +349,8 @@ class KubeClient:
             ),
             body=patch,
             content_type=patch_type.value,
+            decode=decode,
         )
-        return decode(response.body)
 
     async def delete(
         self,
@@ -368,7 +386,7 @@ class KubeClient:
             options["preconditions"] = preconditions
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
-        await self._call("DELETE", resource, namespace, name, body=options)
+        await self._call("DELETE", resource, namespace, name, body=options, decode=bytes)
 
     async def watch(
         self,
@@ -427,7 +445,7 @@ class KubeClient:
                 if not lines and on_open is not None:
                     on_open()
                 for line in lines:
-                    event = parse_frame(line, what)
+                    event = parse_frame(line, what, lambda: self.credentials.secrets)
                     if event.type == BOOKMARK:
                         if marked_at is not None:
                             self._rhythm.hear(loop.time() - marked_at)
@@ -500,21 +518,23 @@ class KubeClient:
         params: Params | None = None,
         body: Any = None,
         content_type: str = "application/json",
-        timeout: float | None = None,
         title: str | None = None,
-    ) -> Response:
+        decode: Callable[[bytes], T],
+    ) -> T:
         path = resource.path(namespace, name, subresource)
+        is_list = method == "GET" and name is None
         request = Request(
             method=method,
             target=f"{path}?{urlencode(params)}" if params else path,
             what=describe(method, resource, namespace, name or title, subresource),
             body=encode(body),
             headers=_headers(content_type if body is not None else None),
-            timeout=timeout or self._default_timeout,
+            timeout=LIST_TIMEOUT if is_list else self._default_timeout,
         )
-        return await self._sender.send(
-            request, resource=resource.plural, limited=resource is not LEASES, cheap=timeout is None
+        response = await self._sender.send(
+            request, resource=resource.plural, limited=resource is not LEASES, cheap=not is_list
         )
+        return read_answer(response.body, decode, request.what)
 
     def _log_warning(self, text: str) -> None:
         if text in self._known_warnings or len(self._known_warnings) >= MAX_KNOWN_WARNINGS:

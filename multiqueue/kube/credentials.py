@@ -21,6 +21,7 @@ from multiqueue.kube import kubeconfig
 from multiqueue.kube.clock import Clock, SystemClock
 from multiqueue.kube.credential_sources import Load, Material
 from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.server_words import list_secrets
 from multiqueue.kube.tls import build_ssl_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -193,6 +194,12 @@ class Credentials:
             namespace=picked.namespace,
             clock=clock,
         )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody may see of these, for `clean_words`."""
+        material = self._material
+        return list_secrets(material.authorization, material.client_key, self.proxy)
 
     async def authorization(self) -> str | None:
         """Return the Authorization header's value, loading it again when it is about to expire."""

@@ -5,6 +5,7 @@ KubeError
 ├── CredentialsError            a kubeconfig, token or certificate that cannot be used   terminal
 ├── TransportError              no answer: refused, reset, dropped                       retryable
 │   ├── RequestTimeout          no answer in time                                        retryable
+│   ├── AnswerTooLarge          more than we are willing to hold                         terminal
 │   └── TlsError                the other side is not who it should be                   terminal
 └── ApiError                    an answer of 400 or more, with the server's Status
     ├── Unauthorized 401  Forbidden 403  NotFound 404  Invalid 422                       terminal
@@ -13,27 +14,39 @@ KubeError
     ├── Gone 410                list again
     ├── TooManyRequests 429     retryable
     └── ServerError 5xx         retryable
-``` `retryable` means: the very same request may succeed later. Each message names the request; none
-holds a credential.
+``` `retryable` means: the very same request may succeed later. Each message names the request, is
+one printable line, and holds no credential: see `server_words`.
 """
 
 # ruff: noqa: N818 - these are Kubernetes' own words
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import orjson
 
+from multiqueue.kube.server_words import clean_words, cut, to_line
+
 MAX_TEXT = 300
 """Characters kept of an error body that is no Status (a proxy's HTML page, say)."""
+MAX_ERROR = 3000
+"""Characters of the text of any error: a message of the server, and what was asked of it."""
+MAX_CAUSES = 100
+MAX_RETRY_SECONDS = 600.0
+"""However long a server asks us to wait: it is asked again then."""
 
 
 class KubeError(Exception):
     """Base of every error that this package raises on purpose."""
 
     retryable: ClassVar[bool] = False
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(cut(to_line(text), MAX_ERROR))
 
 
 class CredentialsError(KubeError):
@@ -48,6 +61,14 @@ class TransportError(KubeError):
 
 class RequestTimeout(TransportError):
     """The request got no answer in time."""
+
+
+class AnswerTooLarge(TransportError):
+    """The answer, an object or all objects of a collection are larger than we are willing to
+    hold.
+    """
+
+    retryable = False
 
 
 class TlsError(TransportError):
@@ -72,7 +93,7 @@ class ApiError(KubeError):
         status: HTTP status code.
         reason: Machine-readable reason of the Status, such as ``NotFound``.
         server_message: The server's own words.
-        details: ``details`` of the Status as it came; see `causes` for its typed part.
+        details: Name and kind of what the Status is about, and what is wrong with it; see `causes`.
         request: Verb, resource and object, such as ``PATCH workloads/status "team-a/train"``.
         retry_after: Seconds that the server asked us to wait, where it did.
     """
@@ -99,18 +120,7 @@ class ApiError(KubeError):
     @property
     def causes(self) -> tuple[Cause, ...]:
         """What the server names as causes, in its order."""
-        causes = self.details.get("causes")
-        if not isinstance(causes, list):
-            return ()
-        return tuple(
-            Cause(
-                reason=str(cause.get("reason") or ""),
-                message=str(cause.get("message") or ""),
-                field=str(cause.get("field") or ""),
-            )
-            for cause in causes
-            if isinstance(cause, Mapping)
-        )
+        return tuple(Cause(**cause) for cause in self.details.get("causes") or ())
 
 
 class Unauthorized(ApiError):
@@ -153,6 +163,8 @@ class ServerError(ApiError):
     retryable = True
 
 
+_REASON = re.compile(r"[A-Za-z0-9]{1,64}")
+_CAUSE_FIELDS = ("reason", "message", "field")
 _CLASS_BY_STATUS: dict[int, type[ApiError]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -170,27 +182,57 @@ def build_api_error(
     *,
     request: str = "",
     retry_after: float | None = None,
+    secrets: Iterable[str] = (),
 ) -> ApiError:
-    """Turn an error answer (a Status, or whatever a proxy sent instead) into the error to raise."""
+    """Turn an error answer (a Status, or whatever a proxy sent instead) into the error to raise.
+
+    Args:
+        status: HTTP status code.
+        body: The answer.
+        request: What was asked.
+        retry_after: Seconds to wait, where a header says so.
+        secrets: What the server was sent and nobody else may see, see `list_secrets`.
+    """
+    secrets = tuple(secrets)
     parsed = body if isinstance(body, Mapping) else _parse_status(body)
+    reason, details = "", {}
     if parsed is None:
-        text = bytes(body[: MAX_TEXT * 4]).decode("utf-8", "replace")  # type: ignore[index]
-        message, reason = " ".join(text.split())[:MAX_TEXT], ""
-        details: Any = None
+        text = bytes(body).decode("utf-8", "replace")  # type: ignore[arg-type]
+        message = clean_words(text, secrets, limit=MAX_TEXT)
     else:
-        message, reason = str(parsed.get("message") or ""), str(parsed.get("reason") or "")
-        details = parsed.get("details")
-    details = details if isinstance(details, Mapping) else {}
+        message = clean_words(str(parsed.get("message") or ""), secrets)
+        reason = str(parsed.get("reason") or "")
+        details = _clean_details(parsed.get("details"), secrets)
     if retry_after is None:
         retry_after = _seconds(details.get("retryAfterSeconds"))
     return _class_for(status, reason)(
         status,
-        reason=reason,
+        reason=reason if _REASON.fullmatch(reason) else "",
         message=message,
         details=details,
         request=request,
-        retry_after=retry_after,
+        retry_after=min(retry_after, MAX_RETRY_SECONDS) if retry_after is not None else None,
     )
+
+
+def _clean_details(details: Any, secrets: tuple[str, ...]) -> dict[str, Any]:
+    """Keep what callers read of the details of a Status."""
+    if not isinstance(details, Mapping):
+        return {}
+    kept: dict[str, Any] = {}
+    for name in ("name", "group", "kind", "uid"):
+        if isinstance(details.get(name), str):
+            kept[name] = clean_words(details[name], secrets, limit=MAX_TEXT)
+    causes = details.get("causes")
+    if isinstance(causes, list):
+        kept["causes"] = [
+            {key: clean_words(str(cause.get(key) or ""), secrets) for key in _CAUSE_FIELDS}
+            for cause in causes[:MAX_CAUSES]
+            if isinstance(cause, Mapping)
+        ]
+    if "retryAfterSeconds" in details:
+        kept["retryAfterSeconds"] = details["retryAfterSeconds"]
+    return kept
 
 
 def _class_for(status: int, reason: str) -> type[ApiError]:
@@ -211,4 +253,5 @@ def _parse_status(body: bytes) -> Mapping[str, Any] | None:
 
 def _seconds(value: Any) -> float | None:
     """Return a positive number of seconds; the API says 0 where it means nothing."""
-    return float(value) if isinstance(value, int | float) and value > 0 else None
+    known = isinstance(value, int | float) and value > 0 and math.isfinite(value)
+    return float(value) if known else None

@@ -25,6 +25,7 @@ import structlog
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.client import PAGE_SIZE, KubeClient
 from multiqueue.kube.errors import (
+    AnswerTooLarge,
     ApiError,
     Forbidden,
     Gone,
@@ -35,8 +36,9 @@ from multiqueue.kube.errors import (
     Unauthorized,
 )
 from multiqueue.kube.resources import Resource
+from multiqueue.kube.sizes import MemoryBudget
 from multiqueue.kube.store import Indexer, ObjectKeyAndVersion, Store, identify, parse_version
-from multiqueue.kube.wire import BOOKMARK, WatchEvent, build_loader
+from multiqueue.kube.wire import BOOKMARK, WatchEvent, build_loader, describe
 
 T = TypeVar("T")
 Handler = Callable[[T | None, T | None], None]
@@ -83,6 +85,7 @@ class Informer(Generic[T]):
         meta: Tells key and version of what `decode` returns.
         on_restart: Called with the reason whenever list or watch begin again.
         on_failed_object: Called whenever an object was left out, or a handler raised for it.
+        max_bytes: Memory that all objects together may take, as `estimate_memory` counts.
 
     Attributes:
         store: What is known. Read it without awaiting between the reads that belong together.
@@ -93,7 +96,7 @@ class Informer(Generic[T]):
         last_error: Why the last attempt failed; None while all is well.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each says one thing about the collection
         self,
         client: KubeClient,
         resource: Resource,
@@ -106,6 +109,7 @@ class Informer(Generic[T]):
         meta: Callable[[T], ObjectKeyAndVersion] = identify,
         on_restart: Callable[[str], None] | None = None,
         on_failed_object: Callable[[], None] = lambda: None,
+        max_bytes: int | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store(indexers or {})
@@ -121,6 +125,7 @@ class Informer(Generic[T]):
         self._meta = meta
         self._on_restart = on_restart
         self._on_failed_object = on_failed_object
+        self._budget = MemoryBudget(max_bytes) if max_bytes is not None else None
         self._handlers: list[Handler[T]] = []
         self._listeners: list[Callable[[Informer[T]], None]] = []
         self._resource_version: str | None = None
@@ -222,6 +227,8 @@ class Informer(Generic[T]):
         """Bring the store to the state of a list; what vanished in between is deleted."""
         seen: set[str] = set()
         version = ""
+        if self._budget is not None:
+            self._budget.clear()  # what is not listed any more is about to go
         pages = self._client.pages(
             self.resource,
             namespace=self._namespace,
@@ -247,6 +254,10 @@ class Informer(Generic[T]):
         self.synced.set()
         self.settled.set()
 
+    def _charge(self, key: str, raw: bytes, verb: str) -> None:
+        if self._budget is not None:
+            self._budget.charge(key, raw, describe(verb, self.resource, self._namespace))
+
     def _take_listed(self, raw: bytes, seen: set[str]) -> None:
         found = self._try_read(raw)
         if found is None:
@@ -256,6 +267,7 @@ class Informer(Generic[T]):
                 seen.add(key)
             return
         meta, obj = found
+        self._charge(meta.key, raw, "LIST")
         seen.add(meta.key)
         old = self.store.get(meta.key)
         if old is not None:
@@ -299,6 +311,7 @@ class Informer(Generic[T]):
                 self._observed.pop(meta.key, None)
                 self._remove(meta.key)
         elif old is None or _is_newer(meta, self._meta(old)):
+            self._charge(meta.key, event.raw, "WATCH")
             self._observed.pop(meta.key, None)
             self._put(meta, old, obj)
         self._advance(meta.version)
@@ -323,6 +336,8 @@ class Informer(Generic[T]):
     def _remove(self, key: str) -> None:
         old = self.store.get(key)
         self.store.remove(key)
+        if self._budget is not None:
+            self._budget.release(key)
         for handler in self._handlers:
             self._call(handler, key, old, None)
 
@@ -378,6 +393,9 @@ def _calls_for_list(error: KubeError, failures: int) -> bool:
     """
     if isinstance(error, Unauthorized | Forbidden | TooManyRequests):
         return False
+    if isinstance(error, AnswerTooLarge):
+        # The same event would come again; a list shows whether there is less by now.
+        return True
     if isinstance(error, ApiError) and not error.retryable:
         return True
     return failures >= STUBBORN_FAILURES and isinstance(error, ApiError | RequestTimeout)

@@ -20,6 +20,7 @@ from yarl import URL
 
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import (
+    AnswerTooLarge,
     ApiError,
     RequestTimeout,
     TlsError,
@@ -28,13 +29,20 @@ from multiqueue.kube.errors import (
     build_api_error,
 )
 from multiqueue.kube.failure_words import describe_failure
+from multiqueue.kube.lines import LineSplitter, parse_warnings
+from multiqueue.kube.server_words import clean_words
+from multiqueue.kube.sizes import (
+    LARGE_BYTES,
+    MAX_ANSWER_BYTES,
+    MAX_ERROR_BYTES,
+    MAX_OBJECT_BYTES,
+    check_parts,
+)
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
 """How long an idle connection is kept; below the idle timeouts of servers and usual load
 balancers."""
-MAX_ERROR_BODY = 1 << 20
-"""Bytes read of an error answer; a Status with many causes is far smaller."""
 
 OnWarning = Callable[[str], None]
 
@@ -97,7 +105,11 @@ class OpenTransport(Protocol):
 
 
 class Transport:
-    """Sends requests to one API server."""
+    """Sends requests to one API server.
+
+    Its answers are bounded, see `sizes`, and of those that are large only one is held at a time:
+    however much a server sends, to however many requests, it takes little of our memory.
+    """
 
     def __init__(self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning) -> None:
         self.credentials = credentials
@@ -105,12 +117,14 @@ class Transport:
         self._on_warning = on_warning
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._large = asyncio.Lock()
 
     async def send(self, request: Request) -> Response:
         """Send one request and read its whole answer.
 
         Raises:
             ApiError: the server said no.
+            AnswerTooLarge: it said too much.
             TransportError: it said nothing that could be used.
         """
         authorization = await self.credentials.authorization()
@@ -127,6 +141,7 @@ class Transport:
 
         Raises:
             ApiError: the server said no, before the first batch.
+            AnswerTooLarge: a line is longer than any object.
             TransportError: the connection broke or fell silent.
         """
         authorization = await self.credentials.authorization()
@@ -136,14 +151,21 @@ class Transport:
             if not await self.credentials.renew(authorization):
                 raise
             response = await self._open(request, await self.credentials.authorization())
-        splitter = LineSplitter()
+        splitter = LineSplitter(limit=MAX_OBJECT_BYTES)
         try:
             yield []
-            with _translated(request.what, request.idle_timeout):
+            with self._translated(request.what, request.idle_timeout):
                 async for chunk in response.content.iter_any():
                     if request.raw:
                         yield [chunk]
-                    elif lines := splitter.feed(chunk):
+                        continue
+                    lines = splitter.feed(chunk)
+                    if splitter.is_beyond_limit:
+                        raise AnswerTooLarge(
+                            f"{request.what}: a line of the stream is longer than "
+                            f"{MAX_OBJECT_BYTES >> 20} MiB"
+                        )
+                    if lines:
                         yield lines
         finally:
             _abort(response)
@@ -159,24 +181,54 @@ class Transport:
         limits = aiohttp.ClientTimeout(
             total=request.timeout, sock_connect=min(CONNECT_SECONDS, request.timeout)
         )
-        with _translated(request.what, request.timeout):
+        with self._translated(request.what, request.timeout):
             async with self._begin(request, authorization, limits) as response:
                 if response.status >= 400:
-                    raise await _error_of(response, request.what)
-                body = await response.read()
+                    raise await self._error_of(response, request.what)
+                body = await self._read(response, request.what)
         self._report_warnings(response)
         return Response(response.status, response.headers, body)
+
+    async def _read(self, response: aiohttp.ClientResponse, what: str) -> bytes:
+        """Read a whole answer; where it is large, alone."""
+        body = bytearray()
+        async with contextlib.AsyncExitStack() as stack:
+            async for chunk in response.content.iter_any():
+                if len(body) <= LARGE_BYTES < len(body) + len(chunk):
+                    await stack.enter_async_context(self._large)
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise AnswerTooLarge(
+                        f"{what}: the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB"
+                    )
+            check_parts(body, what)
+            return bytes(body)
+
+    async def _error_of(self, response: aiohttp.ClientResponse, what: str) -> ApiError:
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > MAX_ERROR_BYTES:
+                break
+        wait = response.headers.get("Retry-After", "")
+        return build_api_error(
+            response.status,
+            bytes(body),
+            request=what,
+            retry_after=float(wait) if wait.isdecimal() and wait != "0" else None,
+            secrets=self.credentials.secrets,
+        )
 
     async def _open(self, request: Request, authorization: str | None) -> aiohttp.ClientResponse:
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=request.idle_timeout
         )
-        with _translated(request.what, request.timeout):
+        with self._translated(request.what, request.timeout):
             async with asyncio.timeout(request.timeout):
                 response = await self._begin(request, authorization, limits)
                 if response.status >= 400:
                     async with response:
-                        raise await _error_of(response, request.what)
+                        raise await self._error_of(response, request.what)
         self._report_warnings(response)
         return response
 
@@ -216,51 +268,27 @@ class Transport:
             )
         return self._session
 
+    @contextlib.contextmanager
+    def _translated(self, what: str, timeout: float | None) -> Iterator[None]:
+        """Turn aiohttp's errors into ours; the original stays as the cause."""
+        try:
+            yield
+        except aiohttp.ClientSSLError as error:
+            raise TlsError(f"{what}: TLS: {self._describe(error)}") from error
+        except TimeoutError as error:
+            seconds = f" within {timeout:g} s" if timeout is not None else " in time"
+            raise RequestTimeout(f"{what}: no answer{seconds}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise TransportError(f"{what}: {self._describe(error)}") from error
+
+    def _describe(self, error: Exception) -> str:
+        """Say what happened; what is no HTTP is repeated by aiohttp."""
+        return clean_words(describe_failure(error), self.credentials.secrets)
+
     def _report_warnings(self, response: aiohttp.ClientResponse) -> None:
         for header in response.headers.getall("Warning", ()):
             for text in parse_warnings(header):
-                self._on_warning(text)
-
-
-class LineSplitter:
-    """Cuts a stream into lines of any length; a last line without its end is never given.
-
-    aiohttp's own readline refuses lines beyond its buffer, and a watch event may be megabytes.
-    """
-
-    def __init__(self) -> None:
-        self._pending: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """Take the next piece of the stream and return the lines that it completes."""
-        lines = chunk.split(b"\n")
-        if len(lines) == 1:
-            self._pending.append(chunk)
-            return []
-        if self._pending:
-            self._pending.append(lines[0])
-            lines[0] = b"".join(self._pending)
-        last = lines.pop()
-        self._pending = [last] if last else []
-        return [line for line in lines if line]
-
-
-def parse_warnings(header: str) -> list[str]:
-    """Return the texts of a ``Warning`` header: ``299 - "text"``, comma-separated."""
-    texts: list[str] = []
-    text: list[str] | None = None
-    characters = iter(header)
-    for character in characters:
-        if text is None:
-            text = [] if character == '"' else None
-        elif character == "\\":
-            text.append(next(characters, ""))
-        elif character == '"':
-            texts.append("".join(text))
-            text = None
-        else:
-            text.append(character)
-    return texts
+                self._on_warning(clean_words(text, self.credentials.secrets))
 
 
 def _abort(response: aiohttp.ClientResponse) -> None:
@@ -269,35 +297,6 @@ def _abort(response: aiohttp.ClientResponse) -> None:
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
     response.close()
-
-
-async def _error_of(response: aiohttp.ClientResponse, what: str) -> ApiError:
-    body = bytearray()
-    async for chunk in response.content.iter_any():
-        body += chunk
-        if len(body) > MAX_ERROR_BODY:
-            break
-    wait = response.headers.get("Retry-After", "")
-    return build_api_error(
-        response.status,
-        bytes(body),
-        request=what,
-        retry_after=float(wait) if wait.isdecimal() and wait != "0" else None,
-    )
-
-
-@contextlib.contextmanager
-def _translated(what: str, timeout: float | None) -> Iterator[None]:
-    """Turn aiohttp's errors into ours; the original stays as the cause."""
-    try:
-        yield
-    except aiohttp.ClientSSLError as error:
-        raise TlsError(f"{what}: TLS: {describe_failure(error)}") from error
-    except TimeoutError as error:
-        seconds = f" within {timeout:g} s" if timeout is not None else " in time"
-        raise RequestTimeout(f"{what}: no answer{seconds}") from error
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        raise TransportError(f"{what}: {describe_failure(error)}") from error
 
 
 def _open_socket(address: aiohttp.AddrInfoType) -> socket.socket:

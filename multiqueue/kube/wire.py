@@ -4,20 +4,34 @@ words.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
 
 from multiqueue.kube.errors import KubeError, TransportError, build_api_error
 from multiqueue.kube.resources import Resource
+from multiqueue.kube.sizes import check_parts
+from multiqueue.lib.nesting import is_deeper
 
+T = TypeVar("T")
 Json = dict[str, Any]
 Params = dict[str, str]
 
 BOOKMARK = "BOOKMARK"
+UNREADABLE = (
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+    msgspec.MsgspecError,
+)
+"""What decoders raise at what is not as they expect."""
+MAX_DEPTH = 200
+"""Levels of an object: deeper than any is, and less than Python compares and orjson writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +61,36 @@ class Page(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
+class _Owner(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+    finalizers: list[str] | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Object(msgspec.Struct, gc=False, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: _Metadata | None = None
+
+
 _decode_frame = msgspec.json.Decoder(_Frame).decode
 _decode_page = msgspec.json.Decoder(Page).decode
+_check_shape = msgspec.json.Decoder(_Object).decode
 
 
 def parse_page(body: bytes, what: str) -> Page:
@@ -59,25 +101,60 @@ def parse_page(body: bytes, what: str) -> Page:
     """
     try:
         return _decode_page(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise TransportError(f"{what}: the answer is no list: {error}") from error
 
 
-def parse_frame(line: bytes, what: str) -> WatchEvent:
+def parse_frame(line: bytes, what: str, secrets: Callable[[], Iterable[str]] = tuple) -> WatchEvent:
     """Cut one line of a watch into type and object.
+
+    Args:
+        line: The line.
+        what: What is watched.
+        secrets: Tells what must not stand in an error, see `list_secrets`.
 
     Raises:
         ApiError: the line is an error of the server, `Gone` above all.
+        AnswerTooLarge: the object has too many values.
         TransportError: something else answered, a proxy perhaps.
     """
+    check_parts(line, what)
     try:
         frame = _decode_frame(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise TransportError(f"{what}: the stream is no watch: {error}") from error
     raw = bytes(frame.object)
     if frame.type == "ERROR":
-        raise _stream_error(raw, what)
+        raise _stream_error(raw, what, secrets())
     return WatchEvent(frame.type, raw)
+
+
+def read_answer(body: bytes, decode: Callable[[bytes], T], what: str) -> T:
+    """Decode what a server answered.
+
+    Raises:
+        TransportError: it cannot be read.
+    """
+    try:
+        return decode(body)
+    except UNREADABLE as error:
+        raise TransportError(f"{what}: the answer cannot be read: {error}") from error
+
+
+def parse_object(data: bytes) -> Json:
+    """Decode an object to a dict whose metadata can be relied upon.
+
+    Raises:
+        ValueError: it is no object, or its metadata is not as the API says.
+    """
+    try:
+        _check_shape(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"no object: {error}") from error
+    obj: Json = orjson.loads(data)
+    if data.count(b"[") + data.count(b"{") > MAX_DEPTH and is_deeper(obj, MAX_DEPTH):
+        raise ValueError(f"the object is nested more than {MAX_DEPTH} levels deep")
+    return obj
 
 
 def build_loader(resource: Resource) -> Callable[[bytes], Json]:
@@ -87,7 +164,7 @@ def build_loader(resource: Resource) -> Callable[[bytes], Json]:
     api_version, kind = resource.api_version, resource.kind
 
     def load(data: bytes) -> Json:
-        obj: Json = orjson.loads(data)
+        obj = parse_object(data)
         return obj if "kind" in obj else {"apiVersion": api_version, "kind": kind, **obj}
 
     return load
@@ -118,10 +195,14 @@ def describe(
     return f'{what} "{key}"' if key else what
 
 
-def _stream_error(raw: bytes, what: str) -> KubeError:
+def _stream_error(raw: bytes, what: str, secrets: Iterable[str]) -> KubeError:
     try:
         status = orjson.loads(raw)
-        code = int(status.get("code") or 500)
-    except (ValueError, TypeError, AttributeError):
+        code = status.get("code") or 500
+    except (ValueError, AttributeError):
+        status = code = None
+    if not isinstance(code, int):
         return TransportError(f"{what}: the stream ended with an unreadable error")
-    return build_api_error(code, status, request=what)
+    return build_api_error(
+        code if 400 <= code <= 599 else 500, status, request=what, secrets=secrets
+    )

@@ -39,6 +39,15 @@ class Owner:
         """Whether a remote job is ours."""
         return self._is_ours(*_marks(job))
 
+    def has_lost_label(self, workload: api.Workload) -> bool:
+        """Whether a copy bears our stamp, and somebody took its origin label off."""
+        metadata = workload.metadata
+        return self._lacks_label(metadata.labels, metadata.annotations)
+
+    def has_job_lost_label(self, job: Json) -> bool:
+        """Whether a remote job bears our stamp, and somebody took its origin label off."""
+        return self._lacks_label(*_marks(job))
+
     def find_twin(self, workload: api.Workload) -> str:
         """Return the stamp of another manager with our origin; empty where there is none."""
         metadata = workload.metadata
@@ -61,6 +70,10 @@ class Owner:
     def _is_ours(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
         stamp = annotations.get(MANAGER, "")
         return labels.get(MULTIKUEUE_ORIGIN) == self.origin and stamp in {"", self.manager}
+
+    def _lacks_label(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
+        is_stamped = bool(self.manager) and annotations.get(MANAGER) == self.manager
+        return is_stamped and MULTIKUEUE_ORIGIN not in labels
 
     def _twin(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:
         stamp = annotations.get(MANAGER, "")

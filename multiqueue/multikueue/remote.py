@@ -18,7 +18,13 @@ import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import Reason
-from multiqueue.api.names import DISPATCH_DIGEST, PRIORITY_BOOST, RESOURCE_IN_USE, split_key
+from multiqueue.api.names import (
+    DISPATCH_DIGEST,
+    MULTIKUEUE_ORIGIN,
+    PRIORITY_BOOST,
+    RESOURCE_IN_USE,
+    split_key,
+)
 from multiqueue.api.preemption_gates import open_preemption_gate
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.workload_state import is_admitted, target_deactivation
@@ -204,13 +210,22 @@ class RemoteWriter:
                 return
 
     async def find_workload(self, key: str) -> api.Workload | None:
-        """Read our copy past the informer, which then knows it too; None when it is gone."""
+        """Read our copy past the informer, which then knows it too; None when it is gone.
+
+        Raises:
+            KubeError: it cannot be told; a Conflict tells no more than that.
+        """
         namespace, name = split_key(key)
         try:
             found = await self._read_workload(namespace, name)
         except NotFound as error:
             _expect_object(error)
             return None
+        if self._owner.has_lost_label(found):
+            patch = self._label_patch(found.metadata.uid, found.metadata.resource_version)
+            found = await self._client.patch(
+                WORKLOADS, name, patch, namespace=namespace, decode=_decode_workload
+            )
         if not self._owner.owns(found):
             return None
         self._session.informers.workloads.observe(found)
@@ -245,8 +260,20 @@ class RemoteWriter:
         return in_the_way or self._known_job(adapter, found)
 
     async def find_job(self, adapter: MultiKueueAdapter, namespace: str, name: str) -> Json | None:
-        """Read our job past the informer, which then knows it too; None when it is gone."""
+        """Read our job past the informer, which then knows it too; None when it is gone.
+
+        One whose origin label somebody took off is not gone, though no informer shows it: it runs.
+        It gets the label back.
+
+        Raises:
+            KubeError: it cannot be told; a Conflict tells no more than that.
+        """
         found = await self._read_job(adapter, namespace, name)
+        if found is not None and self._owner.has_job_lost_label(found):
+            metadata = found["metadata"]
+            patch = self._label_patch(metadata.get("uid"), metadata.get("resourceVersion"))
+            log.warning("origin label of a job was taken off", job=f"{namespace}/{name}")
+            found = await self._client.patch(adapter.resource, name, patch, namespace=namespace)
         if found is None or not self._owner.owns_job(found):
             return None
         return self._known_job(adapter, found)
@@ -329,6 +356,10 @@ class RemoteWriter:
             return Busy("its copy changed meanwhile")
         self._session.informers.workloads.observe(changed)
         return None
+
+    def _label_patch(self, uid: str | None, version: str | None) -> Json:
+        labels = {MULTIKUEUE_ORIGIN: self._owner.origin}
+        return {"metadata": {"labels": labels, "uid": uid, "resourceVersion": version}}
 
     def _known_job(self, adapter: MultiKueueAdapter, job: Json) -> Json:
         self._session.informers.jobs[adapter.gvk].observe(job)

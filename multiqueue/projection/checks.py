@@ -101,6 +101,22 @@ def find_same_servers(identities: Mapping[str, str]) -> Iterator[tuple[str, Drif
             yield name, Drift(reason=DriftReason.SAME_SERVER, message=message)
 
 
+def find_own_cluster(identities: Mapping[str, str], own: str) -> Iterator[tuple[str, Drift]]:
+    """Yield (worker, drift) for each name that leads to the manager's own cluster.
+
+    Args:
+        identities: MultiKueueCluster -> what its server is; empty where it does not tell.
+        own: What the manager's is.
+    """
+    for name, identity in identities.items():
+        if identity and identity == own:
+            message = (
+                "it is the manager's own cluster, which cannot be a worker; give it the kubeconfig "
+                "of another cluster, or delete it"
+            )
+            yield name, Drift(reason=DriftReason.SAME_SERVER, message=message)
+
+
 def find_oddities(name: str, manager: World, there: World) -> Iterator[str]:
     """Say what linter rules find about a worker: hardware, quotas, stopped queues.
 

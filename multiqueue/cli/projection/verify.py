@@ -33,10 +33,12 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
 from multiqueue.lint.world import World
+from multiqueue.multikueue.connections.addresses import identify_server
 from multiqueue.projection.checks import (
     find_expiry,
     find_missing_rights,
     find_oddities,
+    find_own_cluster,
     find_same_servers,
     find_taken_names,
     find_unserved,
@@ -45,7 +47,6 @@ from multiqueue.projection.report import Report, add_plan
 from multiqueue.projection.worker_role import list_rights
 
 LOOKED_AT = (*WORKER_KINDS, resources.NODES)
-MANAGER = "the manager's own cluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,13 @@ async def verify_workers(
     client: KubeClient, view: ManagerView, names: Sequence[str], scope: Scope
 ) -> list[Report]:
     """Report on workers; what goes wrong with one is in its report."""
-    identities: dict[str, str] = {MANAGER: view.origin}
+    identities: dict[str, str] = {}
     reports = await asyncio.gather(
         *(_verify(client, view, name, scope, identities) for name in names)
     )
     by_name = {report.worker: report for report in reports}
-    for name, drift in find_same_servers(identities):
+    own, same = find_own_cluster(identities, view.origin), find_same_servers(identities)
+    for name, drift in (*own, *same):
         if name in by_name:
             by_name[name].drift.append(drift)
     return list(reports)
@@ -91,6 +93,8 @@ async def _verify(
         report.drift.extend(find_expiry(first, found.expires_at, now, scope.expires_within))
         credentials = await Credentials.from_kubeconfig_dict(found.config)
         identities[name] = await with_worker(credentials, identify)
+        if found.server == identify_server({"server": client.credentials.server}):
+            identities[name] = view.origin
         seen = await with_worker(credentials, lambda worker: _look(worker, view, report))
         if scope.ways.leads_to(name):
             credentials = await administrator(scope.ways, name, scope.manager)

@@ -12,7 +12,7 @@ from multiqueue.cli.remote import following
 from multiqueue.cli.remote.places import Place
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
-from multiqueue.kube.transport import LineSplitter
+from multiqueue.kube.lines import LineSplitter
 
 Emit = Callable[[str, Json], None]
 """Takes a line of a pod's log."""

@@ -16,8 +16,8 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
+from multiqueue.kube.lines import LineSplitter
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
-from multiqueue.kube.transport import LineSplitter
 
 if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload

@@ -21,7 +21,8 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS, Resource
+from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from multiqueue.multikueue.clusters.conditions import write_conditions
 from multiqueue.multikueue.clusters.notes import (
     Note,
@@ -32,6 +33,7 @@ from multiqueue.multikueue.clusters.notes import (
     note_twins,
 )
 from multiqueue.multikueue.clusters.status import first_lost_at
+from multiqueue.multikueue.connections.addresses import identify_server
 from multiqueue.multikueue.connections.connection import WorkerConnection
 from multiqueue.multikueue.connections.credentials import (
     PATH_PREFIX,
@@ -40,6 +42,7 @@ from multiqueue.multikueue.connections.credentials import (
     SafeKubeconfig,
 )
 from multiqueue.multikueue.connections.fleet import Fleet, FleetListener
+from multiqueue.multikueue.connections.servers import HERE
 from multiqueue.multikueue.connections.sources import PATH, ClusterSources
 
 CONCURRENCY = 8
@@ -72,6 +75,10 @@ class ClusterReconciler:
         self._context = context
         self._fleet = fleet
         self._servers = fleet.servers
+        informers = context.informers
+        here: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
+        self._here = {informer.resource: informer for informer in here}
+        fleet.is_here = self._is_here
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -98,7 +105,10 @@ class ClusterReconciler:
         for informer in informers:
             await informer.settled.wait()
         own = self._context.informers.namespaces.store.get("kube-system")
-        self._fleet.sign(own["metadata"].get("uid", "") if own is not None else "")
+        self._fleet.sign(
+            own["metadata"].get("uid", "") if own is not None else "",
+            identify_server({"server": self._context.client.credentials.server}),
+        )
         async with asyncio.TaskGroup() as tasks:
             if self._sources.profiles is not None:
                 tasks.create_task(self._sources.profiles.run(), name="cluster profiles")
@@ -215,6 +225,15 @@ class ClusterReconciler:
         elder = self._servers.find_elder(name)
         if elder is None or isinstance(source, Refusal):
             return source
+        if elder == HERE:
+            return Refusal(
+                reason=ClusterReason.BAD_KUBE_CONFIG,
+                message=(
+                    "kubeconfig leads to the manager's own cluster, which cannot be a worker; give "
+                    "it the kubeconfig of another cluster, or run jobs here in a ClusterQueue "
+                    "without the MultiKueue check"
+                ),
+            )
         return Refusal(
             reason=ClusterReason.BAD_KUBE_CONFIG,
             message=(
@@ -222,6 +241,12 @@ class ClusterReconciler:
                 "delete one of the two, or give this one the kubeconfig of another cluster"
             ),
         )
+
+    def _is_here(self, resource: Resource, seen: ObjectKeyAndVersion) -> bool:
+        """Tell whether a worker shows an object of this cluster: no two have one uid."""
+        informer = self._here.get(resource)
+        known = informer.store.get(seen.key) if informer is not None else None
+        return known is not None and bool(seen.uid) and identify(known).uid == seen.uid
 
     def _first_lost_at(self, cluster: api.MultiKueueCluster) -> datetime:
         condition = find_condition(cluster.status.conditions, ACTIVE)

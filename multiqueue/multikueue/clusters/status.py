@@ -18,6 +18,7 @@ def describe_connected(
     source: SafeKubeconfig,
     *,
     missing: Sequence[GroupVersionKind] = (),
+    excesses: Sequence[str] = (),
     trouble: str = "",
     refusal: str = "",
 ) -> ConnectionStatus:
@@ -26,6 +27,7 @@ def describe_connected(
     Args:
         source: What it is connected with.
         missing: Job kinds that it does not serve.
+        excesses: What it sends more of than is held.
         trouble: Why a newer kubeconfig is not used; empty where there is none.
         refusal: Why it is not sent more, in words that go after its name; empty where it is.
     """
@@ -34,6 +36,7 @@ def describe_connected(
         message += f"; not served: {', '.join(map(str, missing))}"
     if source.expiries:
         message += f"; {source.expiries[0].describe()}"
+    message += "".join(f"; {excess}" for excess in excesses)
     if refusal:
         message += f"; it {refusal}"
     if trouble:

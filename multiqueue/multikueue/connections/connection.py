@@ -139,6 +139,7 @@ class WorkerConnection:
             return describe_connected(
                 self._held.source,
                 missing=[a.gvk for a in self._adapters if not self._serves(a)],
+                excesses=self.session.excesses if self.session is not None else (),
                 trouble=self._trouble_of_new(),
                 refusal=self.health.refusal,
             )

@@ -21,6 +21,8 @@ from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.informer import EXPECTED, Informer
+from multiqueue.kube.resources import WORKLOADS, Resource
+from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.model.build import BuildOptions
 from multiqueue.multikueue.capacity.fleet_limits import FleetLimits
@@ -85,6 +87,7 @@ class Fleet:
     Attributes:
         history: What is learned from Workloads that finished.
         find_traits: Finds what the manager knows of a Workload of its own, by key.
+        is_here: Whether the manager's own cluster has this very Workload or job.
         leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
     """
 
@@ -107,6 +110,7 @@ class Fleet:
         self.limits = FleetLimits(self.find_session)
         self.history = History()
         self.find_traits: FindTraits = lambda _: None
+        self.is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False
         self.leaving: dict[tuple[str, str], str] = {}
         self._clock = clock
         self._options = options
@@ -212,9 +216,10 @@ class Fleet:
 
     # ------------------------------------------------------------ changes
 
-    def sign(self, manager: str) -> None:
-        """Say who we are, before the first worker is connected; see `Owner`."""
+    def sign(self, manager: str, server: str) -> None:
+        """Say who and where we are, before the first worker is connected; see `Owner`."""
         self.owner = replace(self.owner, manager=manager)
+        self.servers.add_own(server, manager)
 
     def ensure(self, name: str, *, lost_at: datetime | None) -> WorkerConnection:
         """Return the connection of that name, made if there is none."""
@@ -347,11 +352,13 @@ class Fleet:
 
         What a session shows before it is the one in use is looked at when it is.
         """
+        self._watch_for_own(connection, session)
         session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
         session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
         for adapter in self.adapters:
-            informer = session.informers.jobs[adapter.gvk]
-            informer.add_handler(partial(self._on_job, connection, session, adapter))
+            jobs = session.informers.jobs[adapter.gvk]
+            jobs.add_handler(partial(self._on_job, connection, session, adapter))
+        for informer in (*session.informers.jobs.values(), *session.informers.unowned):
             informer.add_listener(lambda _: self._tell_connection(connection.name))
         session.state = WorkerState(
             session.informers,
@@ -367,6 +374,35 @@ class Fleet:
             options=self._options,
             on_room=self._tell_room,
         )
+
+    def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
+        """Refuse a server that shows what only the manager's own cluster has.
+
+        That one is usually known by what it says that it is, before anything is listed. Older roles
+        do not let us ask; then it is known by uids, before anything that it shows is acted upon.
+        """
+        informers = session.informers
+        watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
+        for informer in watched:
+            informer.add_handler(partial(self._look_for_own, connection, informer.resource))
+        informers.others.add_handler(
+            lambda _, new: self._judge_own(
+                connection, WORKLOADS, new.identity if new is not None else None
+            )
+        )
+
+    def _look_for_own(
+        self, connection: WorkerConnection, resource: Resource, _: Any, new: Any
+    ) -> None:
+        self._judge_own(connection, resource, identify(new) if new is not None else None)
+
+    def _judge_own(
+        self, connection: WorkerConnection, resource: Resource, seen: ObjectKeyAndVersion | None
+    ) -> None:
+        if seen is None or not self.is_here(resource, seen):
+            return
+        self.servers.note_own(connection.name)
+        connection.let_go()
 
     def state_changed(self, connection: WorkerConnection) -> None:
         """Pass on that a connection changed."""

@@ -22,6 +22,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
+from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.multikueue.foresight.ground import Ground
 from multiqueue.multikueue.foresight.seen import Seen, read_seen
@@ -59,7 +60,12 @@ class WorkerInformers:
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         """Every informer that runs from the beginning."""
-        return (self.workloads, *self.jobs.values(), *self.queues, self.others)
+        return (self.workloads, *self.jobs.values(), *self.unowned)
+
+    @property
+    def unowned(self) -> tuple[Informer[Any], ...]:
+        """Every informer of what is not ours."""
+        return (*self.queues, self.others)
 
 
 def build_worker_informers(
@@ -79,6 +85,7 @@ def build_worker_informers(
             label_selector=selector,
             decode=lambda data: decode(kind, data),
             on_restart=metrics.watch_observer(resource.plural, name),
+            max_bytes=MAX_COLLECTION_BYTES,
         )
 
     return WorkerInformers(
@@ -89,6 +96,7 @@ def build_worker_informers(
                 adapter.resource,
                 label_selector=ours,
                 on_restart=metrics.watch_observer(adapter.resource.plural, name),
+                max_bytes=MAX_COLLECTION_BYTES,
                 indexers={BY_WORKLOAD: partial(list_workload_keys, adapter)},
             )
             for adapter in adapters
@@ -104,6 +112,7 @@ def build_worker_informers(
             decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
             meta=attrgetter("identity"),
             on_restart=metrics.watch_observer(resources.WORKLOADS.plural, name),
+            max_bytes=MAX_SKIMMED_BYTES,
         ),
         ground=Ground(client, metrics, name),
     )

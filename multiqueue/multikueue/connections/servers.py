@@ -3,7 +3,8 @@
 Under a second name the same copies would look like losers and left-overs, and be deleted. So only
 the oldest name of a server counts; the others say why they do not. Names lead to the same server
 where the address is the same, or what the server itself says when it is connected to: one server
-has many addresses.
+has many addresses. The manager's own server is here from the beginning, under a name older than
+all: as a worker, it would have the manager delete its own jobs.
 
 Deviates: upstream connects every name, and the names then clean up after each other.
 """
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 
 Age = tuple[str, str]
 """When a MultiKueueCluster was created, and its name."""
+HERE = ""
+"""The name of the manager's own server, which no MultiKueueCluster can have."""
 
 
 class ServerTable:
@@ -23,6 +26,24 @@ class ServerTable:
         self._servers: dict[str, str] = {}
         self._ages: dict[str, Age] = {}
         self._identities: dict[str, str] = {}
+
+    def add_own(self, server: str, identity: str) -> None:
+        """Note where the manager itself is, before any name is.
+
+        Args:
+            server: Its address.
+            identity: What it says that it is; empty where that cannot be read.
+        """
+        self._servers[HERE], self._ages[HERE] = server, (HERE, HERE)
+        self._identities[HERE] = identity or "the manager's own"
+
+    def note_own(self, name: str) -> tuple[str, ...]:
+        """Note that a name leads to the manager's own server, whatever that says that it is.
+
+        Returns:
+            The other names of the servers that it came to and left: they have to be judged again.
+        """
+        return self.identify(name, self._identities.get(HERE, ""))
 
     def update(self, age: Age, server: str | None, *, connected: bool = False) -> tuple[str, ...]:
         """Note where a name leads; None where that is not known.
@@ -45,7 +66,7 @@ class ServerTable:
             self._identities.pop(name, None)
         if server is not None:
             self._servers[name], self._ages[name] = server, age
-        return tuple(sorted(left | set(self._others(name))))
+        return tuple(sorted((left | set(self._others(name))) - {HERE}))
 
     def identify(self, name: str, identity: str) -> tuple[str, ...]:
         """Note what the server of a name says that it is; "" where it does not tell.
@@ -57,7 +78,7 @@ class ServerTable:
             return ()
         left = set(self._others(name))
         self._identities[name] = identity
-        return tuple(sorted(left | set(self._others(name))))
+        return tuple(sorted((left | set(self._others(name))) - {HERE}))
 
     def find_elder(self, name: str) -> str | None:
         """Return the oldest other name of the same server, where it is older than this one."""

@@ -18,7 +18,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import Forbidden, KubeError
+from multiqueue.kube.errors import AnswerTooLarge, Forbidden, KubeError
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.store import identify
 from multiqueue.multikueue.connections.remote_watch import (
@@ -99,6 +99,12 @@ class WorkerSession:
             return None
         now = asyncio.get_running_loop().time()
         return now - self._blind_since.get(kind, now)
+
+    @property
+    def excesses(self) -> list[str]:
+        """What the worker sends more of than is held, in words."""
+        errors = (informer.last_error for informer in self.informers.all)
+        return [str(error) for error in errors if isinstance(error, AnswerTooLarge)]
 
     def watch_sight(self) -> None:
         """Remember from now on since when jobs of each kind cannot be seen."""

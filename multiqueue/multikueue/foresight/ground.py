@@ -20,6 +20,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden
 from multiqueue.kube.informer import Informer
+from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
 from multiqueue.model.build import build_topology
 from multiqueue.multikueue.foresight.terrain import Terrain
 from multiqueue.observability.metrics import Metrics
@@ -46,6 +47,7 @@ class Ground:
             resources.TOPOLOGIES,
             decode=lambda data: decode(api.Topology, data),
             on_restart=metrics.watch_observer(resources.TOPOLOGIES.plural, name),
+            max_bytes=MAX_COLLECTION_BYTES,
         )
         self.nodes: Informer[WatchedNode] = Informer(
             client,
@@ -53,6 +55,7 @@ class Ground:
             decode=read_node,
             meta=identify_node,
             on_restart=metrics.watch_observer(resources.NODES.plural, name),
+            max_bytes=MAX_SKIMMED_BYTES,
         )
         self.pods: Informer[Pod] = Informer(
             client,
@@ -61,6 +64,7 @@ class Ground:
             decode=read_pod,
             meta=identify_pod,
             on_restart=metrics.watch_observer(resources.PODS.plural, name),
+            max_bytes=MAX_SKIMMED_BYTES,
         )
 
     async def run(self) -> None:

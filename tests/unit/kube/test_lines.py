@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.errors import ApiError, build_api_error
-from multiqueue.kube.transport import LineSplitter, parse_warnings
+from multiqueue.kube.lines import LineSplitter, parse_warnings
 
 
 @settings(deadline=None)  # the machine may be busy

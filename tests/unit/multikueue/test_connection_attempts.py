@@ -21,6 +21,7 @@ class Session:
     def __init__(self) -> None:
         self.is_empty = True
         self.keys: set[str] = set()
+        self.excesses: list[str] = []
         self.finished_within: float | None = None
 
     def take_over(self, old: Session) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiqueue.multikueue.connections.addresses import identify_server
-from multiqueue.multikueue.connections.servers import ServerTable
+from multiqueue.multikueue.connections.servers import HERE, ServerTable
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "b"), ("2026-01-02T00:00:00Z", "a")
 
@@ -89,3 +89,26 @@ def test_nothing_new_asks_nobody():
 )
 def test_one_spelling_for_every_way_to_a_server(cluster, want):
     assert identify_server(cluster) == want
+
+
+def test_a_name_that_leads_to_the_managers_own_server_is_younger_than_it():
+    table = ServerTable()
+    table.add_own("https://here", "our-uid")
+    for name, server in (("a", "https://here"), ("b", "https://other"), ("c", "https://third")):
+        assert table.update((OLD[0], name), server) == ()
+    assert table.identify("b", "our-uid") == ()
+    assert table.identify("c", "") == ()
+    assert [table.find_elder(name) for name in "abc"] == [HERE, HERE, None]
+    assert list(table.find_unidentified("c")) == ["a"]
+    assert table.note_own("c") == ("b",)
+    assert table.find_elder("c") == HERE
+
+
+def test_the_managers_own_server_is_known_without_its_uid():
+    table = ServerTable()
+    table.add_own("https://here", "")
+    table.update(OLD, "https://elsewhere")
+    table.identify("b", "")
+    assert table.find_elder("b") is None
+    table.note_own("b")
+    assert table.find_elder("b") == HERE

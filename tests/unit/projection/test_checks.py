@@ -9,6 +9,7 @@ from multiqueue.projection.checks import (
     find_expiry,
     find_missing_rights,
     find_oddities,
+    find_own_cluster,
     find_same_servers,
     find_taken_names,
     find_unserved,
@@ -85,3 +86,9 @@ def test_what_cannot_be_told_is_worse_than_drift() -> None:
     assert worst([]) is State.IN_STEP
     assert worst(reports) is State.DRIFT
     assert worst([*reports, Report(worker="c", unknown=["x"])]) is State.UNKNOWN
+
+
+def test_a_worker_that_is_the_managers_own_cluster_is_named():
+    found = dict(find_own_cluster({"a": "1", "b": "2", "c": ""}, own="1"))
+    assert list(found) == ["a"]
+    assert "the manager's own cluster, which cannot be a worker" in found["a"].message
