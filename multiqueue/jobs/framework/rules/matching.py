@@ -23,7 +23,7 @@ from multiqueue.jobs.framework.plan import (
     PatchWorkload,
     Wait,
 )
-from multiqueue.jobs.framework.priority import Priority, resolve_priority
+from multiqueue.jobs.framework.priority import Priority, refuse_pod_priority, resolve_priority
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -158,6 +158,7 @@ def _create_slice(view: JobView) -> JobPlan:
 
 
 def _priority(view: JobView) -> Priority:
+    refuse_pod_priority(view.pod_sets, view.classes)
     return resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )
