@@ -153,6 +153,16 @@ def test_a_changed_job_that_a_worker_runs_stops_there_before_its_workload_follow
     assert plan.patch["spec"]["podSets"][0]["count"] == 2
 
 
+def test_what_a_start_put_into_a_job_is_taken_out_when_its_owner_suspends_and_changes_it() -> None:
+    """It queued again with the queue labels of its first run, and failed to start with others."""
+    leaving = evicted(admitted(own_workload(stored_job())))
+    changed = stored_job(parallelism=2, completions=2)
+    changed["spec"]["template"]["metadata"] = {"labels": {names.PODSET: "main"}}
+    plan = decide(make_view(changed, leaving, dispatched=True))
+    assert isinstance(plan, WriteJob)
+    assert plan.patch.patch["spec"]["template"]["metadata"]["labels"] == {names.PODSET: None}
+
+
 def test_of_two_workloads_one_stays() -> None:
     job = stored_job()
     first, second = own_workload(job), own_workload(job, name="copy")

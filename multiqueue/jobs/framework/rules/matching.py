@@ -90,7 +90,7 @@ def delete_extra(view: JobView) -> JobPlan | None:
         return None
     if view.workload is None and view.dispatched and has_quota(extra[0].status):
         # Evicted; who dispatched it tells when nothing of it runs any more.
-        return Wait()
+        return stop(view, NO_MATCH, extra[0]) or Wait()
     return DeleteWorkload(
         workload=extra[0],
         note=Note(
@@ -105,6 +105,10 @@ def update_pending(view: JobView) -> JobPlan | None:
     workload = view.matching.update
     if workload is None:
         return None
+    # What an earlier start put in is none of what the job asks for.
+    restoring = stop(view, NO_MATCH, workload) if view.dispatched else None
+    if restoring is not None:
+        return restoring
     spec = build_spec(view.job, view.pod_sets, _priority(view))
     spec.pop("active")
     spec.setdefault("maximumExecutionTimeSeconds", None)
