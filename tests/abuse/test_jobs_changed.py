@@ -16,10 +16,10 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import evict
 from multiqueue.jobs.workload_wire import build_status_patch
 from multiqueue.kube.errors import ApiError
-from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
+from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, PODS, WORKLOADS
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
 from multiqueue.simcluster.lifecycle import STOP_SECONDS
-from tests.abuse.fleet import Fleet, Object
+from tests.abuse.fleet import WORKERS, Fleet, Object
 from tests.integration.waiting import is_true, until, until_one
 
 TEAM = "research"
@@ -128,6 +128,34 @@ async def test_a_manager_that_was_away_gives_no_quota_back_while_the_job_runs(
         left = _of((await worker.list(PODS, namespace=TEAM)).items, name)
         uids = {pod["metadata"]["uid"] for pod in left}
         assert pods[0]["metadata"]["uid"] not in uids, "the quota was released while a pod ran"
+
+
+async def test_a_kubeconfig_that_becomes_garbage_and_comes_back_costs_no_job(fleet: Fleet) -> None:
+    async with submitted(fleet, lambda _: None) as name:
+        await until_job(fleet, name, is_active)
+        found = await until_workload(fleet, name, lambda obj: is_true(obj, "Admitted"))
+        worker = found["status"]["clusterName"]
+        before = _of((await fleet.clients[worker].list(PODS, namespace=TEAM)).items, name)
+
+        kubeconfig = (fleet.folder / f"{worker}.kubeconfig").read_text()
+        await fleet.write_kubeconfig(f"{worker}-kubeconfig", b"\xff\xfe: [")
+        refusal = await fleet.refusal(worker)
+        assert "not valid YAML" in refusal["message"]
+        await fleet.write_kubeconfig(f"{worker}-kubeconfig", kubeconfig)
+        await until_one(
+            fleet.manager, MULTIKUEUE_CLUSTERS, worker, lambda obj: is_true(obj, "Active")
+        )
+
+        workload = await until_workload(fleet, name, lambda _: True)
+        assert workload["status"]["clusterName"] == worker
+        assert not is_true(workload, "Evicted")
+        after = {
+            cluster: [pod["metadata"]["uid"] for pod in _of(pods.items, name)]
+            for cluster in WORKERS
+            if (pods := await fleet.clients[cluster].list(PODS, namespace=TEAM))
+        }
+        want = {cluster: [] for cluster in WORKERS}
+        assert after == want | {worker: [pod["metadata"]["uid"] for pod in before]}
 
 
 async def evict_long_ago(fleet: Fleet, found: Object) -> None:
