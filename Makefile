@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak nightly controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -87,6 +87,12 @@ fleet: $(VENV)/.installed ## A simulated fleet under faults, 1,000 times, and wi
 
 fleet-soak: $(VENV)/.installed ## The same with new seeds until stopped, or MINUTES=n; SEEDS=first
 	$(BIN)/python -m tests.fleet --minutes $(MINUTES) --seeds $(or $(SEEDS),100001)
+
+NIGHTLY_MINUTES = $(or $(filter-out 0,$(MINUTES)),30)
+nightly: $(VENV)/.installed ## Look for new faults: all properties with random seeds again and again, then fleets with new seeds; MINUTES=n for each (30)
+	end=$$(($$(date +%s) + 60 * $(NIGHTLY_MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=explore tests/properties || exit 1; done
+	$(BIN)/python -m tests.fleet --minutes $(NIGHTLY_MINUTES) --seeds $$(date +%s)
 
 controlplane: $(VENV)/.installed ## Build a real control plane with Go, once, into a cache outside of here
 	$(BIN)/python -m tests.controlplane build

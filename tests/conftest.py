@@ -3,7 +3,10 @@
 import structlog
 from hypothesis import settings
 
-settings.register_profile("multiqueue", deadline=None)  # a busy machine is no failure
+# No deadline: a busy machine is no failure. Fixed seeds: a run means the same everywhere; what
+# `explore` finds (make nightly) becomes a named example.
+settings.register_profile("multiqueue", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile("multiqueue")
 
 

@@ -104,6 +104,7 @@ class Reason(StrEnum):
     CLUSTER_QUEUE_STOPPED = "ClusterQueueStopped"
     LOCAL_QUEUE_STOPPED = "LocalQueueStopped"
     NODE_FAILURES = "NodeFailures"
+    NO_MATCHING_WORKLOAD = "NoMatchingWorkload"
     DEACTIVATED = "Deactivated"
     REACTIVATED = "Reactivated"
     BACKOFF_FINISHED = "BackoffFinished"

@@ -38,7 +38,14 @@ DEACTIVATED_DUE_TO = f"{Reason.DEACTIVATED}DueTo"
 """Prefix of the eviction reason of a deactivation that had a cause (E-103)."""
 NOT_READY = "Not all pods are ready or succeeded"
 """Message of PodsReady=False."""
-_QUEUES_AT_ONCE = frozenset({Reason.PREEMPTED, Reason.NODE_FAILURES, Reason.MISCONFIGURED})
+_QUEUES_AT_ONCE = frozenset(
+    {
+        Reason.PREEMPTED,
+        Reason.NODE_FAILURES,
+        Reason.NO_MATCHING_WORKLOAD,
+        Reason.MISCONFIGURED,
+    }
+)
 """Reasons of evictions after which nothing has to be awaited."""
 OPEN, CLOSED = "Open", "Closed"
 """Positions of a preemption gate."""

@@ -118,6 +118,8 @@ class ClusterState:
             to somebody else, ... Empty when nothing speaks against it.
         misfit: Why the copy, which holds nothing there yet, shall be made anew; empty: it is right.
         misfit_at: When to look whether it is; None: that was looked at, or does not matter.
+        stopping_since: Since when this manager has seen that what is there must stop, because the
+            Workload was evicted here; None: it need not, or that was not looked at.
         leave: Why the Workload shall leave it now, if it runs there; empty: it may stay.
         jobs: How many jobs of ours are there in all.
         condemned: Its objects are being removed, and why; set by `decide` itself.
@@ -136,6 +138,7 @@ class ClusterState:
     refusal: str = ""
     misfit: str = ""
     misfit_at: datetime | None = None
+    stopping_since: datetime | None = None
     leave: str = ""
     jobs: int = 0
     condemned: str = ""

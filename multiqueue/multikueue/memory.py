@@ -36,6 +36,8 @@ class GroupMemory:
             is seen without a job is none any more.
         refusals: Clusters that turned out to be unable to take it: why, and until when that is
             believed.
+        stopping: Clusters that were seen with something of ours during an eviction here, and since
+            when.
         rounds: Earlier nominations of this reservation.
         wishes: What the user said about clusters when it was last looked at; None: not yet.
         followed: The nominations of somebody else that the last answer was about; None: the
@@ -54,6 +56,7 @@ class GroupMemory:
     last_cluster: str | None = None
     suspects: set[str] = field(default_factory=set)
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    stopping: dict[str, datetime] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     wishes: tuple[str, ...] | None = None
     followed: tuple[str, ...] | None = None
@@ -80,6 +83,8 @@ class GroupMemory:
         elif not local.has_quota:
             self.last_cluster = None
         self.suspects.update(name for name in local.nominated if name not in seen)
+        if local.evicted_at is None:
+            self.stopping.clear()
         if local.epoch != self.epoch:
             self.epoch = local.epoch
             self.rounds, self.asked_at, self.ask_again_at = (), None, None
@@ -118,6 +123,17 @@ class GroupMemory:
         if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
             return True
         return local.was_evicted and name not in seen
+
+    def stopping_since(
+        self, cluster: str, local: LocalWorkload | None, now: datetime
+    ) -> datetime | None:
+        """Since when a cluster has been seen to have to stop what was evicted here; None: not yet.
+
+        How long the eviction has been in force does not count: the worker learns of it from us.
+        """
+        if local is None or local.evicted_at is None:
+            return None
+        return self.stopping.setdefault(cluster, now)
 
     def refuse(self, cluster: str, why: str, until: datetime) -> bool:
         """Remember that a cluster cannot take it; the dispatcher is asked again.

@@ -110,6 +110,7 @@ class ClusterObserver:
             refusal=self._find_refusal(name, session, cluster, copy, look),
             misfit=misfit.why,
             misfit_at=misfit.again_at,
+            stopping_since=memory.stopping_since(name, local, look.now),
             leave=self._fleet.leaving.get((name, look.key), ""),
             jobs=session.job_count,
             creating=session.is_doing(CREATE_JOB, look.key),

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import AlreadyExists, Conflict, NotFound
+from multiqueue.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from multiqueue.kube.events import EventRecorder, build_reference
 from multiqueue.kube.reconciler import Reconciler, Result
 from multiqueue.kube.resources import JOBS, PODS
@@ -26,6 +26,8 @@ from multiqueue.simcluster.objects import BY_JOB_UID, Object, SimInformers, key_
 CONCURRENCY = 8
 MAX_WRITES_IN_FLIGHT = 16
 """Pods of one Job that are created or deleted at the same time."""
+REFUSED_POD_SECONDS = 10.0
+"""Simulated seconds until pods are created again that the API server refused."""
 BATCH_SECONDS = 0.02
 """Real seconds in which changes of a Job's pods are collected before the Job is looked at."""
 
@@ -78,21 +80,23 @@ class JobController:
         plan = decide_job(
             job, pods, memory, now=self._clock.now(), seconds=seconds, speed=self._clock.speed
         )
-        await self._apply(job, pods, plan)
-        wait = plan.requeue_after
+        refused = await self._apply(job, pods, plan)
+        wait = REFUSED_POD_SECONDS if refused else plan.requeue_after
         return Result(requeue_after=None if wait is None else self._clock.real_seconds(wait))
 
-    async def _apply(self, job: Object, pods: list[Object], plan: JobPlan) -> None:
+    async def _apply(self, job: Object, pods: list[Object], plan: JobPlan) -> int:
+        """Do what a plan says; answers how many pods the API server refused to create."""
         namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
         if plan.delete_job:
             await self._delete_job(job)
-            return
+            return 0
         slots = asyncio.Semaphore(MAX_WRITES_IN_FLIGHT)
         uid_of = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods}
         try:
             async with asyncio.TaskGroup() as tasks:
-                for index in plan.create:
-                    tasks.create_task(self._create_pod(job, index, slots))
+                creations = [
+                    tasks.create_task(self._create_pod(job, index, slots)) for index in plan.create
+                ]
                 for pod_name in plan.delete:
                     tasks.create_task(
                         self._delete_pod(namespace, pod_name, uid_of[pod_name], slots)
@@ -100,19 +104,26 @@ class JobController:
         except* NotFound as group:
             # The namespace or the Job went away under us; their own events tidy up.
             raise group.exceptions[0] from None
+        refusals = [why for creation in creations if (why := creation.result())]
         if plan.status is not None:
-            await self._write_status(job, dict(plan.status))
+            status = dict(plan.status)
+            if refusals:
+                status["active"] -= len(refusals)
+            await self._write_status(job, status)
         for type_, reason, message in plan.events:
             self._record(job, type_, reason, message)
-        if plan.create:
-            self._record(
-                job, "Normal", "SuccessfulCreate", f"Created {len(plan.create)} pods of {name}"
-            )
+        if refusals:
+            self._record(job, "Warning", "FailedCreate", f"Error creating: {refusals[0]}")
+        if created := len(plan.create) - len(refusals):
+            self._record(job, "Normal", "SuccessfulCreate", f"Created {created} pods of {name}")
+        return len(refusals)
 
     async def _write_status(self, job: Object, status: dict[str, Any]) -> None:
         before = job.get("status") or {}
         changed = {name: value for name, value in status.items() if before.get(name) != value}
         changed.update({name: None for name in before if name not in status})
+        if not changed:
+            return
         metadata = job["metadata"]
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": changed}
         try:
@@ -129,7 +140,8 @@ class JobController:
             return
         self._informers.jobs.observe(answer)
 
-    async def _create_pod(self, job: Object, index: int | None, slots: asyncio.Semaphore) -> None:
+    async def _create_pod(self, job: Object, index: int | None, slots: asyncio.Semaphore) -> str:
+        """Create a pod; answers why the API server refuses it, or nothing."""
         pod = build_pod(job, index, suffix=_random_suffix())
         async with slots:
             try:
@@ -137,8 +149,11 @@ class JobController:
                     PODS, pod, namespace=job["metadata"]["namespace"]
                 )
             except AlreadyExists:
-                return
+                return ""
+            except (Forbidden, Invalid) as error:
+                return error.server_message or str(error)
         self._informers.pods.observe(created)
+        return ""
 
     async def _delete_pod(
         self, namespace: str, name: str, uid: str, slots: asyncio.Semaphore

@@ -14,7 +14,7 @@ from multiqueue.multikueue import plan as steps
 from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
 from multiqueue.multikueue.decide import decide
 from multiqueue.multikueue.dispatching.answer import take
-from multiqueue.multikueue.group import GroupView
+from multiqueue.multikueue.group import GroupView, LocalWorkload
 from multiqueue.multikueue.memory import is_ask_due
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
 from multiqueue.simulation.agenda import BEGIN, Agenda
@@ -83,7 +83,7 @@ class Looker:
     def _observe(self, managed: Managed) -> GroupView:
         local, memory = managed.as_local(), managed.memory
         memory.note(local, self._workers.keys())
-        states = [self._state(name, managed.key) for name in sorted(self._workers)]
+        states = [self._state(name, managed, local) for name in sorted(self._workers)]
         for state in states:
             memory.see(state)
         return GroupView(
@@ -95,13 +95,14 @@ class Looker:
             ask_due=is_ask_due(memory, local, states, self._fleet, self._agenda.now),
         )
 
-    def _state(self, name: str, key: str) -> ClusterState:
-        worker = self._workers[name]
+    def _state(self, name: str, managed: Managed, local: LocalWorkload) -> ClusterState:
+        worker, key = self._workers[name], managed.key
         copy = worker.copies.get(key)
         return ClusterState(
             name=name,
             workload=copy.as_remote() if copy is not None else None,
             job=worker.find_job(key),
+            stopping_since=managed.memory.stopping_since(name, local, self._agenda.now),
             jobs=len(worker.runs),
         )
 

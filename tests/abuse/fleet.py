@@ -249,6 +249,7 @@ def running_clusters(folder: Path) -> Iterator[Manager]:
         text = log.read_text()
         paths = json.loads(text[text.index("{\n") : text.rindex("}") + 1])
         os.kill(paths["manager"]["pid"], signal.SIGTERM)
+        wait_for_text(process, log, "The manager ended")
         configuration = yaml.safe_load((folder / "manager-config.yaml").read_text())
         address = configuration["health"]["healthProbeBindAddress"]
         manager = Manager(paths["manager"]["command"], f"http://{address}", folder / "program.log")

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiqueue.apiserver.server import ServerOptions
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.resources import JOBS, NODES, PODS
+from multiqueue.kube.resources import JOBS, NODES, PODS, PRIORITY_CLASSES
 from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from multiqueue.simcluster.node_agent import DOWN
 from multiqueue.simcluster.pod_collector import QUARANTINE_SECONDS
@@ -232,6 +232,25 @@ async def test_pods_of_a_deleted_node_fail_and_run_elsewhere() -> None:
         assert not is_true(job, "Failed")
         [again] = await until(client, PODS, lambda pods: phases(pods) == ["Running"], seconds=120)
         assert again["spec"]["nodeName"] != node
+
+
+@virtual_time
+async def test_pods_that_the_api_server_refuses_are_tried_again() -> None:
+    async with sim_cluster("cpu") as client:
+        await create_job(client, "job", gpus=0, pod={"priority": 7})
+        job = await until_one(client, JOBS, "job", lambda job: "startTime" in job["status"])
+        assert job["status"]["active"] == 0
+        await client.create(
+            PRIORITY_CLASSES,
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": "usual"},
+                "globalDefault": True,
+                "value": 7,
+            },
+        )
+        await until_job(client, "job", "Complete")
 
 
 async def set_down(client: KubeClient, node: str, value: str | None) -> None:

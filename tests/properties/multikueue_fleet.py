@@ -102,6 +102,7 @@ class Fleet:
             workload=worker.seen_workload,
             job=worker.seen_job,
             refusal=self.memory.refusal(worker.name, self.now),
+            stopping_since=self.memory.stopping_since(worker.name, self.local, self.now),
         )
         self.memory.see(state)
         return state

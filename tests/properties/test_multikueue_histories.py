@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from multiqueue.multikueue.group import LocalJob
 from tests.properties.multikueue_fleet import LOST_TIMEOUT, Fleet, make_fleet
 
@@ -102,3 +104,37 @@ def test_a_lost_worker_that_comes_back_in_time_goes_on():
     fleet.step()
     assert fleet.local.cluster_name == "a"
     assert fleet.workers["a"].job == job
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["stopped", "restarted"])
+def test_quota_is_held_by_what_runs_however_long_the_manager_was_away(restarted):
+    """The eviction was older than twice workerLostTimeout when the manager came to it."""
+    fleet = make_fleet(("a", "b", "c"), race=False)
+    run_on(fleet, "a")
+    fleet.evict()
+    fleet.now += timedelta(seconds=2000)
+    if restarted:
+        fleet.restart()
+    for _ in range(3):
+        fleet.step()
+    worker = fleet.workers["a"]
+    assert worker.workload.deactivating, "the worker was not asked to stop the job"
+    assert (worker.job.deleting, fleet.local.has_quota) == (False, True)
+
+
+def test_quota_is_held_by_a_job_that_its_worker_does_not_delete():
+    fleet = make_fleet(("a", "b"), race=False)
+    run_on(fleet, "a")
+    fleet.evict()
+    worker = fleet.workers["a"]
+    for _ in range(10):
+        # Its controllers do nothing: it is told to stop, then to delete the job, and keeps it.
+        fleet.step()
+        fleet.now += LOST_TIMEOUT
+    assert worker.job.deleting
+    assert fleet.local.has_quota
+    fleet.work(worker)
+    worker.deliver()
+    for _ in range(3):
+        fleet.step()
+    assert not fleet.local.has_quota

@@ -142,9 +142,10 @@ class BatchJob:
         """Suspend, clear the start time, restore: three writes, or one where no template is.
 
         The annotation says that restoring is still to come; with it the Job does not count as
-        suspended. Kubernetes takes the restored template once no pod is active any more.
+        suspended. Kubernetes takes the restored template once no pod is active any more. A Job that
+        its owner suspended is restored, too.
         """
-        if self.is_suspended(job):
+        if self.is_suspended(job) and not _is_injected(job, pod_sets):
             return None
         restored = _restored_spec(job, pod_sets)
         if restored and not job["spec"].get("suspend"):
@@ -274,6 +275,16 @@ def _restored_spec(job: Job, pod_sets: Sequence[PodSet]) -> dict[str, Any]:
         sizes = sizes_of(job, pod_sets[0].count)
         restored.update({k: v for k, v in sizes.items() if job["spec"].get(k) != v})
     return restored
+
+
+def _is_injected(job: Job, pod_sets: Sequence[PodSet]) -> bool:
+    """Whether the template still has what a start with these pod sets put in."""
+    ours = (job["spec"].get("template") or {}).get("metadata") or {}
+    return any(
+        names.PODSET in (ours.get("labels") or {})
+        and names.PODSET not in ((p.template.get("metadata") or {}).get("labels") or {})
+        for p in pod_sets[:1]
+    )
 
 
 def _pod_set_template(job: Job) -> dict[str, Any]:

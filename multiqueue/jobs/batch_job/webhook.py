@@ -2,7 +2,8 @@
 
 Parity: M-136, and the job webhooks of Kueue 0.20.
 Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
-request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2).
+request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2). The parallelism
+of a Job that runs on a worker cannot change; upstream takes the change and the worker never hears.
 """
 
 from __future__ import annotations
@@ -186,6 +187,7 @@ def validate_job_update(new: Object, old: Object, gates: Gates) -> list[FieldErr
         runs = not suspended and not was_suspended
         errors.extend(validate_alternatives_update(new, old, is_resized=is_resized and runs))
         errors.extend(_alternatives_in_range(new) if is_resized and suspended else ())
+        errors.extend(_dispatched_size(new, gates) if is_resized and runs else ())
     return errors
 
 
@@ -249,6 +251,18 @@ def _alternatives_in_range(job: Object) -> Iterator[FieldError]:
     """Only for what users write, as the minimum."""
     if queue_of(job):
         yield from validate_alternatives_fit(job, {names.DEFAULT_PODSET: _pods(job)})
+
+
+def _dispatched_size(job: Object, gates: Gates) -> Iterator[FieldError]:
+    """A worker runs as many pods as were admitted; it is told another size of elastic Jobs only."""
+    if mapping(job, "spec").get("managedBy") != names.MULTIKUEUE_CONTROLLER:
+        return
+    if not (is_elastic(job) and gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)):
+        detail = (
+            "cannot change while a worker cluster runs the job; set spec.suspend to true in the "
+            f'same change to queue it again, or create the job with {names.ELASTIC_JOB}: "true"'
+        )
+        yield forbidden("spec.parallelism", detail)
 
 
 def _elastic_topology(job: Object) -> Iterator[FieldError]:

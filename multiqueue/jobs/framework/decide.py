@@ -35,6 +35,7 @@ RULES: tuple[Rule, ...] = (
     slices.finish_left_over,
     slices.follow_size,
     # Stopping comes before deleting: the quota must not be given away while pods start.
+    matching.stop_on_worker,
     matching.stop_without_match,
     matching.delete_extra,
     matching.update_pending,

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.names import DEFAULT_QUEUE, GROUP
-from multiqueue.api.v1beta2 import PriorityClassRef, WorkloadPriorityClass
+from multiqueue.api.v1beta2 import PodSet, PriorityClassRef, WorkloadPriorityClass
+from multiqueue.jobs.framework.integration import InvalidJobError
 
 WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
 PRIORITY_CLASS = "PriorityClass"
@@ -73,10 +74,41 @@ def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClass
                 f'PriorityClass "{pod_class}" not found; create it or change the pod template'
             )
         return _pod_priority(pod)
-    defaults = [c for c in classes.list_pod_classes() if c.get("globalDefault")]
-    if not defaults:
-        return Priority()
-    return _pod_priority(min(defaults, key=lambda c: (c.get("value", 0), c["metadata"]["name"])))
+    default_pod_class = _find_default(classes)
+    return _pod_priority(default_pod_class) if default_pod_class else Priority()
+
+
+def refuse_pod_priority(pod_sets: Iterable[PodSet], classes: PriorityClasses) -> None:
+    """Refuse pod sets whose pods the API server will not create for their priority.
+
+    It computes the priority from the class, and takes no other. A class that is not known here is
+    not judged: the worker may have it.
+
+    Raises:
+        InvalidJobError: no pod of it can ever be created.
+    """
+    for pod_set in pod_sets:
+        spec = pod_set.template.get("spec") or {}
+        given, name = spec.get("priority"), spec.get("priorityClassName")
+        found = classes.find_pod_class(name) if name else _find_default(classes)
+        if given is None or (name and found is None):
+            continue
+        value = (found or {}).get("value", 0)
+        if given != value:
+            source = (
+                f'PriorityClass "{found["metadata"]["name"]}"' if found else "without PriorityClass"
+            )
+            raise InvalidJobError(
+                f'pod set "{pod_set.name}": the pod template sets spec.priority {given}, but the '
+                f"priority of its pods is {value} ({source}), so Kubernetes refuses to create "
+                "them; remove spec.priority, and name a PriorityClass in spec.priorityClassName"
+            )
+
+
+def _find_default(classes: PriorityClasses) -> Mapping[str, Any] | None:
+    """Return the PriorityClass of pods that name none; of several, the lowest."""
+    defaults = (c for c in classes.list_pod_classes() if c.get("globalDefault"))
+    return min(defaults, key=lambda c: (c.get("value", 0), c["metadata"]["name"]), default=None)
 
 
 def workload_priority(found: WorkloadPriorityClass) -> Priority:

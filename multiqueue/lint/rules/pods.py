@@ -67,6 +67,29 @@ EXTENDED_LIMITS = Rule[Lookup](
 
 
 @of_queued
+def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    pod = mapping(template_of(job), "spec")
+    if number(pod.get("priority"), 0) and not pod.get("priorityClassName"):
+        yield Hit(
+            "spec.template.spec.priority",
+            f"is {pod['priority']}, without a PriorityClass",
+            "remove it, and name a PriorityClass in spec.template.spec.priorityClassName",
+        )
+
+
+POD_PRIORITY = Rule[Lookup](
+    id="job-pod-priority",
+    kinds=("Job",),
+    severity=Severity.WARNING,
+    title="a priority of pods that no PriorityClass gives them",
+    why="Kubernetes computes the priority of a pod from its PriorityClass and creates no pod that "
+    "sets another. Such a Job is not queued, unless the default PriorityClass has that value.",
+    check=_pod_priority,
+)
+
+
+@of_queued
 def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
     _ = lookup
     value = text(mapping(job, "metadata", "annotations").get(JOB_MIN_PARALLELISM))
@@ -227,5 +250,5 @@ WITHOUT_QUEUE = Rule[World](
     check=_without_queue,
 )
 
-LOCAL = (EXTENDED_LIMITS, MIN_PARALLELISM, GRACE)
+LOCAL = (EXTENDED_LIMITS, POD_PRIORITY, MIN_PARALLELISM, GRACE)
 WORLD = (LIMIT_RANGES, BUDGET, WITHOUT_QUEUE)

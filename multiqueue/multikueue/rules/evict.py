@@ -26,8 +26,9 @@ def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
 
     The eviction cleared the latch, but the old job may still run: nothing is nominated until no
     worker has it any more, for all that is known now, or those that may were given up (I-6). A
-    worker that does not stop the job within the lost timeout loses it; where it is still not gone
-    after as long again, it is given up, too.
+    worker that does not stop the job within the lost timeout, counted from when this manager first
+    saw that it must, is told to delete it. One that answers is never given up: the quota is held
+    until the job is gone there.
 
     Deviates: upstream's core releases the quota once the local job's status says that nothing runs.
     That is what was last brought back: milliseconds behind, or of an outage ago (M-171, M-175,
@@ -36,33 +37,33 @@ def evict(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | No
     local = view.local
     if local is None or local.evicted_at is None:
         return None
-    overdue = now - local.evicted_at > config.worker_lost_timeout
     removals: list[Removal] = []
     steps: list[Step] = []
+    waits: list[timedelta] = []
     for cluster in view.reachable:
         if cluster.is_empty or cluster.condemned:
             continue
-        if not overdue and _may_run(cluster):
+        patience = (cluster.stopping_since or now) + config.worker_lost_timeout - now
+        if patience >= ZERO and _may_run(cluster):
             steps += _stop(cluster)
+            waits.append(patience)
         elif cluster.job is not None and _has_stopped(cluster):
             # Its last status first.
             steps += (MirrorStatus(cluster=cluster.name), _remove(cluster))
         elif cluster.can_be_cleared:
             removals.append(_remove(cluster))
     holders = [c for c in view.clusters if c.job_presence is not Presence.ABSENT]
-    left = {c.name: _held_for(c, local, config, now) for c in holders}
-    held = [name for name, span in left.items() if span > ZERO]
+    held = [cluster for cluster in holders if not _is_given_up(cluster, config, now)]
     if not held:
         end = _end(local, given_up=bool(holders))
         return GroupPlan(removals=tuple(removals), steps=(*steps, *end.steps), why=end.why)
-    times = [left[name] for name in held]
-    if not overdue:
-        times.append(local.evicted_at + config.worker_lost_timeout - now)
-    names = ", ".join(f'"{name}"' for name in held)
+    unseen = (cluster for cluster in held if cluster.job_presence is Presence.UNKNOWN)
+    waits += (grace_left(cluster, config, now) for cluster in unseen)
+    names = ", ".join(f'"{cluster.name}"' for cluster in held)
     return GroupPlan(
         removals=tuple(removals),
         steps=tuple(steps),
-        wait=max(min(times), ZERO),
+        wait=min((span for span in waits if span >= ZERO), default=None),
         why=f"{names} may still run it",
     )
 
@@ -95,14 +96,16 @@ def _stop(cluster: ClusterState) -> tuple[Step, ...]:
     return ()
 
 
-def _held_for(
-    cluster: ClusterState, local: LocalWorkload, config: GroupConfig, now: datetime
-) -> timedelta:
-    """How long what runs there, or may, holds the quota at most."""
-    if not cluster.reachable or cluster.job_presence is Presence.UNKNOWN:
-        return grace_left(cluster, config, now)
-    evicted_at = local.evicted_at or now
-    return evicted_at + 2 * config.worker_lost_timeout - now
+def _is_given_up(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
+    """Whether what may run there holds no quota any more.
+
+    A worker that answers is not given up: it shows the job, or a copy that holds quota for it.
+    """
+    if cluster.job_presence is not Presence.UNKNOWN:
+        return False
+    if cluster.copy is not None and cluster.copy.quota_reserved:
+        return False
+    return grace_left(cluster, config, now) <= ZERO
 
 
 def _end(local: LocalWorkload, *, given_up: bool) -> GroupPlan:

@@ -11,7 +11,13 @@ from multiqueue.api import names
 from multiqueue.api.conditions import Reason
 from multiqueue.api.config import Configuration, Duration
 from multiqueue.api.config.types import ObjectRetentionPolicies, WorkloadRetention
-from multiqueue.api.workload_state import finish, has_quota, is_finished
+from multiqueue.api.workload_state import (
+    complete_eviction,
+    eviction_reason,
+    finish,
+    has_quota,
+    is_finished,
+)
 from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.integration import JobPatch
 from multiqueue.jobs.framework.plan import (
@@ -127,6 +133,34 @@ def test_a_reserving_workload_that_no_longer_fits_its_job_is_deleted() -> None:
 def test_a_running_job_that_was_changed_is_stopped_before_its_workload_goes() -> None:
     old = admitted(own_workload(stored_job(cpu="2")))
     assert suspends(decide(make_view(stored_job(suspend=False), old)))
+
+
+def test_a_changed_job_that_a_worker_runs_stops_there_before_its_workload_follows_it() -> None:
+    workload = admitted(own_workload(stored_job()))
+    changed = started(stored_job(parallelism=2, completions=2), active=1)
+    plan = decide(make_view(changed, workload, dispatched=True))
+    leaving = status_after(plan)
+    assert eviction_reason(leaving.status) == Reason.NO_MATCHING_WORKLOAD
+    assert has_quota(leaving.status)
+
+    assert suspends(decide(make_view(changed, leaving, dispatched=True)))
+    stopped = stored_job(parallelism=2, completions=2, status={"active": 1})
+    assert decide(make_view(stopped, leaving, dispatched=True)) == Wait()
+
+    released = with_status(leaving, complete_eviction(leaving.status, now=T0))
+    plan = decide(make_view(stored_job(parallelism=2, completions=2), released, dispatched=True))
+    assert isinstance(plan, PatchWorkload)
+    assert plan.patch["spec"]["podSets"][0]["count"] == 2
+
+
+def test_what_a_start_put_into_a_job_is_taken_out_when_its_owner_suspends_and_changes_it() -> None:
+    """It queued again with the queue labels of its first run, and failed to start with others."""
+    leaving = evicted(admitted(own_workload(stored_job())))
+    changed = stored_job(parallelism=2, completions=2)
+    changed["spec"]["template"]["metadata"] = {"labels": {names.PODSET: "main"}}
+    plan = decide(make_view(changed, leaving, dispatched=True))
+    assert isinstance(plan, WriteJob)
+    assert plan.patch.patch["spec"]["template"]["metadata"]["labels"] == {names.PODSET: None}
 
 
 def test_of_two_workloads_one_stays() -> None:

@@ -126,6 +126,15 @@ def test_flavors_of_other_resources_do_not_matter() -> None:
     assert not find("job-no-flavor", wants, H100, *in_queue(cluster_queue()))
 
 
+def test_pods_get_their_priority_from_a_class() -> None:
+    assert told("job-pod-priority", job(pod={"priority": 2_000_000_000})) == [
+        "spec.template.spec.priority: is 2000000000, without a PriorityClass"
+    ]
+    assert not find("job-pod-priority", job(pod={"priority": 7, "priorityClassName": "seven"}))
+    assert not find("job-pod-priority", job(pod={"priority": 0}))
+    assert not find("job-pod-priority", job())
+
+
 def test_extended_resources_need_limits() -> None:
     assert told("job-extended-resource-limit", job(requests={GPU: "1"})) == [
         f"{CONTAINERS}[0].resources.limits: requests {GPU} without a limit"

@@ -164,7 +164,7 @@ class TestEvict:
         cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
         plan = make_plan(evicted(job=ACTIVE), cluster)
         assert (plan.rule, plan.steps, plan.removals) == ("evict", (), ())
-        assert plan.wait == TIMEOUT - minutes(1)
+        assert plan.wait == TIMEOUT
 
     def test_one_that_was_evicted_there_itself_is_kept_from_running_again(self):
         cluster = make_cluster("a", workload=make_copy(evicted_at=T0), job=make_job())
@@ -185,21 +185,22 @@ class TestEvict:
         assert plan.steps == (EndEviction(why="the remote job is gone"),)
 
     @pytest.mark.parametrize(
-        "cluster",
+        ("cluster", "wait"),
         [
-            make_cluster("a", job=make_job(deleting=True)),
-            make_cluster("a", creating=True),
-            make_blind("a"),
-            make_lost("a", may_run_unseen=True),
+            pytest.param(make_cluster("a", job=make_job(deleting=True)), None, id="there"),
+            pytest.param(make_cluster("a", creating=True), None, id="about to be"),
+            pytest.param(make_blind("a"), TIMEOUT - minutes(1), id="not shown"),
+            pytest.param(
+                make_lost("a", may_run_unseen=True), TIMEOUT - minutes(1), id="out of reach"
+            ),
         ],
-        ids=["there", "about to be", "not shown", "out of reach"],
     )
-    def test_whatever_the_status_here_says_it_is_held_while_a_job_may_be_there(self, cluster):
+    def test_whatever_the_status_here_says_it_is_held_while_a_job_may_be_there(self, cluster, wait):
         """What was last brought back may be behind what runs (I-6)."""
         plan = make_plan(evicted(), cluster)
         assert EndEviction not in map(type, plan.steps)
         assert StopLocalJob not in map(type, plan.steps)
-        assert plan.wait == TIMEOUT - minutes(1)
+        assert plan.wait == wait
 
     def test_a_worker_that_shows_no_jobs_for_too_long_holds_nothing(self):
         plan = make_plan(evicted(), make_blind("a", ago=TIMEOUT))
@@ -210,10 +211,25 @@ class TestEvict:
         plan = make_plan(evicted(), make_blind("a", workload=stopped))
         assert (plan.steps, plan.removals) == ((), ())
 
-    def test_a_job_that_is_never_gone_is_given_up_in_the_end(self):
-        stuck = make_cluster("a", job=make_job(deleting=True))
+    def test_a_job_on_a_worker_that_answers_holds_the_quota_until_it_is_gone(self):
+        stuck = make_cluster("a", job=make_job(deleting=True), stopping_since=T0)
         plan = make_plan(evicted(), stuck, now=T0 + 2 * TIMEOUT)
-        assert plan.steps == (EndEviction(why="the workers that could run it were given up"),)
+        assert (plan.steps, plan.why) == ((), '"a" may still run it')
+
+    def test_a_copy_that_holds_quota_where_jobs_are_not_shown_tells_that_its_job_is_there(self):
+        blind = make_blind("a", ago=2 * TIMEOUT, workload=make_admitted(deactivating=True))
+        plan = make_plan(evicted(), blind)
+        assert (plan.steps, plan.why) == ((), '"a" may still run it')
+
+    def test_an_old_eviction_is_no_reason_to_hurry_a_worker_that_was_just_told(self):
+        cluster = make_cluster(
+            "a",
+            workload=make_admitted(deactivating=True),
+            job=make_job(),
+            stopping_since=T0 + 3 * TIMEOUT,
+        )
+        plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + 3 * TIMEOUT + minutes(1))
+        assert (plan.removals, plan.wait) == ((), TIMEOUT - minutes(1))
 
     def test_the_job_is_stopped_here_first(self):
         plan = make_plan(evicted(job=LocalJob(suspended=False)), make_cluster("a"))
@@ -228,10 +244,15 @@ class TestEvict:
         assert plan.steps == (EndEviction(why="the remote job is gone"),)
 
     def test_a_worker_that_does_not_stop_it_in_time_loses_it(self):
-        cluster = make_cluster("a", workload=make_admitted(deactivating=True), job=make_job())
+        cluster = make_cluster(
+            "a",
+            workload=make_admitted(deactivating=True),
+            job=make_job(),
+            stopping_since=T0 - minutes(1),
+        )
         plan = make_plan(evicted(job=ACTIVE), cluster, now=T0 + TIMEOUT)
         assert plan.removals == (Removal(cluster="a", why="the workload was evicted"),)
-        assert plan.wait == TIMEOUT - minutes(1)
+        assert plan.wait is None
 
     def test_copies_without_job_are_withdrawn(self):
         plan = make_plan(evicted(), make_cluster("a", workload=make_copy()))

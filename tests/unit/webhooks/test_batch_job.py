@@ -330,6 +330,23 @@ def test_the_size_of_a_running_partial_job_is_ours() -> None:
     assert changed(running, annotations={MIN: "1"}, parallelism=3) == [f"{ANNOTATIONS}[{MIN}]"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "annotations", "change", "want"),
+    [
+        pytest.param({}, {}, {}, ["spec.parallelism"], id="a worker runs it"),
+        pytest.param({}, {}, {"suspend": True}, [], id="it is stopped to queue again"),
+        pytest.param({"suspend": True}, {}, {"suspend": True}, [], id="it waits"),
+        pytest.param({"managedBy": None}, {}, {"managedBy": None}, [], id="it runs here"),
+        pytest.param({}, {f"{K}/elastic-job": "true"}, {}, [], id="it is elastic"),
+    ],
+)
+def test_the_parallelism_of_a_dispatched_job(fields, annotations, change, want) -> None:
+    base = {"managedBy": f"{K}/multikueue", "suspend": False}
+    old = job(annotations=annotations, **{**base, "parallelism": 1, **fields})
+    new = job(annotations=annotations, **{**base, "parallelism": 50, **change})
+    assert [error.path for error in validate_job_update(new, old, Gates())] == want
+
+
 def test_old_mistakes_do_not_block_other_changes() -> None:
     bad = job(resources={"requests": {"cpu": "-1"}}, suspend=True)
     better = copy.deepcopy(bad)

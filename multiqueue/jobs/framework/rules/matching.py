@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from multiqueue.api.conditions import Reason
+from multiqueue.api.slices import counts_of
+from multiqueue.api.v1beta2 import Workload, WorkloadStatus
+from multiqueue.api.workload_state import evict, has_quota, is_evicted
 from multiqueue.jobs.framework.compose import (
     build_spec,
     compose_slice,
@@ -9,6 +15,7 @@ from multiqueue.jobs.framework.compose import (
     workload_class,
 )
 from multiqueue.jobs.framework.plan import (
+    ChangeStatus,
     CreateWorkload,
     DeleteWorkload,
     JobPlan,
@@ -16,12 +23,56 @@ from multiqueue.jobs.framework.plan import (
     PatchWorkload,
     Wait,
 )
-from multiqueue.jobs.framework.priority import Priority, resolve_priority
+from multiqueue.jobs.framework.priority import Priority, refuse_pod_priority, resolve_priority
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
 NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
 MISSING = "Missing Workload; unable to restore pod templates"
+
+
+def stop_on_worker(view: JobView) -> JobPlan | None:
+    """A dispatched job that was changed stops on its worker before its Workload follows it.
+
+    The Workload is evicted, so it holds its quota until nothing runs there.
+
+    Deviates: upstream stops the job here, and waits for ever for pods that run on a worker.
+    """
+    if view.workload is not None or not view.dispatched:
+        return None
+    known = next((w for w in view.live_workloads if _is_in_use(w)), None)
+    if known is None:
+        return None
+    message = _describe_change(view, known)
+
+    def change(newest: Workload) -> WorkloadStatus:
+        if not _is_in_use(newest):
+            return newest.status
+        return evict(
+            newest.status,
+            Reason.NO_MATCHING_WORKLOAD,
+            message,
+            now=view.now,
+            generation=newest.metadata.generation,
+        )
+
+    return ChangeStatus(workload=known, change=change)
+
+
+def _is_in_use(workload: Workload) -> bool:
+    return has_quota(workload.status) and not is_evicted(workload.status)
+
+
+def _describe_change(view: JobView, workload: Workload) -> str:
+    asked, admitted = counts_of(view.pod_sets), counts_of(workload.spec.pod_sets)
+    if asked == admitted:
+        return "The job was changed: it asks for other pods than were admitted"
+    wanted, had = _list_counts(asked), _list_counts(admitted)
+    return f"The job was changed: it asks for {wanted} pods, {had} were admitted"
+
+
+def _list_counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f'{count} "{name}"' for name, count in counts.items())
 
 
 def stop_without_match(view: JobView) -> JobPlan | None:
@@ -37,6 +88,9 @@ def delete_extra(view: JobView) -> JobPlan | None:
     extra = view.matching.extra
     if not extra:
         return None
+    if view.workload is None and view.dispatched and has_quota(extra[0].status):
+        # Evicted; who dispatched it tells when nothing of it runs any more.
+        return stop(view, NO_MATCH, extra[0]) or Wait()
     return DeleteWorkload(
         workload=extra[0],
         note=Note(
@@ -51,6 +105,10 @@ def update_pending(view: JobView) -> JobPlan | None:
     workload = view.matching.update
     if workload is None:
         return None
+    # What an earlier start put in is none of what the job asks for.
+    restoring = stop(view, NO_MATCH, workload) if view.dispatched else None
+    if restoring is not None:
+        return restoring
     spec = build_spec(view.job, view.pod_sets, _priority(view))
     spec.pop("active")
     spec.setdefault("maximumExecutionTimeSeconds", None)
@@ -104,6 +162,7 @@ def _create_slice(view: JobView) -> JobPlan:
 
 
 def _priority(view: JobView) -> Priority:
+    refuse_pod_priority(view.pod_sets, view.classes)
     return resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )
