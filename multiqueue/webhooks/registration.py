@@ -1,11 +1,13 @@
 """The webhook configurations: who is asked about what. Built purely, written by `Registrar`.
 
 An outage of ours must not stop others: Jobs are only seen where they ask for a queue and their
-namespace is managed; what defaults others' Jobs is ignored when it fails.
+namespace is managed; what defaults others' Jobs is ignored when it fails. An answer is only
+required while the API server trusts the certificate that we serve.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +16,18 @@ from urllib.parse import urlsplit
 import structlog
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import GROUP, QUEUE_NAME
+from multiqueue.api.names import GROUP, QUEUE_NAME, WEBHOOK_PROBLEM
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import AlreadyExists, NotFound
+from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from multiqueue.webhooks.addresses import Address, covers
+from multiqueue.kube.trust import Trust
+from multiqueue.webhooks.addresses import (
+    REMEDY,
+    Address,
+    build_problem_patch,
+    bundle_of,
+    covers,
+)
 from multiqueue.webhooks.endpoints import (
     MUTATE_JOB,
     MUTATED_KINDS,
@@ -151,21 +160,38 @@ class Registrar:
         self._config = config
         self._address = address
 
-    async def ensure(self, authority: bytes) -> None:
+    async def ensure(self, trust: Trust, authority: bytes) -> str | None:
         """Write what differs.
+
+        Args:
+            trust: What the API server thinks of the certificate that is served.
+            authority: PEM; empty where somebody else injects it.
+
+        Returns:
+            Why the API server does not ask us about everything, and what to do.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
         """
-        mutating, validating = build_configurations(self._config, self._address, authority)
-        await ensure_configuration(self._client, MUTATING_WEBHOOKS, mutating)
-        await ensure_configuration(self._client, VALIDATING_WEBHOOKS, validating)
+        problems = []
+        configurations = build_configurations(self._config, self._address, authority)
+        for resource, wanted in zip(
+            (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS), configurations, strict=True
+        ):
+            problems.append(await ensure_configuration(self._client, resource, wanted, trust))
+        return next(filter(None, problems), None)
 
 
 async def ensure_configuration(
-    client: KubeClient, resource: Resource, wanted: dict[str, Any]
-) -> None:
+    client: KubeClient, resource: Resource, wanted: dict[str, Any], trust: Trust
+) -> str | None:
     """Create a webhook configuration, or write what differs.
+
+    A webhook that the API server could not ask is ignored until it can, and the configuration says
+    why. In a cluster the configuration comes with the manifests, and we may not create it.
+
+    Returns:
+        Why the API server cannot ask, and what to do.
 
     Raises:
         KubeError: the API server refuses, or cannot be asked.
@@ -174,16 +200,56 @@ async def ensure_configuration(
     try:
         current = await client.get(resource, name)
     except NotFound:
+        body, problem = with_trust(wanted, {}, trust)
         try:
-            await client.create(resource, wanted)
-            log.info("webhook configuration created", name=name)
+            await client.create(resource, body)
         except AlreadyExists:
             current = await client.get(resource, name)
+        except Forbidden:
+            return (
+                f'{resource.kind} "{name}" is missing, and this manager may not create it; apply '
+                "the manifests: kubectl apply --server-side -k config/webhook"
+            )
         else:
-            return
-    if not covers(current.get("webhooks"), wanted["webhooks"]):
-        await client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
+            log.info("webhook configuration created", name=name)
+            return problem
+    body, problem = with_trust(wanted, current, trust)
+    patch: dict[str, Any] = {}
+    if not covers(current.get("webhooks"), body["webhooks"]):
+        patch["webhooks"] = body["webhooks"]
+    patch.update(build_problem_patch(current, problem))
+    if patch:
+        await client.patch(resource, name, patch)
         log.info("webhook configuration updated", name=name)
+    return problem
+
+
+def with_trust(
+    wanted: Mapping[str, Any], current: Mapping[str, Any], trust: Trust
+) -> tuple[dict[str, Any], str | None]:
+    """Return a configuration that fails no write for want of trust, and why it is not as wanted.
+
+    Where somebody else injects the authority, as cert-manager does, what is there is kept.
+    """
+    present = {hook["name"]: hook.get("clientConfig") for hook in current.get("webhooks") or ()}
+    hooks, problem = [], None
+    for hook in wanted["webhooks"]:
+        config = dict(hook["clientConfig"])
+        bundle, why = trust.choose(bundle_of(config), bundle_of(present.get(hook["name"])))
+        config.pop("caBundle", None)
+        if bundle:
+            config["caBundle"] = base64.b64encode(bundle).decode()
+        policy = hook["failurePolicy"] if why is None else "Ignore"
+        hooks.append({**hook, "clientConfig": config, "failurePolicy": policy})
+        problem = problem or why
+    metadata = wanted["metadata"]
+    if problem is not None:
+        problem = (
+            f'the API server would not trust the certificate of "{trust.host}": {problem}. '
+            f"failurePolicy is Ignore until it would, so nothing is defaulted or checked; {REMEDY}"
+        )
+        metadata = {**metadata, "annotations": {WEBHOOK_PROBLEM: problem}}
+    return {**wanted, "metadata": metadata, "webhooks": hooks}, problem
 
 
 async def release(client: KubeClient, host: str) -> list[str]:
@@ -216,17 +282,3 @@ async def release(client: KubeClient, host: str) -> list[str]:
 
 def _is_asked_at(hook: Mapping[str, Any], host: str) -> bool:
     return urlsplit(hook["clientConfig"].get("url") or "").hostname == host
-
-
-def _kept_bundles(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where somebody else injects the authority, as cert-manager does, keep what is there."""
-    bundles = {
-        hook["name"]: (hook.get("clientConfig") or {}).get("caBundle")
-        for hook in current.get("webhooks") or ()
-    }
-    hooks = [dict(hook) for hook in wanted["webhooks"]]
-    for hook in hooks:
-        bundle = bundles.get(hook["name"])
-        if bundle and "caBundle" not in hook["clientConfig"]:
-            hook["clientConfig"] = {**hook["clientConfig"], "caBundle": bundle}
-    return hooks
