@@ -6,6 +6,7 @@ answer is required. So this is found out before it is told to ask.
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 
 from multiqueue.kube.tls import load_key_pair
@@ -82,10 +83,8 @@ def _shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str) -> N
         try:
             asks.do_handshake()
         except ssl.SSLWantReadError:
-            try:
+            with contextlib.suppress(ssl.SSLWantReadError):
                 answers.do_handshake()
-            except ssl.SSLWantReadError:
-                pass
         else:
             return
     raise ssl.SSLError("the TLS handshake does not end")

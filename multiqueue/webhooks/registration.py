@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from multiqueue.api.config import Configuration
+from multiqueue.api.job_kinds import UNSUPPORTED
 from multiqueue.api.names import GROUP, QUEUE_NAME, WEBHOOK_PROBLEM
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
@@ -32,6 +33,7 @@ from multiqueue.webhooks.endpoints import (
     MUTATE_JOB,
     MUTATED_KINDS,
     VALIDATE_JOB,
+    VALIDATE_UNQUEUED,
     VALIDATED_KINDS,
     mutate_path,
     validate_path,
@@ -58,6 +60,7 @@ def build_configurations(
     mutating.extend(build.mutating_job_hooks())
     validating = [build.kind_hook("v", kind, ("CREATE", "UPDATE")) for kind in VALIDATED_KINDS]
     validating.append(build.job_hook("vjob", VALIDATE_JOB, ("CREATE", "UPDATE")))
+    validating.append(build.unqueued_hook())
     return (
         _configuration("MutatingWebhookConfiguration", MUTATING_NAME, mutating),
         _configuration("ValidatingWebhookConfiguration", VALIDATING_NAME, validating),
@@ -77,13 +80,15 @@ class _Builder:
         return self._hook(
             f"{prefix}{kind.lower()}.kb.io",
             mutate_path(kind) if mutates else validate_path(kind),
-            {
-                "apiGroups": [GROUP],
-                "apiVersions": ["v1beta2"],
-                "operations": list(operations),
-                "resources": resources,
-                "scope": "*",
-            },
+            [
+                {
+                    "apiGroups": [GROUP],
+                    "apiVersions": ["v1beta2"],
+                    "operations": list(operations),
+                    "resources": resources,
+                    "scope": "*",
+                }
+            ],
             must_answer=kind in MUST_BE_CHECKED,
         )
 
@@ -106,14 +111,35 @@ class _Builder:
             "resources": ["jobs"],
             "scope": "Namespaced",
         }
-        hook = self._hook(f"{name}.kb.io", path, rule, must_answer=must_answer)
+        hook = self._hook(f"{name}.kb.io", path, [rule], must_answer=must_answer)
         hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
         if not self.config.manage_jobs_without_queue_name:
             hook["objectSelector"] = _queue_label("Exists")
         return hook
 
+    def unqueued_hook(self) -> dict[str, Any]:
+        """About kinds that are not queued yet: only objects with a queue label cost a call."""
+        plurals: dict[str, list[str]] = {}
+        for kind in UNSUPPORTED:
+            plurals.setdefault(kind.group, []).append(kind.plural)
+        rules = [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": names,
+                "scope": "Namespaced",
+            }
+            for group, names in plurals.items()
+        ]
+        name = "unqueued.multiqueue.dev"
+        hook = self._hook(name, VALIDATE_UNQUEUED, rules, must_answer=False)
+        hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
+        hook["objectSelector"] = _queue_label("Exists")
+        return hook
+
     def _hook(
-        self, name: str, path: str, rule: Mapping[str, Any], *, must_answer: bool
+        self, name: str, path: str, rules: Sequence[Mapping[str, Any]], *, must_answer: bool
     ) -> dict[str, Any]:
         return {
             "name": name,
@@ -123,7 +149,7 @@ class _Builder:
             "matchPolicy": "Equivalent",
             "namespaceSelector": {},
             "objectSelector": {},
-            "rules": [dict(rule)],
+            "rules": [dict(rule) for rule in rules],
             "sideEffects": "None",
             "timeoutSeconds": FAIL_TIMEOUT_SECONDS if must_answer else IGNORE_TIMEOUT_SECONDS,
         }

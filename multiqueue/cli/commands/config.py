@@ -37,6 +37,7 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
+    from multiqueue.api.config.warnings import find_unqueued_frameworks
     from multiqueue.cli.dispatcher_check import check_dispatcher
 
     text, config = read_config_text(source), None
@@ -46,6 +47,10 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
         config, warnings = parse_config(text, feature_gates, source=source)
     except ConfigurationError as error:
         errors.extend(error.errors)
+    if config is not None:
+        unqueued = list(find_unqueued_frameworks(config))
+        errors.extend(unqueued)
+        warnings = [words for words in warnings if words not in unqueued]
     judged = check_dispatcher(text, config)
     errors.extend(judged.errors)
     for words in (*warnings, *judged.warnings):
