@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.config_files import parse_config, read_config_text
+from multiqueue.cli.connect import Target, cluster_options, run_async
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -27,11 +28,26 @@ def command() -> None:
     metavar="NAME=true|false,...",
     help="As given to multiqueue run; not together with those of the file.",
 )
-def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="Also look at the webhooks that are registered in a cluster, and at their certificate.",
+)
+@cluster_options
+def check(
+    *,
+    source: str,
+    effective: bool,
+    feature_gates: str | None,
+    cluster: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> int:
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
-    Ends with 1 where the manager would not start with it, or could dispatch nothing: the dispatcher
-    is not installed here, or does not take its arguments. Each problem names its field and what to
+    Ends with 1 if the manager would not start with it, could dispatch nothing (the dispatcher is
+    not installed here, or does not take its arguments), would not queue a kind that is named, or
+    serves certificates that the API server does not trust. Each problem names its field and what to
     do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
     does nothing.
     """
@@ -39,6 +55,7 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
     from multiqueue.api.config.dump import dump_configuration
     from multiqueue.api.config.warnings import find_unqueued_frameworks
     from multiqueue.cli.dispatcher_check import check_dispatcher
+    from multiqueue.cli.webhook_check import check_cluster, check_files
 
     text, config = read_config_text(source), None
     errors: list[str] = []
@@ -51,6 +68,13 @@ def check(*, source: str, effective: bool, feature_gates: str | None) -> int:
         unqueued = list(find_unqueued_frameworks(config))
         errors.extend(unqueued)
         warnings = [words for words in warnings if words not in unqueued]
+        looked = run_async(
+            check_cluster(Target(kubeconfig=kubeconfig, context=context), config)
+            if cluster
+            else check_files(config)
+        )
+        errors.extend(looked.errors)
+        warnings.extend(looked.warnings)
     judged = check_dispatcher(text, config)
     errors.extend(judged.errors)
     for words in (*warnings, *judged.warnings):
