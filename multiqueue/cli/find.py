@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from multiqueue.api.job_kinds import JOB_KINDS, JobKind, find_unqueued
+from multiqueue.api.job_kinds import JOB_KINDS, JobKind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.validation.unqueued import find_unqueued
 from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient

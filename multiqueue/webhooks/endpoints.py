@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
-from multiqueue.api.job_kinds import LABEL, find_unqueued
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.field_error import forbidden
+from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.batch_job.webhook import (
     QueueLookup,
     default_job,

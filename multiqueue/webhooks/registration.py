@@ -17,7 +17,7 @@ import structlog
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.job_kinds import UNSUPPORTED
-from multiqueue.api.names import GROUP, QUEUE_NAME, WEBHOOK_PROBLEM
+from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER, QUEUE_NAME, WEBHOOK_PROBLEM
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
@@ -272,7 +272,8 @@ def with_trust(
     if problem is not None:
         problem = (
             f'the API server would not trust the certificate of "{trust.host}": {problem}. '
-            f"failurePolicy is Ignore until it would, so nothing is defaulted or checked; {REMEDY}"
+            "failurePolicy is Ignore until it would, so nothing is defaulted or checked, and Jobs "
+            f"for workers need spec.managedBy: {MULTIKUEUE_CONTROLLER} from their authors; {REMEDY}"
         )
         metadata = {**metadata, "annotations": {WEBHOOK_PROBLEM: problem}}
     return {**wanted, "metadata": metadata, "webhooks": hooks}, problem

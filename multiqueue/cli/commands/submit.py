@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.conditions import Reason
-from multiqueue.api.job_kinds import JobKind, find_job_kind, find_unqueued
+from multiqueue.api.job_kinds import JobKind, find_job_kind
 from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import read_manifests
@@ -118,6 +118,7 @@ async def _submit(
 
 
 async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
+    from multiqueue.api.validation.unqueued import find_unqueued
     from multiqueue.kube.errors import ApiError, Unauthorized
     from multiqueue.runtime.apply import Applier, UnknownKind
 

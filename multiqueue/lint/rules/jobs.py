@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from multiqueue.api.job_kinds import LABEL, UNSUPPORTED, find_unqueued
+from multiqueue.api.job_kinds import UNSUPPORTED
 from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS
 from multiqueue.api.validation.access import Object, items, mapping, text
+from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import tolerates

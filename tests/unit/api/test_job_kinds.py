@@ -11,9 +11,9 @@ from multiqueue.api.job_kinds import (
     KNOWN_FRAMEWORKS,
     SUPPORTED_FRAMEWORKS,
     UNSUPPORTED,
-    find_unqueued,
 )
 from multiqueue.api.names import QUEUE_NAME
+from multiqueue.api.validation.unqueued import find_unqueued
 from multiqueue.jobs.setup import INTEGRATIONS
 
 ASKED = {"labels": {QUEUE_NAME: "q"}}
