@@ -76,7 +76,7 @@ async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, na
     head = {"apiVersion": resource.api_version, "kind": row.kind}
     found = find_unqueued({**obj, **head})
     if found is not None:
-        return f"{title} is not queued: {found.what}; {found.todo}"
+        return f"{title}: {found.what}; {found.todo}"
     return f"{title} is not queued itself: it has no label {QUEUE_NAME}, or is part of a queued job"
 
 

@@ -18,7 +18,7 @@ from multiqueue.kube.resources import PODS
 from tests.integration.test_cli_commands import queue_cluster
 from tests.webhook_world import MANAGED, webhook_world
 
-WORDS = "Pods are not queued yet: it runs at once, outside of every quota"
+WORDS = "Pods are not queued yet: this one runs at once, outside of every quota"
 TODO = "submit a batch/v1 Job instead, or remove the label"
 
 
@@ -74,9 +74,7 @@ async def test_commands_tell_the_truth(tmp_path: Path, capsys: pytest.CaptureFix
             await client.get(PODS, "p", namespace="team")
         await client.create(PODS, pod("p"), namespace="team")
         for name in ("p", "pod/p"):
-            assert f'Pod "team/p" is not queued: {WORDS}; {TODO}' in await shell.refusal(
-                "why", name
-            )
+            assert f'Pod "team/p": {WORDS}; {TODO}' in await shell.refusal("why", name)
         found = await shell.json("lint", "--cluster", "--rule", "kind-not-queued", code=1)
         (finding,) = found["findings"]
         assert (finding["kind"], finding["name"], finding["what"]) == ("Pod", "p", WORDS)

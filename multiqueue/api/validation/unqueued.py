@@ -29,7 +29,7 @@ def find_unqueued(obj: Mapping[str, Any]) -> Unqueued | None:
     row = find_job_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
     if row is None or row.is_queued or not _queue_of(obj) or _is_made_by_a_queued_job(obj):
         return None
-    what = f"{row.kind}s are not queued yet: it runs at once, outside of every quota"
+    what = f"{row.kind}s are not queued yet: this one runs at once, outside of every quota"
     todo = "submit a batch/v1 Job instead, or remove the label"
     if row.template:
         made: Mapping[str, Any] = mapping(obj, *row.template.split("."))

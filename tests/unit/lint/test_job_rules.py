@@ -239,5 +239,5 @@ def test_labelled_objects_of_kinds_that_are_not_queued_are_found() -> None:
     head = {"namespace": "n", "version": "jobset.x-k8s.io/v1alpha2"}
     (found,) = find("kind-not-queued", obj("JobSet", "s", {}, labels=labels, **head))
     assert found.severity is Severity.ERROR
-    assert found.what == "JobSets are not queued yet: it runs at once, outside of every quota"
+    assert found.what == "JobSets are not queued yet: this one runs at once, outside of every quota"
     assert not find("kind-not-queued", obj("JobSet", "s", {}, **head))
