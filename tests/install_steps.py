@@ -101,11 +101,16 @@ spec:
 async def apply_all_bases(kubectl: Kubectl, *apply: str) -> None:
     """Apply each base, and with the default one most of them again: nobody took what they say."""
     for plural, (group, kind) in FOREIGN.items():
-        definition = DEFINITION.replace("PLURAL", plural).replace("GROUP", group)
-        await kubectl("apply", "-f", "-", stdin=definition.replace("KIND", kind))
-        await until_served(kubectl, f"{plural}.{group}")
+        await define(kubectl, plural, group, kind)
     for base in (*BASES, *ADDITIONS):
         await kubectl(*apply, "-k", str(CONFIG / base))
+
+
+async def define(kubectl: Kubectl, plural: str, group: str, kind: str) -> None:
+    """Have a kind served that the cluster does not know."""
+    definition = DEFINITION.replace("PLURAL", plural).replace("GROUP", group)
+    await kubectl("apply", "-f", "-", stdin=definition.replace("KIND", kind))
+    await until_served(kubectl, f"{plural}.{group}")
 
 
 async def until_served(kubectl: Kubectl, resource: str) -> None:

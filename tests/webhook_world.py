@@ -28,6 +28,7 @@ from multiqueue.kube.resources import (
     PODS,
     RESOURCE_FLAVORS,
 )
+from multiqueue.observability.metrics import Metrics
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 
 MANAGED, UNMANAGED = "team", "others"
@@ -69,7 +70,11 @@ async def webhook_world(
         context = cast(
             "ManagerContext",
             SimpleNamespace(
-                client=client, informers=informers, config=config, clock=clock or SystemClock()
+                client=client,
+                informers=informers,
+                config=config,
+                clock=clock or SystemClock(),
+                metrics=Metrics(),
             ),
         )
         service = build_webhooks(context, environment={})

@@ -125,6 +125,8 @@ DISPATCH_DIGEST: Final = "multiqueue.dev/dispatch-digest"
 """On remote Workloads: digest of the spec that they were made from. Ours."""
 OFFERED_AT: Final = "multiqueue.dev/offered-at"
 """On remote Workloads: when they were made, by the manager's clock. Ours."""
+WEBHOOK_PROBLEM: Final = "multiqueue.dev/webhook-problem"
+"""On webhook configurations and CRDs: why the API server cannot ask the manager. Ours."""
 
 # Finalizers, gates, controllers
 RESOURCE_IN_USE: Final = f"{GROUP}/resource-in-use"

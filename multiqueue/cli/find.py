@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from multiqueue.api.job_kinds import JOB_KINDS, JobKind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.validation.unqueued import find_unqueued
 from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import NotFound
-from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS
+from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.resources import EVENTS, JOBS, WORKLOADS, Resource
 
 
 def decode_workload(data: bytes) -> Workload:
@@ -41,16 +44,47 @@ async def find_workload(client: KubeClient, namespace: str, name: str) -> Worklo
             there = None
         found = _pick(there.items, "", bare) if there else None
     if found is None:
-        if kind.lower() in {"", "job", "jobs"}:
-            told = await _explain_job(client, namespace, bare)
-        else:
-            told = await _explain_job(client, kind, bare)
+        told = await _explain_absence(client, namespace, kind.lower(), bare)
         raise CliError(
             told
             or f'no Workload or job "{name}" in namespace "{namespace}"; a job gets a Workload '
             f"when it names a queue in its label {QUEUE_NAME} and the manager runs"
         )
     return found
+
+
+async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: str) -> str:
+    """Return why a job has no Workload; empty where there is no such job."""
+    named = [row for row in JOB_KINDS if kind in {row.kind.lower(), row.plural}]
+    if kind and not named:
+        namespace = kind  # NAMESPACE/NAME
+    for row in named or JOB_KINDS:
+        explain = _explain_job if row.is_queued else partial(_explain_unqueued, row)
+        if told := await explain(client, namespace, name):
+            return told
+    return ""
+
+
+async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, name: str) -> str:
+    """Return what is so of an object whose kind is not queued; empty where there is none."""
+    resource = resource_of(row)
+    try:
+        obj = await client.get(resource, name, namespace=namespace)
+    except (Forbidden, NotFound):
+        return ""
+    title = f'{row.kind} "{namespace}/{name}"'
+    head = {"apiVersion": resource.api_version, "kind": row.kind}
+    found = find_unqueued({**obj, **head})
+    if found is not None:
+        return f"{title}: {found.what}; {found.todo}"
+    return f"{title} is not queued itself: it has no label {QUEUE_NAME}, or is part of a queued job"
+
+
+def resource_of(row: JobKind) -> Resource:
+    """Return the collection of a kind of jobs."""
+    return Resource(
+        group=row.group, version=row.version, plural=row.plural, kind=row.kind, namespaced=True
+    )
 
 
 async def _explain_job(client: KubeClient, namespace: str, name: str) -> str:

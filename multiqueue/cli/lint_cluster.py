@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from multiqueue.api.names import GROUP, OWN_GROUP
+from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.names import GROUP, OWN_GROUP, QUEUE_NAME
 from multiqueue.api.validation.access import Object, mapping, text
+from multiqueue.cli.find import resource_of
 from multiqueue.cli.stored import read_stored
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -83,6 +85,21 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
         else:
             reading.complete.add(resource.kind)
     return reading
+
+
+async def read_unqueued(client: KubeClient, reading: Reading) -> None:
+    """List objects that name a queue and are of kinds that are not queued."""
+    for row in UNSUPPORTED:
+        resource = resource_of(row)
+        try:
+            listed = await client.list(resource, label_selector=QUEUE_NAME)
+        except Forbidden:
+            reading.skipped.append(f"{row.kind}: not allowed to list {row.plural}")
+        except NotFound:
+            continue  # a cluster without this kind has none
+        else:
+            head = {"apiVersion": resource.api_version, "kind": row.kind}
+            reading.entries.extend(Entry({**head, **obj}) for obj in listed.items)
 
 
 async def _list(client: KubeClient, resource: Resource, reading: Reading) -> None:

@@ -61,6 +61,7 @@ async def read_cluster_world(target: Target, inputs: Inputs) -> tuple[World, lis
 
     async with connect(target) as (client, _):
         reading = await lint_cluster.read_cluster(client)
+        await lint_cluster.read_unqueued(client, reading)
         try:
             config = _config_file(inputs) or await read_config(client, inputs.system_namespace)
         except ConfigurationError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.config.frameworks import KNOWN_FRAMEWORKS
+from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS
 from multiqueue.jobs.batch_job.integration import BatchJob
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.jobs.framework.integration import Integration

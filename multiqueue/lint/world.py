@@ -13,7 +13,8 @@ from typing import Protocol
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import convert
-from multiqueue.api.names import GROUP, V1ALPHA1, V1BETA1, V1BETA2
+from multiqueue.api.job_kinds import JOB_KINDS, find_job_kind
+from multiqueue.api.names import GROUP, QUEUE_NAME, V1ALPHA1, V1BETA1, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
 
 OURS = (
@@ -32,7 +33,6 @@ OURS = (
 OWN = {"DispatchProfile": V1ALPHA1}
 """Kinds that upstream does not have -> their apiVersion."""
 FOREIGN = {
-    "Job": "batch/v1",
     "LimitRange": "v1",
     "Namespace": "v1",
     "Node": "v1",
@@ -40,7 +40,12 @@ FOREIGN = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "Secret": "v1",
 }
-"""Kinds of others that rules look at -> their apiVersion."""
+"""Kinds of others that rules look at -> their apiVersion; and those of `JOB_KINDS`."""
+
+
+_NAMESPACED = {"LimitRange", "LocalQueue", "PodDisruptionBudget", "Secret", "Workload"}.union(
+    row.kind for row in JOB_KINDS
+)
 
 
 class Sight(Enum):
@@ -162,6 +167,9 @@ def known_kind(obj: Object) -> str:
     kind, version = text(obj.get("kind")), text(obj.get("apiVersion"))
     if version.startswith(f"{GROUP}/"):
         return kind if version in {V1BETA1, V1BETA2} and kind in OURS else ""
+    row = find_job_kind(version, kind)
+    if row is not None:
+        return kind if row.is_queued or QUEUE_NAME in labels_of(obj) else ""
     return kind if version in {FOREIGN.get(kind), OWN.get(kind)} else ""
 
 
@@ -174,8 +182,7 @@ def name_of(obj: Object) -> str:
 def namespace_of(obj: Object) -> str:
     """Its namespace; kubectl's default where a namespaced one names none."""
     kind = text(obj.get("kind"))
-    namespaced = {"Job", "LimitRange", "LocalQueue", "PodDisruptionBudget", "Secret", "Workload"}
-    if kind not in namespaced:
+    if kind not in _NAMESPACED:
         return ""
     return text(mapping(obj, "metadata").get("namespace")) or "default"
 

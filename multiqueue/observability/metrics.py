@@ -415,6 +415,12 @@ class Metrics(DispatchMetrics):
         "reconciler",
         buckets=REQUEST_BUCKETS,
     )
+    webhook_problem = gauge(
+        "multiqueue_webhook_problem",
+        "1 while the API server cannot ask for admission or conversion: the annotation "
+        "multiqueue.dev/webhook-problem of the registration says why.",
+        "registration",
+    )
     queue_depth = gauge("multiqueue_queue_depth", "Keys that wait to be reconciled.", "reconciler")
     events_dropped_total = counter(
         "multiqueue_events_dropped_total", "Events that could not be recorded."

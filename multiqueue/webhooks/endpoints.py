@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from multiqueue.api.config import Configuration
+from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
+from multiqueue.api.validation.field_error import forbidden
+from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.batch_job.webhook import (
     QueueLookup,
     default_job,
@@ -38,6 +40,7 @@ VALIDATED_KINDS = (
 CONVERT = "/convert"
 MUTATE_JOB = "/mutate-batch-v1-job"
 VALIDATE_JOB = "/validate-batch-v1-job"
+VALIDATE_UNQUEUED = "/validate-kinds-that-are-not-queued"
 
 
 def mutate_path(kind: str) -> str:
@@ -63,6 +66,7 @@ class Endpoints:
         handlers: dict[str, Handler] = {
             MUTATE_JOB: self.mutate_job,
             VALIDATE_JOB: self.validate_job,
+            VALIDATE_UNQUEUED: self.validate_unqueued,
         }
         handlers.update({mutate_path(kind): self.mutate_kind for kind in MUTATED_KINDS})
         handlers.update({validate_path(kind): self.validate_kind for kind in VALIDATED_KINDS})
@@ -88,6 +92,20 @@ class Endpoints:
         else:
             errors = validate_job_update(request.obj, request.old, self.config.gates)
         return Verdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
+
+    def validate_unqueued(self, request: Request) -> Verdict:
+        """Warn of an object that names a queue and is not queued, or refuse it.
+
+        Only when it gets the label: what is there already must be able to change.
+        """
+        if request.subresource or _is_leaving(request) or find_unqueued(request.old):
+            return Verdict()
+        found = find_unqueued(request.obj)
+        if found is None:
+            return Verdict()
+        if self.config.unsupported_kinds == DENY:
+            return Verdict(errors=[forbidden(LABEL, f"{found.what}; {found.todo}")])
+        return Verdict(warnings=[f"{LABEL}: {found.what}; {found.todo}"])
 
     def mutate_kind(self, request: Request) -> Verdict:
         """Default one of our objects, whatever its version."""

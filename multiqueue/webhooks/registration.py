@@ -1,11 +1,13 @@
 """The webhook configurations: who is asked about what. Built purely, written by `Registrar`.
 
 An outage of ours must not stop others: Jobs are only seen where they ask for a queue and their
-namespace is managed; what defaults others' Jobs is ignored when it fails.
+namespace is managed; what defaults others' Jobs is ignored when it fails. An answer is only
+required while the API server trusts the certificate that we serve.
 """
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +16,24 @@ from urllib.parse import urlsplit
 import structlog
 
 from multiqueue.api.config import Configuration
-from multiqueue.api.names import GROUP, QUEUE_NAME
+from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER, QUEUE_NAME, WEBHOOK_PROBLEM
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.errors import AlreadyExists, NotFound
+from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from multiqueue.webhooks.addresses import Address, covers
+from multiqueue.kube.trust import Trust
+from multiqueue.webhooks.addresses import (
+    REMEDY,
+    Address,
+    build_problem_patch,
+    bundle_of,
+    covers,
+)
 from multiqueue.webhooks.endpoints import (
     MUTATE_JOB,
     MUTATED_KINDS,
     VALIDATE_JOB,
+    VALIDATE_UNQUEUED,
     VALIDATED_KINDS,
     mutate_path,
     validate_path,
@@ -49,6 +60,7 @@ def build_configurations(
     mutating.extend(build.mutating_job_hooks())
     validating = [build.kind_hook("v", kind, ("CREATE", "UPDATE")) for kind in VALIDATED_KINDS]
     validating.append(build.job_hook("vjob", VALIDATE_JOB, ("CREATE", "UPDATE")))
+    validating.append(build.unqueued_hook())
     return (
         _configuration("MutatingWebhookConfiguration", MUTATING_NAME, mutating),
         _configuration("ValidatingWebhookConfiguration", VALIDATING_NAME, validating),
@@ -68,13 +80,15 @@ class _Builder:
         return self._hook(
             f"{prefix}{kind.lower()}.kb.io",
             mutate_path(kind) if mutates else validate_path(kind),
-            {
-                "apiGroups": [GROUP],
-                "apiVersions": ["v1beta2"],
-                "operations": list(operations),
-                "resources": resources,
-                "scope": "*",
-            },
+            [
+                {
+                    "apiGroups": [GROUP],
+                    "apiVersions": ["v1beta2"],
+                    "operations": list(operations),
+                    "resources": resources,
+                    "scope": "*",
+                }
+            ],
             must_answer=kind in MUST_BE_CHECKED,
         )
 
@@ -97,14 +111,35 @@ class _Builder:
             "resources": ["jobs"],
             "scope": "Namespaced",
         }
-        hook = self._hook(f"{name}.kb.io", path, rule, must_answer=must_answer)
+        hook = self._hook(f"{name}.kb.io", path, [rule], must_answer=must_answer)
         hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
         if not self.config.manage_jobs_without_queue_name:
             hook["objectSelector"] = _queue_label("Exists")
         return hook
 
+    def unqueued_hook(self) -> dict[str, Any]:
+        """About kinds that are not queued yet: only objects with a queue label cost a call."""
+        plurals: dict[str, list[str]] = {}
+        for kind in UNSUPPORTED:
+            plurals.setdefault(kind.group, []).append(kind.plural)
+        rules = [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": names,
+                "scope": "Namespaced",
+            }
+            for group, names in plurals.items()
+        ]
+        name = "unqueued.multiqueue.dev"
+        hook = self._hook(name, VALIDATE_UNQUEUED, rules, must_answer=False)
+        hook["namespaceSelector"] = _as_stored(self.config.jobs_namespace_selector)
+        hook["objectSelector"] = _queue_label("Exists")
+        return hook
+
     def _hook(
-        self, name: str, path: str, rule: Mapping[str, Any], *, must_answer: bool
+        self, name: str, path: str, rules: Sequence[Mapping[str, Any]], *, must_answer: bool
     ) -> dict[str, Any]:
         return {
             "name": name,
@@ -114,7 +149,7 @@ class _Builder:
             "matchPolicy": "Equivalent",
             "namespaceSelector": {},
             "objectSelector": {},
-            "rules": [dict(rule)],
+            "rules": [dict(rule) for rule in rules],
             "sideEffects": "None",
             "timeoutSeconds": FAIL_TIMEOUT_SECONDS if must_answer else IGNORE_TIMEOUT_SECONDS,
         }
@@ -151,21 +186,38 @@ class Registrar:
         self._config = config
         self._address = address
 
-    async def ensure(self, authority: bytes) -> None:
+    async def ensure(self, trust: Trust, authority: bytes) -> str | None:
         """Write what differs.
+
+        Args:
+            trust: What the API server thinks of the certificate that is served.
+            authority: PEM; empty where somebody else injects it.
+
+        Returns:
+            Why the API server does not ask us about everything, and what to do.
 
         Raises:
             KubeError: the API server refuses, or cannot be asked.
         """
-        mutating, validating = build_configurations(self._config, self._address, authority)
-        await ensure_configuration(self._client, MUTATING_WEBHOOKS, mutating)
-        await ensure_configuration(self._client, VALIDATING_WEBHOOKS, validating)
+        problems = []
+        configurations = build_configurations(self._config, self._address, authority)
+        for resource, wanted in zip(
+            (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS), configurations, strict=True
+        ):
+            problems.append(await ensure_configuration(self._client, resource, wanted, trust))
+        return next(filter(None, problems), None)
 
 
 async def ensure_configuration(
-    client: KubeClient, resource: Resource, wanted: dict[str, Any]
-) -> None:
+    client: KubeClient, resource: Resource, wanted: dict[str, Any], trust: Trust
+) -> str | None:
     """Create a webhook configuration, or write what differs.
+
+    A webhook that the API server could not ask is ignored until it can, and the configuration says
+    why. In a cluster the configuration comes with the manifests, and we may not create it.
+
+    Returns:
+        Why the API server cannot ask, and what to do.
 
     Raises:
         KubeError: the API server refuses, or cannot be asked.
@@ -174,16 +226,57 @@ async def ensure_configuration(
     try:
         current = await client.get(resource, name)
     except NotFound:
+        body, problem = with_trust(wanted, {}, trust)
         try:
-            await client.create(resource, wanted)
-            log.info("webhook configuration created", name=name)
+            await client.create(resource, body)
         except AlreadyExists:
             current = await client.get(resource, name)
+        except Forbidden:
+            return (
+                f'{resource.kind} "{name}" is missing, and this manager may not create it; apply '
+                "the manifests: kubectl apply --server-side -k config/webhook"
+            )
         else:
-            return
-    if not covers(current.get("webhooks"), wanted["webhooks"]):
-        await client.patch(resource, name, {"webhooks": _kept_bundles(current, wanted)})
+            log.info("webhook configuration created", name=name)
+            return problem
+    body, problem = with_trust(wanted, current, trust)
+    patch: dict[str, Any] = {}
+    if not covers(current.get("webhooks"), body["webhooks"]):
+        patch["webhooks"] = body["webhooks"]
+    patch.update(build_problem_patch(current, problem))
+    if patch:
+        await client.patch(resource, name, patch)
         log.info("webhook configuration updated", name=name)
+    return problem
+
+
+def with_trust(
+    wanted: Mapping[str, Any], current: Mapping[str, Any], trust: Trust
+) -> tuple[dict[str, Any], str | None]:
+    """Return a configuration that fails no write for want of trust, and why it is not as wanted.
+
+    Where somebody else injects the authority, as cert-manager does, what is there is kept.
+    """
+    present = {hook["name"]: hook.get("clientConfig") for hook in current.get("webhooks") or ()}
+    hooks, problem = [], None
+    for hook in wanted["webhooks"]:
+        config = dict(hook["clientConfig"])
+        bundle, why = trust.choose(bundle_of(config), bundle_of(present.get(hook["name"])))
+        config.pop("caBundle", None)
+        if bundle:
+            config["caBundle"] = base64.b64encode(bundle).decode()
+        policy = hook["failurePolicy"] if why is None else "Ignore"
+        hooks.append({**hook, "clientConfig": config, "failurePolicy": policy})
+        problem = problem or why
+    metadata = wanted["metadata"]
+    if problem is not None:
+        problem = (
+            f'the API server would not trust the certificate of "{trust.host}": {problem}. '
+            "failurePolicy is Ignore until it would, so nothing is defaulted or checked, and Jobs "
+            f"for workers need spec.managedBy: {MULTIKUEUE_CONTROLLER} from their authors; {REMEDY}"
+        )
+        metadata = {**metadata, "annotations": {WEBHOOK_PROBLEM: problem}}
+    return {**wanted, "metadata": metadata, "webhooks": hooks}, problem
 
 
 async def release(client: KubeClient, host: str) -> list[str]:
@@ -216,17 +309,3 @@ async def release(client: KubeClient, host: str) -> list[str]:
 
 def _is_asked_at(hook: Mapping[str, Any], host: str) -> bool:
     return urlsplit(hook["clientConfig"].get("url") or "").hostname == host
-
-
-def _kept_bundles(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where somebody else injects the authority, as cert-manager does, keep what is there."""
-    bundles = {
-        hook["name"]: (hook.get("clientConfig") or {}).get("caBundle")
-        for hook in current.get("webhooks") or ()
-    }
-    hooks = [dict(hook) for hook in wanted["webhooks"]]
-    for hook in hooks:
-        bundle = bundles.get(hook["name"])
-        if bundle and "caBundle" not in hook["clientConfig"]:
-            hook["clientConfig"] = {**hook["clientConfig"], "caBundle": bundle}
-    return hooks

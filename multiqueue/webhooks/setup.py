@@ -22,6 +22,7 @@ from multiqueue.kube.certificate_source import (
 )
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.tls import build_server_context
+from multiqueue.kube.trust import Trust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.advice import InformerView, advise_by
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
@@ -33,6 +34,11 @@ CHECK_SECONDS = 300.0
 """How often certificate and registration are looked after without a reason."""
 FILE_SECONDS = 10.0
 """How often certificate files are compared with what is shown."""
+FILE_REGISTRATION_SECONDS = 30.0
+"""How often the registration is looked after where others may change the authority in it: a wrong
+one fails writes until it is found."""
+PROBLEM_SECONDS = 10.0
+"""How often the registration is looked after while the API server cannot ask us."""
 RETRY_SECONDS = 5.0
 LOOPBACK = "127.0.0.1"
 _ANY_HOST = {"", "0.0.0.0", "::"}  # noqa: S104 - compared with, not bound to
@@ -100,6 +106,7 @@ class WebhookService:
         self._leads = False
         self._introduced = False
         self._shown: Serving | None = None
+        self._problems: dict[str, str | None] = {}
         self._wake = asyncio.Event()
         self._lookup = InformerLookup(context.informers)
         advise = advise_by(InformerView(context.informers, context.config))
@@ -112,7 +119,7 @@ class WebhookService:
         )
         self.registered = asyncio.Event()
         """Set once the API server asks us (or the replica that leads): from then on objects are
-        defaulted and checked.
+        defaulted and checked. Or once it is told to go on without: what still works is not held up.
         """
         self.settled = asyncio.Event()
         """Set once the API server asks us, or goes on without: writes do not fail any more."""
@@ -225,18 +232,37 @@ class WebhookService:
         """
         client, leads = self._context.client, self._leads
         serving = await self.load_certificate()
+        trust = Trust(serving.certificate, serving.key, self._address().host)
+        if any(self._problems.values()):
+            self._show(serving)  # nobody trusts what is shown now
         # Clients learn to trust an authority before they are shown a certificate of it.
         if leads or not self._by_url or not self._introduced:
             registrar = ConversionRegistrar(client, self._address())
-            self.must_convert = await registrar.ensure(serving.authority)
+            converting = await registrar.ensure(trust, serving.authority)
+            self._tell("conversion", converting.problem)
+            self.must_convert = converting.needed
             self._introduced = True
         if leads or not self._by_url:
             await self.server.knowing.wait()
-            await Registrar(client, self._context.config, self._address()).ensure(serving.authority)
+            admission = Registrar(client, self._context.config, self._address())
+            self._tell("admission", await admission.ensure(trust, serving.authority))
         self._show(serving)
         if leads == self._leads:
             self.registered.set()
             self.settled.set()
+
+    def _tell(self, registration: str, problem: str | None) -> None:
+        gauge = self._context.metrics.webhook_problem.child(registration)
+        gauge.set(problem is not None)
+        if problem == self._problems.get(registration):
+            return
+        self._problems[registration] = problem
+        if problem is None:
+            log.info("the API server can ask the webhooks again", registration=registration)
+        else:
+            log.warning(
+                "the API server cannot ask the webhooks", registration=registration, problem=problem
+            )
 
     def _show(self, serving: Serving) -> None:
         self.server.show(serving)
@@ -245,8 +271,11 @@ class WebhookService:
     async def _pause(self) -> None:
         """Wait until it is time to look again, or something calls for it."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + CHECK_SECONDS
         from_files = not self._context.config.internal_cert_management.enable
+        seconds = FILE_REGISTRATION_SECONDS if from_files else CHECK_SECONDS
+        if any(self._problems.values()):
+            seconds = PROBLEM_SECONDS
+        end = loop.time() + seconds
         while (left := end - loop.time()) > 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, FILE_SECONDS) if from_files else left):

@@ -18,6 +18,7 @@ from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.tls import build_server_context
+from multiqueue.kube.trust import Trust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
@@ -95,8 +96,9 @@ async def _webhooks(api: Api, client: KubeClient) -> AsyncIterator[None]:
     server.knowing.set()
     address = Address(url=f"https://{HOST}:{server.port}")
     try:
-        await ConversionRegistrar(client, address).ensure(authority.certificate)
-        await Registrar(client, config, address).ensure(authority.certificate)
+        trust = Trust(pair.certificate, pair.key, HOST)
+        await ConversionRegistrar(client, address).ensure(trust, authority.certificate)
+        await Registrar(client, config, address).ensure(trust, authority.certificate)
         yield
     finally:
         for path in REGISTRATIONS:

@@ -20,6 +20,7 @@ from tests.install_steps import (
     assert_both_versions_are_admitted,
     assert_no_wildcard,
     assert_users_may_submit_and_no_more,
+    define,
     token_of,
 )
 from tests.least_privilege import kubeconfig_of
@@ -51,6 +52,7 @@ async def test_what_is_installed_works_with_the_rights_that_it_has(tmp_path: Pat
 
     async with ApiServer(ServerOptions(converters=converters())) as server:
         path.write_text(yaml.safe_dump(server.kubeconfig()))
+        await define(kubectl, "networkpolicies", "networking.k8s.io", "NetworkPolicy")
         await apply_all_bases(kubectl, "apply", "--validate=strict")
         token = await token_of(kubectl, "kueue-controller-manager")
         await assert_no_wildcard(kubectl, token)

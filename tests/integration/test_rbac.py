@@ -157,8 +157,8 @@ async def run_managers_in_a_cluster() -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
             async with KubeClient(admin) as client:
-                visibility = [obj for name in VISIBILITY_FILES for obj in documents(name)]
-                await create_missing(client, [NAMESPACE, *rbac_objects(), *visibility])
+                installed = [obj for name in INSTALLED_FILES for obj in documents(name)]
+                await create_missing(client, [NAMESPACE, *rbac_objects(), *installed])
                 first, second = (Manager(in_cluster_config(), credentials) for _ in range(2))
                 async with running(first):
                     await first.until_at_work()
@@ -185,7 +185,12 @@ async def verify_a_worker() -> None:
 
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
-VISIBILITY_FILES = ("visibility/service.yaml", "visibility/api_services.yaml")
+INSTALLED_FILES = (
+    "webhook/configurations.yaml",
+    "visibility/service.yaml",
+    "visibility/api_services.yaml",
+)
+"""What the manager fills in, and may not make."""
 COHORT = {"apiVersion": V1BETA2, "kind": "Cohort", "metadata": {"name": "all"}}
 
 

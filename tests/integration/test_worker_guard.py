@@ -28,7 +28,8 @@ async def test_old_copies_are_refused_and_an_outage_of_the_guard_stops_nothing()
         async with KubeClient(admin) as client, KubeClient(guard) as own:
             head = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}
             await client.create(NAMESPACES, head)
-            await create_missing(client, list(documents("worker-guard/role.yaml")))
+            for name in ("role", "configuration"):
+                await create_missing(client, list(documents(f"worker-guard/{name}.yaml")))
             await assert_old_copies_are_refused(client, own)
             await assert_the_probes_of_its_manifest_answer(client, own)
             await assert_an_outage_of_the_guard_stops_nothing(client)

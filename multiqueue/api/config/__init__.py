@@ -10,6 +10,8 @@ from multiqueue.api.config.load import (
     load_configuration,
 )
 from multiqueue.api.config.types import (
+    DENY,
+    WARN,
     AdmissionFairSharing,
     ClientConnection,
     Configuration,
@@ -26,6 +28,8 @@ from multiqueue.api.config.types import (
 )
 
 __all__ = [
+    "DENY",
+    "WARN",
     "AdmissionFairSharing",
     "ClientConnection",
     "Configuration",

@@ -24,6 +24,7 @@ V1BETA2 = f"{GROUP}/v1beta2"
 FINAL_SHARE = "LessThanOrEqualToFinalShare"
 INITIAL_SHARE = "LessThanInitialShare"
 PROCESS, THREAD = "Process", "Thread"
+WARN, DENY = "Warn", "Deny"
 
 
 class Section(
@@ -324,6 +325,9 @@ class Configuration(Section, frozen=True, kw_only=True):
     """None: off, by the gate DisableWaitForPodsReady or by a v1beta1 file."""
     client_connection: ClientConnection = ClientConnection()
     integrations: Integrations = Integrations()
+    unsupported_kinds: str = WARN
+    """Deviates: an extension of ours. What becomes of an object that names a queue, if its kind is
+    not queued yet: ``Warn`` lets it run, outside of every quota; ``Deny`` refuses it."""
     multi_kueue: MultiKueue = MultiKueue()
     fair_sharing: FairSharing | None = None
     admission_fair_sharing: AdmissionFairSharing | None = None

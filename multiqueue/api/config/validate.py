@@ -9,13 +9,14 @@ from itertools import chain
 
 from multiqueue.api import names
 from multiqueue.api.config.checks import not_negative, unique
-from multiqueue.api.config.frameworks import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS
 from multiqueue.api.config.gates import find_gate_errors
 from multiqueue.api.config.support import find_refused
 from multiqueue.api.config.tls import CIPHER_SUITES, CURVES, TLS13_CIPHER_SUITES
 from multiqueue.api.config.types import (
+    DENY,
     FINAL_SHARE,
     INITIAL_SHARE,
+    WARN,
     ClusterProfile,
     Configuration,
 )
@@ -29,6 +30,7 @@ from multiqueue.api.config.validate_endpoints import (
     queue_metrics,
 )
 from multiqueue.api.config.validate_resources import metric_labels, resources
+from multiqueue.api.job_kinds import KNOWN_FRAMEWORKS, SUPPORTED_FRAMEWORKS
 from multiqueue.api.validation.names import check_qualified_name
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 
@@ -131,6 +133,11 @@ def _pods_ready(config: Configuration) -> Iterator[str]:
     ):
         if value is not None and value < 0:
             yield f"{path}.requeuingStrategy.{name}: {value} must not be negative"
+
+
+def _unsupported_kinds(config: Configuration) -> Iterator[str]:
+    if config.unsupported_kinds not in {WARN, DENY}:
+        yield f'unsupportedKinds: "{config.unsupported_kinds}" is unknown; use {WARN} or {DENY}'
 
 
 def _integrations(config: Configuration) -> Iterator[str]:
@@ -288,6 +295,7 @@ _RULES: tuple[Callable[[Configuration], Iterator[str]], ...] = (
     _pods_ready,
     controllers,
     _integrations,
+    _unsupported_kinds,
     _multikueue,
     dispatcher_isolation,
     allowed_proxies,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from multiqueue.api.config.frameworks import SUPPORTED_FRAMEWORKS
 from multiqueue.api.config.gates import GATES, Gate, Stage
 from multiqueue.api.config.support import find_inert
 from multiqueue.api.config.types import V1BETA1, V1BETA2, Configuration
+from multiqueue.api.job_kinds import SUPPORTED_FRAMEWORKS
 from multiqueue.api.names import GROUP
 from multiqueue.api.validation.access import mapping
 
@@ -37,7 +37,7 @@ def find_warnings(raw: Mapping[str, Any], config: Configuration) -> list[str]:
         raw: the file as it was written.
         config: what it was read to.
     """
-    rules = (find_inert, _frameworks, _concurrency, _gates)
+    rules = (find_inert, find_unqueued_frameworks, _concurrency, _gates)
     return [*_old_names(raw), *(text for rule in rules for text in rule(config))]
 
 
@@ -50,12 +50,16 @@ def _old_names(raw: Mapping[str, Any]) -> Iterator[str]:
         yield "integrations.podOptions: does nothing; use managedJobsNamespaceSelector"
 
 
-def _frameworks(config: Configuration) -> Iterator[str]:
+def find_unqueued_frameworks(config: Configuration) -> Iterator[str]:
+    """Yield a line for each job kind that the file asks for and that is not queued.
+
+    The manager starts nevertheless: its other jobs must not suffer.
+    """
     for i, name in enumerate(config.integrations.frameworks):
         if name not in SUPPORTED_FRAMEWORKS:
             yield (
                 f'integrations.frameworks[{i}]: "{name}" is not implemented yet: its jobs are not '
-                "queued, and run whatever the quotas; remove it"
+                "queued, and run at once, outside of every quota; remove it"
             )
 
 

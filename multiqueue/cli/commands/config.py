@@ -11,6 +11,7 @@ from multiqueue.cli.config_files import (
     parse_config,
     read_config_text,
 )
+from multiqueue.cli.connect import Target, cluster_options, run_async
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -38,20 +39,36 @@ def command() -> None:
     metavar="FILE",
     help="Check a worker's kubeconfig, too, before it becomes a Secret; repeat it.",
 )
+@click.option(
+    "--cluster",
+    is_flag=True,
+    help="Also look at the webhooks that are registered in a cluster, and at their certificate.",
+)
+@cluster_options
 def check(
-    *, source: str, effective: bool, feature_gates: str | None, kubeconfigs: tuple[str, ...]
+    *,
+    source: str,
+    effective: bool,
+    feature_gates: str | None,
+    kubeconfigs: tuple[str, ...],
+    cluster: bool,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> int:
     """Check a Configuration (config.kueue.x-k8s.io, v1beta2 or v1beta1); - is standard input.
 
-    Ends with 1 where the manager would not start with it, or could dispatch nothing: the dispatcher
-    is not installed here, or does not take its arguments; or where the manager would refuse one of
-    the kubeconfigs. Each problem names its field and what to
+    Ends with 1 if the manager would not start with it, could dispatch nothing (the dispatcher is
+    not installed here, or does not take its arguments), would not queue a kind that is named,
+    would refuse one of the kubeconfigs, or serves certificates that the API server does not trust.
+    Each problem names its field and what to
     do; all of them are told at once. Warnings, on standard error, are about what is deprecated or
     does nothing.
     """
     from multiqueue.api.config import ConfigurationError
     from multiqueue.api.config.dump import dump_configuration
+    from multiqueue.api.config.warnings import find_unqueued_frameworks
     from multiqueue.cli.dispatcher_check import check_dispatcher
+    from multiqueue.cli.webhook_check import check_cluster, check_files
 
     text, config = read_config_text(source), None
     errors: list[str] = []
@@ -60,6 +77,17 @@ def check(
         config, warnings = parse_config(text, feature_gates, source=source)
     except ConfigurationError as error:
         errors.extend(error.errors)
+    if config is not None:
+        unqueued = list(find_unqueued_frameworks(config))
+        errors.extend(unqueued)
+        warnings = [words for words in warnings if words not in unqueued]
+        looked = run_async(
+            check_cluster(Target(kubeconfig=kubeconfig, context=context), config)
+            if cluster
+            else check_files(config)
+        )
+        errors.extend(looked.errors)
+        warnings.extend(looked.warnings)
     judged = check_dispatcher(text, config)
     errors.extend(judged.errors)
     proxies = config.multi_kueue.allowed_proxies if config is not None else ()

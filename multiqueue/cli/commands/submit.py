@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.conditions import Reason
+from multiqueue.api.job_kinds import JobKind, find_job_kind
 from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import read_manifests
@@ -23,10 +24,6 @@ if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
     from multiqueue.runtime.apply import ApplyResult
 
-JOB_KINDS = frozenset(
-    {"Job", "JobSet", "RayJob", "RayCluster", "PyTorchJob", "TFJob", "MPIJob", "TrainJob", "Pod"}
-)
-"""Kinds that ``--queue`` labels."""
 WORKLOAD_SECONDS = 5.0
 """How long to wait for the manager to see a new job."""
 VERDICT_SECONDS = 3.0
@@ -92,9 +89,7 @@ def command(
         raise UsageProblem("nothing to submit: the files hold no objects")
     if queue:
         for manifest in manifests:
-            if manifest["kind"] in JOB_KINDS:
-                labels = manifest.setdefault("metadata", {}).setdefault("labels", {})
-                labels["kueue.x-k8s.io/queue-name"] = queue
+            _put_into(manifest, queue)
     target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
     return run_async(_submit(target, manifests, wait=wait, output=output))
 
@@ -123,12 +118,23 @@ async def _submit(
 
 
 async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
+    from multiqueue.api.validation.unqueued import find_unqueued
     from multiqueue.kube.errors import ApiError, Unauthorized
     from multiqueue.runtime.apply import Applier, UnknownKind
 
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
     title = f"{manifest['kind'].lower()}/{name}"
+    unqueued = find_unqueued(manifest)
+    if unqueued is not None:
+        # It is not applied: it would run at once, which nobody who submits to a queue wants.
+        return _Submitted(
+            title=title,
+            namespace=metadata.get("namespace") or namespace,
+            outcome="refused",
+            message=f"{unqueued.what}; {unqueued.todo}",
+        )
+    row = _job_kind(manifest)
     try:
         result: ApplyResult = await Applier(client, namespace=namespace).apply(manifest)
     except Unauthorized:
@@ -145,9 +151,25 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
         title=f"{manifest['kind'].lower()}/{found['name']}",
         namespace=found.get("namespace", ""),
         outcome=str(result.outcome),
-        uid=found["uid"] if manifest["kind"] in JOB_KINDS else "",
+        uid=found["uid"] if row is not None and row.is_queued else "",
         queue=(found.get("labels") or {}).get("kueue.x-k8s.io/queue-name", ""),
     )
+
+
+def _put_into(manifest: dict[str, Any], queue: str) -> None:
+    """Label a job; of an object that makes Jobs their template. Services are left alone."""
+    row = _job_kind(manifest)
+    if row is None or row.is_service:
+        return
+    labelled = manifest
+    for field in filter(None, row.template.split(".")):
+        labelled = labelled.setdefault(field, {})
+    labels = labelled.setdefault("metadata", {}).setdefault("labels", {})
+    labels["kueue.x-k8s.io/queue-name"] = queue
+
+
+def _job_kind(manifest: dict[str, Any]) -> JobKind | None:
+    return find_job_kind(str(manifest["apiVersion"]), str(manifest["kind"]))
 
 
 async def _follow(

@@ -2,8 +2,9 @@
 
 Parity: M-136, and the job webhooks of Kueue 0.20.
 Deviates: a queued Job that requests an extended resource without a limit gets the limit from the
-request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2). The parallelism
-of a Job that runs on a worker cannot change; upstream takes the change and the worker never hears.
+request, with a warning, where Kubernetes would refuse it (docs/compatibility.md, 2). The
+parallelism of a Job that runs on a worker cannot change; upstream takes the change and the worker
+never hears of it.
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS, QUEUE_NAME
+from multiqueue.api.job_kinds import UNSUPPORTED
+from multiqueue.api.names import JOB_MIN_PARALLELISM, PRIORITY_CLASS
 from multiqueue.api.validation.access import Object, items, mapping, text
+from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import tolerates
@@ -26,7 +28,6 @@ from multiqueue.lint.rule import Hit, Rule
 from multiqueue.lint.world import Lookup, Sight, labels_of, namespace_of
 from multiqueue.model.resources import amount_of, format_amount
 
-LABEL = f"metadata.labels[{QUEUE_NAME}]"
 CONTAINERS = "spec.template.spec.containers"
 L = TypeVar("L", bound=Lookup)
 
@@ -249,7 +250,25 @@ NO_FLAVOR = Rule[Lookup](
 )
 
 
+def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
+    _ = lookup
+    found = find_unqueued(obj)
+    if found is not None:
+        yield Hit(LABEL, found.what, found.todo)
+
+
+NOT_QUEUED = Rule[Lookup](
+    id="kind-not-queued",
+    kinds=tuple(row.kind for row in UNSUPPORTED),
+    severity=Severity.ERROR,
+    title="an object that names a queue and is of a kind that is not queued",
+    why="Its author believes that it waits for quota; it takes nodes that quotas count as free.",
+    check=_not_queued,
+    at_admission=False,
+)
+
 LOCAL = (
+    NOT_QUEUED,
     QUEUE_MISSING,
     PRIORITY_MISSING,
     UNCOVERED,

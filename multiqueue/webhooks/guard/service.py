@@ -20,6 +20,7 @@ from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CONFIG_MAPS, VALIDATING_WEBHOOKS, WORKLOADS, Resource
 from multiqueue.kube.tls import build_server_context
+from multiqueue.kube.trust import Trust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.guard.epochs import EpochBook
 from multiqueue.webhooks.registration import ensure_configuration
@@ -182,9 +183,14 @@ class WorkerGuard:
             try:
                 serving = await self._certificates.load()
                 wanted = build_configuration(self._resources, self._address(), serving.authority)
-                await ensure_configuration(self._client, VALIDATING_WEBHOOKS, wanted)
+                trust = Trust(serving.certificate, serving.key, self._address().host)
+                problem = await ensure_configuration(
+                    self._client, VALIDATING_WEBHOOKS, wanted, trust
+                )
             except KubeError as error:
-                log.warning("guard not registered, retrying", error=str(error))
+                problem = str(error)
+            if problem is not None:
+                log.warning("guard not registered, retrying", error=problem)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             self._server.show(serving)

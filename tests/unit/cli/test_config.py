@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
 from multiqueue.cli.main import main
+from multiqueue.kube import certificates
 from tests.dispatcher_package import install
 
 
@@ -200,3 +202,71 @@ def test_says_what_a_dispatcher_reaches_on_an_old_kernel(
     )
     field = 'multiKueue.dispatcherIsolation: this machine cannot keep dispatcher "mine" from'
     assert told.stderr == (f"warning: {field} {words}\n" if words else "")
+
+
+def test_job_kinds_that_are_not_queued_are_errors(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The manager starts with them; whoever asks is told that their jobs run at once."""
+    config.write_text("integrations: {frameworks: [batch/job, ray.io/rayjob]}\n")
+    assert main(["config", "check", str(config)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith('error: integrations.frameworks[1]: "ray.io/rayjob"')
+    assert "run at once, outside of every quota" in line
+
+
+def test_what_becomes_of_unsupported_kinds_is_checked(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("unsupportedKinds: Allow\n")
+    assert main(["config", "check", str(config)]) == 1
+    assert capsys.readouterr().err == (
+        'error: unsupportedKinds: "Allow" is unknown; use Warn or Deny\n'
+    )
+
+
+def certificate_files(directory: Path, *, authority: bool, host: str) -> None:
+    now = datetime.now(UTC)
+    ours = certificates.create_authority("ours", now)
+    other = certificates.create_authority("other", now)
+    pair = certificates.issue_certificate(ours, host, [host], now)
+    (directory / "tls.crt").write_bytes(pair.certificate)
+    (directory / "tls.key").write_bytes(pair.key)
+    (directory / "ca.crt").write_bytes((ours if authority else other).certificate)
+
+
+HOST = "kueue-webhook-service.kueue-system.svc"
+
+
+@pytest.mark.parametrize(
+    ("authority", "host", "why"),
+    [
+        (True, HOST, ""),
+        (False, HOST, "unable to get local issuer certificate"),
+        (True, "webhook.example.com", f"certificate is not valid for '{HOST}'"),
+    ],
+    ids=["signed by ca.crt", "signed by another authority", "for another host"],
+)
+def test_certificates_that_would_not_be_trusted_are_errors(
+    config: Path, capsys: pytest.CaptureFixture[str], *, authority: bool, host: str, why: str
+) -> None:
+    certificate_files(config.parent, authority=authority, host=host)
+    config.write_text(
+        f"webhook: {{certDir: {config.parent}}}\ninternalCertManagement: {{enable: false}}\n"
+    )
+    assert main(["config", "check", str(config)]) == (1 if why else 0)
+    errors = capsys.readouterr().err
+    if not why:
+        assert errors == ""
+        return
+    assert errors.startswith("error: webhook.certDir: the API server would not trust")
+    assert why in errors
+    assert "put the authority that signed tls.crt into ca.crt" in errors
+
+
+def test_an_authority_that_cannot_be_seen_is_warned_of(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text("webhook: {certDir: /nowhere}\ninternalCertManagement: {enable: false}\n")
+    assert main(["config", "check", str(config)]) == 0
+    assert "--cluster verifies it" in capsys.readouterr().err

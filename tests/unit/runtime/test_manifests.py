@@ -24,6 +24,7 @@ from multiqueue.kube.resources import (
 from multiqueue.multikueue.connections.capabilities import CONFIG_MAP as CAPABILITIES
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
+from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 from multiqueue.webhooks.server import SHUTDOWN_SECONDS
 
 CONFIG = Path(__file__).parents[3] / "config"
@@ -103,12 +104,62 @@ def test_no_rule_grants_everything(path: Path) -> None:
             assert not any("*" in word for word in words)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [*(CONFIG / "rbac").glob("*_role*.yaml"), *CONFIG.glob("*/role.yaml")],
+    ids=lambda path: f"{path.parent.name}/{path.name}",
+)
+def test_nobody_may_make_webhook_configurations(path: Path) -> None:
+    """Who may could have all writes of a cluster sent to a server of his own."""
+    roles = [d for d in yaml.safe_load_all(path.read_text()) if d["kind"].endswith("Role")]
+    for rule in (rule for role in roles for rule in role.get("rules", ())):
+        if any(name.endswith("webhookconfigurations") for name in rule.get("resources", ())):
+            assert rule["resourceNames"]
+            assert set(rule["verbs"]) == {"get", "patch"}
+
+
+def test_the_webhook_configurations_that_it_may_change_are_installed() -> None:
+    installed = {each["metadata"]["name"] for each in load("webhook/configurations.yaml")}
+    assert installed == {MUTATING_NAME, VALIDATING_NAME}
+    rules = find("rbac/manager_role.yaml", "ClusterRole")["rules"]
+    named = [r for r in rules if r["apiGroups"] == ["admissionregistration.k8s.io"]]
+    assert {name for rule in named for name in rule["resourceNames"]} == installed
+
+
+@pytest.mark.parametrize(
+    ("policy", "workload"),
+    [
+        ("manager/network_policy.yaml", "manager/manager.yaml"),
+        ("worker-guard/network_policy.yaml", "worker-guard/guard.yaml"),
+    ],
+)
+def test_a_network_policy_opens_the_ports_that_are_served(policy: str, workload: str) -> None:
+    """All but health, where only the kubelet of the same node asks."""
+    spec = find(policy, "NetworkPolicy")["spec"]
+    template = find(workload, "Deployment")["spec"]["template"]
+    assert spec["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert spec["policyTypes"] == ["Ingress"]
+    (container,) = template["spec"]["containers"]
+    served = {port["name"] for port in container["ports"]}
+    opened = {port["port"] for rule in spec["ingress"] for port in rule["ports"]}
+    assert opened == served - {"health"}
+
+
+def test_metrics_are_for_labelled_namespaces_only() -> None:
+    rules = find("manager/network_policy.yaml", "NetworkPolicy")["spec"]["ingress"]
+    (metrics,) = (rule for rule in rules if rule["ports"][0]["port"] == "metrics")
+    assert metrics["from"] == [
+        {"namespaceSelector": {"matchLabels": {"metrics": "enabled"}}},
+    ]
+
+
 def test_the_configuration_is_valid_and_matches_the_deployment() -> None:
     config = load_configuration((CONFIG / "manager/controller_manager_config.yaml").read_text())
     deployment = find("manager/manager.yaml", "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports["webhook-server"] == config.webhook.port
+    assert ports["visibility"] == config.visibility_server.bind_port
     assert f":{ports['metrics']}" == config.metrics.bind_address
     assert f":{ports['health']}" == config.health.health_probe_bind_address
 

@@ -68,3 +68,14 @@ def test_addresses() -> None:
 
 def test_every_hook_is_free_of_side_effects() -> None:
     assert {hook["sideEffects"] for hook in hooks().values()} == {"None"}
+
+
+def test_kinds_that_are_not_queued_cost_a_call_only_with_a_label_and_fail_nothing() -> None:
+    hook = hooks()["unqueued.multiqueue.dev"]
+    assert hook["objectSelector"] == {"matchExpressions": [{"key": QUEUE, "operator": "Exists"}]}
+    assert hook["namespaceSelector"] == hooks()["vjob.kb.io"]["namespaceSelector"]
+    assert (hook["failurePolicy"], hook["timeoutSeconds"]) == ("Ignore", 2)
+    rules = {rule["apiGroups"][0]: rule["resources"] for rule in hook["rules"]}
+    assert rules[""] == ["pods"]
+    assert rules["batch"] == ["cronjobs"]
+    assert rules["ray.io"] == ["rayclusters", "rayjobs", "rayservices"]

@@ -1,0 +1,55 @@
+"""What is to be said of an object that names a queue and is of a kind that is not queued."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.api.job_kinds import find_job_kind
+from multiqueue.api.names import QUEUE_NAME
+from multiqueue.api.validation.access import items, mapping, text
+
+LABEL = f"metadata.labels[{QUEUE_NAME}]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unqueued:
+    """An object that names a queue and is not queued: what is so, and what to do."""
+
+    what: str
+    todo: str
+
+
+def find_unqueued(obj: Mapping[str, Any]) -> Unqueued | None:
+    """Return what is to be said of an object that names a queue which does nothing for it.
+
+    What a queued job made, such as the pods of a Job, is counted with that job.
+    """
+    row = find_job_kind(text(obj.get("apiVersion")), text(obj.get("kind")))
+    if row is None or row.is_queued or not _queue_of(obj) or _is_made_by_a_queued_job(obj):
+        return None
+    what = f"{row.kind}s are not queued yet: this one runs at once, outside of every quota"
+    todo = "submit a batch/v1 Job instead, or remove the label"
+    if row.template:
+        made: Mapping[str, Any] = mapping(obj, *row.template.split("."))
+        if _queue_of(made):
+            return None
+        todo = (
+            f"put the label into {row.template}.metadata.labels: the Jobs that it makes are queued"
+        )
+    return Unqueued(what=what, todo=todo)
+
+
+def _queue_of(obj: Mapping[str, Any]) -> str:
+    return text(mapping(obj, "metadata", "labels").get(QUEUE_NAME))
+
+
+def _is_made_by_a_queued_job(obj: Mapping[str, Any]) -> bool:
+    owners = (owner for _, owner in items(mapping(obj, "metadata").get("ownerReferences")))
+    rows = (
+        find_job_kind(text(owner.get("apiVersion")), text(owner.get("kind")))
+        for owner in owners
+        if owner.get("controller")
+    )
+    return any(row is not None and row.is_queued for row in rows)

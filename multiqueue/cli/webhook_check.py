@@ -1,0 +1,165 @@
+"""Whether the API server would trust the webhooks: for ``multiqueue config check``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from multiqueue.api.config import Configuration
+from multiqueue.api.names import WEBHOOK_PROBLEM
+from multiqueue.cli.connect import Target, connect
+from multiqueue.kube.certificate_source import FileCertificates, Serving
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, KubeError, NotFound
+from multiqueue.kube.resources import CRDS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from multiqueue.kube.trust import Trust
+from multiqueue.webhooks.addresses import REMEDY, bundle_of
+from multiqueue.webhooks.conversion_registration import DEFINITIONS
+from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from multiqueue.webhooks.setup import is_reached_by_url, serving_hosts
+
+REGISTRATIONS = (
+    (MUTATING_WEBHOOKS, MUTATING_NAME),
+    (VALIDATING_WEBHOOKS, VALIDATING_NAME),
+    *((CRDS, name) for name in DEFINITIONS),
+)
+OFF = "internalCertManagement.enable: false"
+
+
+@dataclass(slots=True)
+class Judged:
+    """What would fail, and what should be known."""
+
+    errors: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+async def check_files(config: Configuration) -> Judged:
+    """Judge the certificate files by themselves; they may be somewhere else."""
+    judged = Judged()
+    if config.internal_cert_management.enable:
+        return judged
+    serving = await _read_files(config, judged)
+    if serving is None or not serving.authority:
+        judged.warnings.append(
+            f"{OFF}: the API server must be told who signed the certificate of the webhooks: by "
+            f'"{config.webhook.cert_dir}/ca.crt", or by a caBundle that somebody injects; '
+            "--cluster verifies it"
+        )
+        return judged
+    problem = _find_problem(_host(config, {}), serving, {})
+    if problem is not None:
+        judged.errors.append(f"webhook.certDir: {problem}")
+    return judged
+
+
+async def check_cluster(target: Target, config: Configuration) -> Judged:
+    """Judge what is registered in a cluster, and the certificate where it can be read."""
+    judged, problems = Judged(), dict[str, list[str]]()
+    async with connect(target) as (client, _):
+        serving = None
+        if not config.internal_cert_management.enable:
+            serving = await _read_files(config, judged) or await _read_secret(client, config)
+            if serving is None and not judged.errors:
+                judged.warnings.append(
+                    f"{OFF}: the certificate could not be read, neither in "
+                    f'"{config.webhook.cert_dir}" nor in its Secret; run this where it is mounted'
+                )
+        for resource, name in REGISTRATIONS:
+            title = f'{resource.kind} "{name}"'
+            try:
+                found = await client.get(resource, name)
+            except NotFound:
+                if resource is not CRDS:
+                    judged.warnings.append(
+                        f"{title}: is missing, and a manager in the cluster may not create it; "
+                        "kubectl apply --server-side -k config/webhook"
+                    )
+            except Forbidden:
+                judged.warnings.append(f"{title}: not allowed to get it")
+            else:
+                problem = _find_registered(found, serving, config)
+                if problem is not None:
+                    problems.setdefault(problem, []).append(title)
+    for problem, titles in problems.items():
+        others = f" and {len(titles) - 1} more" if len(titles) > 1 else ""
+        judged.errors.append(f"{titles[0]}{others}: {problem}")
+    return judged
+
+
+def _find_registered(
+    found: Mapping[str, Any], serving: Serving | None, config: Configuration
+) -> str | None:
+    """Return what is wrong with a registration: as we see it, or else as the manager saw it."""
+    if serving is None:
+        told: str | None = (found["metadata"].get("annotations") or {}).get(WEBHOOK_PROBLEM)
+        return told
+    for client_config in _client_configs(found) or [{}]:
+        problem = _find_problem(_host(config, client_config), serving, client_config)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _find_problem(host: str, serving: Serving, client_config: Mapping[str, Any]) -> str | None:
+    try:
+        trust = Trust(serving.certificate, serving.key, host)
+    except (ssl.SSLError, ValueError) as error:
+        return f"tls.crt and tls.key are unusable, or not a pair: {error}"
+    _, problem = trust.choose(serving.authority, bundle_of(client_config))
+    if problem is None:
+        return None
+    return f'the API server would not trust the certificate of "{host}": {problem}; {REMEDY}'
+
+
+def _client_configs(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    spec: Mapping[str, Any] = found.get("spec") or {}
+    conversion = (spec.get("conversion") or {}).get("webhook") or {}
+    return [
+        hook["clientConfig"]
+        for hook in (*(found.get("webhooks") or ()), conversion)
+        if hook.get("clientConfig")
+    ]
+
+
+def _host(config: Configuration, client_config: Mapping[str, Any]) -> str:
+    """The name by which the API server calls, as it is registered or will be."""
+    if service := client_config.get("service"):
+        return f"{service['name']}.{service['namespace']}.svc"
+    if url := client_config.get("url"):
+        return urlsplit(url).hostname or ""
+    in_cluster = {"KUBERNETES_SERVICE_HOST": "-"}
+    by_url = is_reached_by_url(config, in_cluster)
+    return config.webhook.host if by_url else serving_hosts(config, "")[0]
+
+
+async def _read_files(config: Configuration, judged: Judged) -> Serving | None:
+    """Read what is mounted, where it is."""
+    try:
+        return await FileCertificates(Path(config.webhook.cert_dir)).load()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        judged.errors.append(f"webhook.certDir: {error}; the webhooks need tls.crt and tls.key")
+        return None
+
+
+async def _read_secret(client: KubeClient, config: Configuration) -> Serving | None:
+    """The Secret that the files are usually mounted from."""
+    name = config.internal_cert_management.webhook_secret_name
+    try:
+        secret = await client.get(SECRETS, name, namespace=config.namespace)
+        data: Mapping[str, str] = secret.get("data") or {}
+        return Serving(
+            certificate=base64.b64decode(data["tls.crt"]),
+            key=base64.b64decode(data["tls.key"]),
+            authority=base64.b64decode(data.get("ca.crt", "")),
+        )
+    except (KubeError, KeyError, binascii.Error):
+        return None
