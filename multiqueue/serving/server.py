@@ -46,12 +46,14 @@ class Bounds:
     Attributes:
         connections: Open at a time.
         body_bytes: Of one request.
-        line_bytes: Of the first line of a request, and of each of its headers.
+        line_bytes: Of the first line of a request.
+        header_bytes: Of each of its headers, of which there may be 128.
     """
 
     connections: int = 64
     body_bytes: int = 64 * 1024
     line_bytes: int = 8190
+    header_bytes: int = 8190
 
 
 @dataclass(slots=True, eq=False)
@@ -128,7 +130,7 @@ class HttpServer:
             lingering_time=CLOSE_SECONDS,
             auto_decompress=False,  # nobody who has to do with us compresses bodies
             max_line_size=self._bounds.line_bytes,
-            max_field_size=self._bounds.line_bytes,
+            max_field_size=self._bounds.header_bytes,
         )
         self._accepting = [
             asyncio.create_task(self._accept(each, self._web), name=f"accept on {self.port}")
