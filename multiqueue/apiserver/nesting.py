@@ -10,8 +10,9 @@ from multiqueue.apiserver.status import bad_request
 
 MAX_DEPTH = 200
 """Deeper than any object is; orjson encodes 254 levels."""
-MAX_NODES = 1_000_000
-"""Of YAML with all references written out; a body of 3 MiB has fewer."""
+MAX_NODES = 100_000
+"""Of YAML, with all references written out: reading so many takes seconds. Clients send large
+objects as JSON."""
 
 
 def check_depth(value: Any, body: bytes | None = None) -> None:
@@ -43,8 +44,11 @@ def check_yaml(body: bytes) -> None:
     """
     import yaml
 
-    depth = 0
+    depth = nodes = 0
     for event in yaml.parse(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        nodes += isinstance(event, yaml.NodeEvent)
+        if nodes > MAX_NODES:
+            raise bad_request(f"the YAML has more than {MAX_NODES:,} values; send it as JSON")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:

@@ -47,8 +47,12 @@ from multiqueue.serving.server import Bounds, HttpServer
 DATABASE = "objects.sqlite3"
 SHUTDOWN_SECONDS = 1.0
 """How long requests in flight may take when the server stops; watches are ended first."""
-BOUNDS = Bounds(connections=2048, body_bytes=MAX_BYTES, line_bytes=1 << 20, header_bytes=64 * 1024)
-"""A first line is as long as in Go, for selectors can be long. Each watch is a connection."""
+BOUNDS = Bounds(
+    connections=2048, body_bytes=MAX_BYTES, line_bytes=128 * 1024, header_bytes=64 * 1024
+)
+"""Selectors can be long; one of 1 MB, as Go takes it, would keep all others waiting for seconds.
+Each watch is a connection.
+"""
 TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
 PROXY_CERTIFICATE, PROXY_KEY = "front-proxy-certificate", "front-proxy-key"
 SIGNING_KEY = "service-account-key"

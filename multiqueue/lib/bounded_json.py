@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-MAX_CONTAINERS = 250_000
-"""Lists and mappings of one text. The largest object of an API server, of 3 MiB, has fewer; this
-many take 60 MB and a tenth of a second.
+MAX_CONTAINERS = 50_000
+"""Lists and mappings of one text: an object of 1.5 MB, the most that etcd keeps, has fewer. So many
+take 12 MB, and rules that look at each of them half a second.
 """
 SURE_LEVELS = 100
 """Fewer brackets cannot be nested too deep."""
