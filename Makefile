@@ -8,7 +8,7 @@ WORKERS ?= $(shell expr 1 + $$(getconf _NPROCESSORS_ONLN))
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test abuse check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
+.PHONY: help demo test abuse fuzz check fmt fmt-check lint types imports spell crds crds-clean roles lock bench conformance fleet fleet-soak controlplane test-controlplane e2e conformance-controlplane conformance-record mutants clean
 
 help: ## Show the targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
@@ -68,6 +68,9 @@ lock: $(VENV)/.installed ## Pin what the Dockerfile installs to the newest versi
 
 abuse: $(VENV)/.installed ## Attack a running manager from outside, as the owner of a job, a queue or a worker could
 	$(BIN)/python -m pytest -n 0 -m abuse tests/abuse
+
+fuzz: $(VENV)/.installed ## Try every parser of what others write with random texts, for long; make test does so shortly
+	$(BIN)/python -m pytest -n $(WORKERS) -m fuzz --timeout 3600 tests/fuzz
 
 bench: $(VENV)/.installed ## Benchmarks with the figures of the goals
 	$(BIN)/python -m pytest -n 0 -s -m bench --timeout 900 tests/bench

@@ -94,16 +94,16 @@ def open_review(
     try:
         review = load(body, max_containers=max_containers)
     except JsonError as error:
-        raise MalformedReviewError(f"not a {kind}: {error}") from None
+        raise MalformedReviewError(f"no {kind}: {error}") from None
     if not isinstance(review, dict):
-        raise MalformedReviewError(f"not a {kind}: it must be a mapping")
+        raise MalformedReviewError(f"no {kind}: it must be a mapping")
     if review.get("kind") != kind or review.get("apiVersion") != api_version:
-        raise MalformedReviewError(f"not a {kind} of {api_version}")
+        raise MalformedReviewError(f"no {kind} of {api_version}")
     request = review.get("request")
     if not isinstance(request, dict):
-        raise MalformedReviewError(f"not a {kind}: request: must be a mapping")
+        raise MalformedReviewError(f"no {kind}: request: must be a mapping")
     if not isinstance(request.get("uid"), str) or not request["uid"]:
-        raise MalformedReviewError(f"not a {kind}: request.uid: must be a text")
+        raise MalformedReviewError(f"no {kind}: request.uid: must be a text")
     return request
 
 
