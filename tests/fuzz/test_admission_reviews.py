@@ -114,10 +114,13 @@ def test_any_object_for_long(path: str, version: str, operation: str, obj: Any, 
 @pytest.mark.parametrize(
     ("path", "spec"),
     [
-        ("/validate-kueue-x-k8s-io-v1beta2-multikueueconfig", {"clusters": ["c"] * 200_000}),
+        (
+            "/validate-kueue-x-k8s-io-v1beta2-multikueueconfig",
+            {"clusters": [f"c{n}" for n in range(40_000)]},
+        ),
         (
             "/validate-kueue-x-k8s-io-v1beta2-topology",
-            {"levels": [{"nodeLabel": "a.b/c"}] * 40_000},
+            {"levels": [{"nodeLabel": f"a.b/c{n}"} for n in range(40_000)]},
         ),
     ],
 )

@@ -58,7 +58,7 @@ PARTS = st.sampled_from(
 TEXTS = st.lists(PARTS, max_size=8).map("".join) | st.text(
     st.characters(exclude_categories=["Cs"]), max_size=12
 )
-LARGE = [text * (250_000 // len(text)) for text in ("a,", "a=1,", "9", "-", "{", "(")]
+LARGE = [text * (25_000 // len(text)) for text in ("a,", "a=1,", "9", "-", "{", "(")]
 ANNOTATIONS = st.dictionaries(st.sampled_from(KEYS), TEXTS, max_size=5)
 
 
@@ -112,6 +112,13 @@ def test_any_annotation_for_long(annotations: dict[str, str], labels: dict[str, 
 
 
 @pytest.mark.parametrize("text", LARGE, ids=lambda text: text[:4])
-def test_the_largest_annotation_is_read_soon(text: str) -> None:
-    for key in KEYS:
-        check({key: text}, {})
+def test_large_annotations_are_read_soon(text: str) -> None:
+    check(dict.fromkeys(KEYS, text), {})
+
+
+@pytest.mark.parametrize("text", LARGE, ids=lambda text: text[:4])
+def test_the_longest_selector_is_read_or_refused_soon(text: str) -> None:
+    """Reading as much as an annotation may hold took 2 s, at each reconcile."""
+    began = time.process_time()
+    check({names.CLUSTER_SELECTOR: text * 10}, {})
+    assert time.process_time() - began < SECONDS / 4
