@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.names import CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.lib.digits import is_number
 
 OFF = "false"
 _RATE = re.compile(r"([1-9][0-9]{0,3})/(min|h)")
@@ -179,7 +180,7 @@ def _read_parts(text: str) -> dict[str, str]:
 
 
 def _parse_count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MAX_AT_ONCE:
+    if not is_number(text) or not 1 <= int(text) <= MAX_AT_ONCE:
         raise ValueError(f'at-once "{text}": use a number from 1 to {MAX_AT_ONCE}')
     return int(text)
 

@@ -13,6 +13,7 @@ from multiqueue.api.conditions import WorkloadCondition, find_condition
 from multiqueue.api.names import RAN_ON
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
+from multiqueue.lib.digits import is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,6 @@ def read_ran_on(annotations: Mapping[str, str], reserved_at: str) -> RanOn:
         name, _, resource = where.partition(":")
         if name and resource and what:
             flavors[name, resource] = what
-        elif name and what.isascii() and what.isdecimal():
+        elif name and is_number(what):
             pods[name] = int(what)
     return RanOn(flavors=flavors, pods=pods)

@@ -62,6 +62,11 @@ def too_large() -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
+def too_slow(message: str) -> StatusError:
+    """A body that does not come."""
+    return StatusError(408, "Timeout", message.strip())
+
+
 def _decode_protobuf(body: bytes) -> Any:
     try:
         return decode_envelope(body)

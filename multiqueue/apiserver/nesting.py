@@ -11,8 +11,9 @@ from multiqueue.lib.nesting import is_deeper
 
 MAX_DEPTH = 200
 """Deeper than any object is; orjson encodes 254 levels."""
-YAML_LIMITS = Limits(nodes=1_000_000, levels=MAX_DEPTH)
-"""A body of 3 MiB has fewer values."""
+YAML_LIMITS = Limits(nodes=100_000, levels=MAX_DEPTH)
+"""With all references written out: reading so many values takes seconds. Clients send large objects
+as JSON."""
 
 
 def check_depth(value: Any, body: bytes | None = None) -> None:

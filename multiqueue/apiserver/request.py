@@ -1,15 +1,14 @@
 """One HTTP request as handlers need it: query, user, wanted representation, and how to answer."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import orjson
 from aiohttp import web
 
 from multiqueue.apiserver.auth import User
-from multiqueue.apiserver.body import MAX_BYTES, media_type, too_large
+from multiqueue.apiserver.body import media_type, too_large, too_slow
 from multiqueue.apiserver.kinds import JsonObject
 from multiqueue.apiserver.managed.tracking import check_manager
 from multiqueue.apiserver.plane import Call, ControlPlane
@@ -20,6 +19,7 @@ from multiqueue.apiserver.status import (
     invalid_options,
     not_acceptable,
 )
+from multiqueue.serving.request import BodyTimeout
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -84,12 +84,14 @@ class Request:
         """The whole body.
 
         Raises:
-            StatusError: 413.
+            StatusError: 408, 413.
         """
         try:
             return await self.http.read()
         except web.HTTPRequestEntityTooLarge as error:
             raise too_large() from error
+        except BodyTimeout as error:
+            raise too_slow(error.text or "") from error
 
     @property
     def content_type(self) -> str:
@@ -159,17 +161,6 @@ def to_yaml(body: bytes) -> bytes:
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(orjson.loads(body), Dumper=dumper)
     return text.encode()
-
-
-class _Request(web.BaseRequest):
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._client_max_size = MAX_BYTES
-
-
-def make_request(*args: Any) -> web.BaseRequest:
-    """Requests with Kubernetes' body limit; for ``web.Server``'s ``request_factory``."""
-    return _Request(*args, asyncio.get_running_loop())
 
 
 def parse_int64(text: str) -> int:

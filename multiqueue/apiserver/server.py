@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from aiohttp import web
-
 from multiqueue.apiserver import crds, namespaces
 from multiqueue.apiserver.admission import Admission
 from multiqueue.apiserver.aggregation.aggregator import Aggregator
@@ -22,6 +20,7 @@ from multiqueue.apiserver.authz.bootstrap import create_policy
 from multiqueue.apiserver.authz.default_accounts import DefaultAccounts
 from multiqueue.apiserver.authz.signing import create_key
 from multiqueue.apiserver.authz.tokens import ServiceAccountTokens
+from multiqueue.apiserver.body import MAX_BYTES
 from multiqueue.apiserver.builtin.registry import builtin_registry
 from multiqueue.apiserver.certificates import Authority, create_authority, server_context
 from multiqueue.apiserver.conversion import Conversions
@@ -36,7 +35,6 @@ from multiqueue.apiserver.kubeconfig import build_kubeconfig
 from multiqueue.apiserver.namespaces import NamespaceController
 from multiqueue.apiserver.plane import ControlPlane, Target
 from multiqueue.apiserver.pod_logs import PodLog, no_log
-from multiqueue.apiserver.request import make_request
 from multiqueue.apiserver.storage import Saved, Storage
 from multiqueue.apiserver.storage_memory import MemoryStorage
 from multiqueue.apiserver.storage_sqlite import SqliteStorage
@@ -44,12 +42,17 @@ from multiqueue.apiserver.store import Store
 from multiqueue.apiserver.update import Change, update
 from multiqueue.apiserver.webhook_transport import WebhookTransport
 from multiqueue.kube.clock import Clock, SystemClock
+from multiqueue.serving.server import Bounds, HttpServer
 
 DATABASE = "objects.sqlite3"
 SHUTDOWN_SECONDS = 1.0
 """How long requests in flight may take when the server stops; watches are ended first."""
-MAX_LINE_BYTES = 1 << 20
-"""Of a request's first line and of each header, as in Go: selectors can be long."""
+BOUNDS = Bounds(
+    connections=2048, body_bytes=MAX_BYTES, line_bytes=128 * 1024, header_bytes=64 * 1024
+)
+"""Selectors can be long; one of 1 MB, as Go takes it, would keep all others waiting for seconds.
+Each watch is a connection.
+"""
 TOKEN, CA_CERTIFICATE, CA_KEY = "admin-token", "ca-certificate", "ca-key"
 PROXY_CERTIFICATE, PROXY_KEY = "front-proxy-certificate", "front-proxy-key"
 SIGNING_KEY = "service-account-key"
@@ -98,8 +101,7 @@ class ApiServer:
         self._storage: Storage = _storage(self.options)
         self._plane: ControlPlane | None = None
         self._webhooks = WebhookTransport(self.options.services)
-        self._web: web.Server | None = None
-        self._listener: asyncio.Server | None = None
+        self._server: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -126,26 +128,17 @@ class ApiServer:
         self._start_controllers(plane, saved)
         await self._create_initial_objects(plane)
         handlers = Handlers(plane, MetaHandlers(plane))
-        self._web = web.Server(
-            handlers,
-            request_factory=make_request,
-            handler_cancellation=True,
-            access_log=None,
-            max_line_size=MAX_LINE_BYTES,
-            max_field_size=MAX_LINE_BYTES,
-        )
-        await self._listen(self._web)
+        await self._listen(handlers)
         return self.url
 
     async def stop(self) -> None:
         """End watches, answer what is in flight, write what is queued."""
-        if self._listener is not None:
-            self._listener.close()
+        if self._server is not None:
+            await self._server.stop_listening()
         if self._plane is not None:
             self._plane.store.close_watches()
-        if self._web is not None:
-            self._web.pre_shutdown()  # idle connections end, others after their request
-            await self._web.shutdown(SHUTDOWN_SECONDS)
+        if self._server is not None:
+            await self._server.stop()
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:
@@ -261,16 +254,22 @@ class ApiServer:
         await DefaultAccounts(plane).ensure_all()
         await plane.store.durable()
 
-    async def _listen(self, server: web.Server) -> None:
+    async def _listen(self, handlers: Handlers) -> None:
         options = self.options
         context = None
         if self._authority is not None:
             hosts = list(dict.fromkeys(("127.0.0.1", "localhost", options.host)))
             context = server_context(self._authority, hosts, options.clock.now())
-        loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(server, options.host, options.port, ssl=context)
-        port = self._listener.sockets[0].getsockname()[1]
-        self.url = f"{'https' if context else 'http'}://{options.host}:{port}"
+        self._server = HttpServer(
+            handlers,
+            host=options.host,
+            port=options.port,
+            context=context,
+            bounds=BOUNDS,
+            shutdown_seconds=SHUTDOWN_SECONDS,
+        )
+        await self._server.start()
+        self.url = f"{'https' if context else 'http'}://{options.host}:{self._server.port}"
 
 
 def _storage(options: ServerOptions) -> Storage:

@@ -130,7 +130,7 @@ def parse_quantity(raw: str | float) -> Quantity:
         QuantityError: the text is not a quantity.
     """
     if isinstance(raw, str):
-        return _parse_text(raw)
+        return _parse_known(raw) if len(raw) <= _MAX_DIGITS else _parse_text(raw)
     if isinstance(raw, bool) or not isinstance(raw, int | float):
         raise QuantityError(f"a quantity is a string or a number, not {type(raw).__name__}")
     if isinstance(raw, int):
@@ -141,6 +141,11 @@ def parse_quantity(raw: str | float) -> Quantity:
 
 
 @lru_cache(maxsize=65_536)
+def _parse_known(raw: str) -> Quantity:
+    """Longer texts are not remembered: nobody writes them twice, and they take memory."""
+    return _parse_text(raw)
+
+
 def _parse_text(raw: str) -> Quantity:
     text = raw.strip()
     if not text:

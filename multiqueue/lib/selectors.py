@@ -37,6 +37,10 @@ EVERYTHING = LabelSelector()
 NOTHING = LabelSelector((lambda _labels: False,))
 
 
+MAX_TEXT = 32 * 1024
+"""Characters of a selector. Reading more takes a tenth of a second and longer."""
+
+
 def parse_label_selector(text: str) -> LabelSelector:
     """Parse ``a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`` as kubectl's ``-l`` takes it.
 
@@ -45,6 +49,8 @@ def parse_label_selector(text: str) -> LabelSelector:
     """
     if not text.strip():
         return EVERYTHING
+    if len(text) > MAX_TEXT:
+        raise SelectorError(f"the selector has {len(text):,} characters; at most {MAX_TEXT:,}")
     return LabelSelector(tuple(_Parser(text).requirements()))
 
 

@@ -18,7 +18,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from multiqueue.serving.request import Request
+from multiqueue.serving.server import Handler, HttpServer
+
 Check = Callable[[], str | None]
 """Says what is wrong, or None; must not block."""
 
@@ -91,10 +93,19 @@ class ObservabilityServer:
         ssl_context: ssl.SSLContext | None = None,
         guard: Guard | None = None,
     ) -> None:
-        self.host = host
-        self.port = port
-        self._ssl_context = ssl_context
-        self._runner = web.AppRunner(build_app(registry, health, guard), access_log=None)
+        self._server = HttpServer(
+            build_handler(registry, health, guard), host=host, port=port, context=ssl_context
+        )
+
+    @property
+    def host(self) -> str:
+        """Address that is listened on."""
+        return self._server.host
+
+    @property
+    def port(self) -> int:
+        """Port that is listened on, once started."""
+        return self._server.port
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -105,16 +116,11 @@ class ObservabilityServer:
 
     async def start(self) -> None:
         """Begin to listen."""
-        await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self.host or None, self.port, ssl_context=self._ssl_context
-        )
-        await site.start()
-        self.port = self._runner.addresses[0][1]
+        await self._server.start()
 
     async def stop(self) -> None:
         """Stop to listen."""
-        await self._runner.cleanup()
+        await self._server.stop()
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -123,55 +129,54 @@ class ObservabilityServer:
             await asyncio.Event().wait()
 
 
-def build_app(
-    registry: CollectorRegistry | None,
-    health: HealthChecks | None,
-    guard: Guard | None = None,
-) -> web.Application:
-    """Return the application, for who serves it together with other things."""
-    app = web.Application()
-    if registry is not None:
-        app.router.add_get("/metrics", _metrics_handler(registry, guard))
-    if health is not None:
-        for path, checks in ((health.live_path, health.live), (health.ready_path, health.ready)):
-            app.router.add_get(path, _health_handler(checks))
-            app.router.add_get(path + "/{name}", _health_handler(checks))
-    return app
+def build_handler(
+    registry: CollectorRegistry | None, health: HealthChecks | None, guard: Guard | None
+) -> Handler:
+    """Return the handler of all paths."""
 
-
-def _metrics_handler(registry: CollectorRegistry, guard: Guard | None) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
-        if guard is not None:
-            refusal = await guard(request.headers.get("Authorization", ""), request.path)
-            if refusal is not None:
-                return web.Response(status=refusal.status, text=f"{refusal.reason}\n")
-        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        # Thousands of queues make megabytes of text; the loop has better things to do.
-        body = await asyncio.to_thread(encode, registry)
-        return web.Response(body=body, headers={"Content-Type": content_type})
+    async def handle(request: Request) -> web.StreamResponse:
+        if request.method not in {"GET", "HEAD"}:
+            return web.Response(status=405, headers={"Allow": "GET,HEAD"})
+        if registry is not None and request.path == "/metrics":
+            return await _show_metrics(request, registry, guard)
+        if health is not None:
+            path, _, name = request.path.removeprefix("/").partition("/")
+            if f"/{path}" == health.live_path:
+                return _tell_health(request, health.live(), name)
+            if f"/{path}" == health.ready_path:
+                return _tell_health(request, health.ready(), name)
+        return web.Response(status=404, text="404: Not Found")
 
     return handle
 
 
-def _health_handler(checks: Callable[[], dict[str, str | None]]) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
-        results = checks()
-        name = request.match_info.get("name")
-        if name is not None:
-            if name not in results:
-                raise web.HTTPNotFound(text=f'no check "{name}"\n')
-            results = {name: results[name]}
-        failed = [problem for problem in results.values() if problem is not None]
-        if not failed and "verbose" not in request.query:
-            return web.Response(text="ok")
-        lines = [
-            f"[+]{check} ok" if problem is None else f"[-]{check} failed: {problem}"
-            for check, problem in results.items()
-        ]
-        lines.append("check failed" if failed else "check passed")
-        return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
+async def _show_metrics(
+    request: Request, registry: CollectorRegistry, guard: Guard | None
+) -> web.Response:
+    if guard is not None:
+        refusal = await guard(request.headers.get("Authorization", ""), request.path)
+        if refusal is not None:
+            return web.Response(status=refusal.status, text=f"{refusal.reason}\n")
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    # Thousands of queues make megabytes of text; the loop has better things to do.
+    body = await asyncio.to_thread(encode, registry)
+    return web.Response(body=body, headers={"Content-Type": content_type})
 
-    return handle
+
+def _tell_health(request: Request, results: dict[str, str | None], name: str) -> web.Response:
+    if name:
+        if name not in results:
+            return web.Response(status=404, text=f'no check "{name}"\n')
+        results = {name: results[name]}
+    failed = [problem for problem in results.values() if problem is not None]
+    if not failed and "verbose" not in request.query:
+        return web.Response(text="ok")
+    lines = [
+        f"[+]{check} ok" if problem is None else f"[-]{check} failed: {problem}"
+        for check, problem in results.items()
+    ]
+    lines.append("check failed" if failed else "check passed")
+    return web.Response(text="\n".join(lines) + "\n", status=500 if failed else 200)
 
 
 def _run(checks: dict[str, Check]) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 from multiqueue.api.names import key_of
+from multiqueue.serving.request import Request
 from multiqueue.visibility import documents, remote_documents
 from multiqueue.visibility.authorization import Action
 from multiqueue.visibility.positions import PositionReader, Positions
@@ -47,7 +48,7 @@ class Answers:
         self._positions = positions
         self._find = find
 
-    async def answer(self, http: web.Request, action: Action) -> web.StreamResponse:
+    async def answer(self, http: Request, action: Action) -> web.StreamResponse:
         """Answer one request.
 
         Raises:
@@ -69,7 +70,7 @@ class Answers:
                 return _describe_groups(rest, accept)
         return _page_not_found()
 
-    async def _answer_resource(self, http: web.Request, action: Action) -> web.StreamResponse:
+    async def _answer_resource(self, http: Request, action: Action) -> web.StreamResponse:
         known = _QUEUES.get(action.resource)
         if (
             known is None
@@ -104,7 +105,7 @@ class Answers:
         return _json(build_table(items, version))
 
 
-async def _send(http: web.Request, pieces: Any) -> web.StreamResponse:
+async def _send(http: Request, pieces: Any) -> web.StreamResponse:
     """Small answers have a length; large ones are sent as they are made."""
     begin = [piece for piece, _ in zip(pieces, range(3), strict=False)]
     rest = next(pieces, None)

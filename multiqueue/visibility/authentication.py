@@ -22,11 +22,16 @@ from multiqueue.kube.resources import TOKEN_REVIEWS
 from multiqueue.visibility.expiring import ExpiringCache
 from multiqueue.visibility.front_proxy import Trust, is_issued_by
 from multiqueue.visibility.refusals import cannot_review, unauthorized
+from multiqueue.visibility.slots import Slots
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 TOKEN_SECONDS = 10.0
 """How long an answer about a token is believed, as upstream's delegated authenticator does."""
 MAX_TOKENS = 1024
+MAX_REVIEWS, UNKNOWN = 8, ""
+"""Tokens asked about at a time: whoever sends invented ones must not fill the line for others.
+Users who come through the API server are known without.
+"""
 
 Headers = Iterable[tuple[str, str]]
 
@@ -60,6 +65,7 @@ class Authenticator:
         self._tokens: ExpiringCache[bytes, User] = ExpiringCache(
             seconds=TOKEN_SECONDS, limit=MAX_TOKENS
         )
+        self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS)
 
     async def authenticate(self, certificate: bytes | None, headers: Headers) -> User:
         """Return who asks.
@@ -69,7 +75,8 @@ class Authenticator:
             headers: Of the request, names in any case.
 
         Raises:
-            Refusal: 401; 500 where the API server cannot be asked about a token.
+            Refusal: 401; 429 if too many tokens are asked about already; 500 if the API server
+                cannot be asked about a token.
         """
         given = [(name.lower(), value) for name, value in headers]
         if certificate is not None:
@@ -106,7 +113,8 @@ class Authenticator:
         key = hashlib.sha256(token.encode()).digest()
         user = self._tokens.get(key)
         if user is None:
-            user = await self._review(token)
+            with self._slots.take(UNKNOWN):
+                user = await self._review(token)
             self._tokens.put(key, user)
         return user
 

@@ -13,10 +13,15 @@ from multiqueue.kube.resources import SUBJECT_ACCESS_REVIEWS
 from multiqueue.visibility.authentication import User
 from multiqueue.visibility.expiring import ExpiringCache
 from multiqueue.visibility.refusals import Refusal, cannot_review
+from multiqueue.visibility.slots import Slots
 
 ALLOWED_SECONDS = DENIED_SECONDS = 10.0
 """What upstream's delegated authorizer believes an answer for."""
 MAX_ANSWERS = 4096
+MAX_REVIEWS, MAX_REVIEWS_OF_A_USER = 256, 64
+"""Asked about at a time: whoever follows all pods of a gang asks about each, and nobody may fill
+the line for others. All who show nothing are one user.
+"""
 MASTERS = "system:masters"
 """May everything, and is never asked about: the API server's own checks depend on nobody."""
 OPEN_PATHS = ("/healthz", "/livez", "/readyz")
@@ -84,18 +89,21 @@ class Authorizer:
         self._answers: ExpiringCache[tuple[User, Action], bool] = ExpiringCache(
             seconds=ALLOWED_SECONDS, limit=MAX_ANSWERS
         )
+        self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS_OF_A_USER)
 
     async def authorize(self, user: User, action: Action) -> None:
         """Return if the user may.
 
         Raises:
-            Refusal: 403; 500 where the API server cannot be asked.
+            Refusal: 403; 429 if too much is asked about the user already; 500 if the API server
+                cannot be asked.
         """
         if MASTERS in user.groups or action.path.startswith(OPEN_PATHS):
             return
         allowed = self._answers.get((user, action))
         if allowed is None:
-            allowed = await self._review(user, action)
+            with self._slots.take(user.name):
+                allowed = await self._review(user, action)
             self._answers.put((user, action), allowed)
         if not allowed:
             raise forbidden(user, action)

@@ -18,8 +18,10 @@ import orjson
 from aiohttp import web
 
 from multiqueue.api.names import key_of
+from multiqueue.lib.bounded_json import JsonError, load
 from multiqueue.plugins import Forecast
 from multiqueue.plugins.recording import Decision, dump, write_recording
+from multiqueue.serving.request import Request
 from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import wanted_form
 from multiqueue.visibility.authorization import Action
@@ -102,7 +104,7 @@ class DecisionAnswers:
         about = action.resource == WORKLOADS and action.subresource == DISPATCH
         return action.group == GROUP and (about or action.resource in {REVIEWS, DECISIONS})
 
-    async def answer(self, http: web.Request, action: Action) -> web.StreamResponse:
+    async def answer(self, http: Request, action: Action) -> web.StreamResponse:
         """Answer one request of a user who may.
 
         Raises:
@@ -127,7 +129,7 @@ class DecisionAnswers:
         told = dump(for_namespace(decision, action.namespace))
         return _respond("DispatchDecision", action.name, action.namespace, told)
 
-    async def _list(self, http: web.Request) -> web.StreamResponse:
+    async def _list(self, http: Request) -> web.StreamResponse:
         """Answer as a recording where that is wanted, else as kubectl wants it."""
         accept, decisions = http.headers.get("Accept", ""), self._desk.list_decisions()
         if LINES in accept:
@@ -138,14 +140,10 @@ class DecisionAnswers:
         body = orjson.dumps(build_table(decisions, form))
         return web.Response(body=body, content_type=JSON)
 
-    async def _review(self, http: web.Request, action: Action) -> web.Response:
+    async def _review(self, http: Request, action: Action) -> web.Response:
         if http.method != "POST" or not action.namespace:
             raise refusals.method_not_allowed()
-        try:
-            body = orjson.loads(await http.read())
-            manifest = dict(body["spec"]["manifest"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise refusals.bad_request("spec.manifest: must be a job") from error
+        manifest = read_manifest(await http.read())
         try:
             review = await self._desk.review(manifest, action.namespace)
         except ValueError as error:
@@ -157,8 +155,26 @@ class DecisionAnswers:
             "notices": list(review.notices),
             "decision": dump(for_namespace(review.decision, action.namespace)),
         }
-        name = (manifest.get("metadata") or {}).get("name", "")
+        metadata = manifest.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         return _respond("DispatchReview", name, action.namespace, told)
+
+
+def read_manifest(body: bytes) -> dict[str, Any]:
+    """Return ``spec.manifest`` of a DispatchReview.
+
+    Raises:
+        Refusal: 400, there is none.
+    """
+    try:
+        review = load(body)
+    except JsonError as error:
+        raise refusals.bad_request(f"the body cannot be read: {error}") from error
+    spec = review.get("spec") if isinstance(review, dict) else None
+    manifest = spec.get("manifest") if isinstance(spec, dict) else None
+    if not isinstance(manifest, dict):
+        raise refusals.bad_request("spec.manifest: must be a job")
+    return manifest
 
 
 def for_namespace(decision: Decision, namespace: str) -> Decision:
@@ -182,7 +198,7 @@ def _without_strangers(forecast: Forecast, namespace: str) -> Forecast:
     )
 
 
-async def _send(http: web.Request, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
+async def _send(http: Request, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
     """Send one decision after the other; between two of them others may work."""
     response = web.StreamResponse(headers={"Content-Type": type_})
     await response.prepare(http)

@@ -135,6 +135,22 @@ def too_many_requests() -> Refusal:
     return Refusal(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
 
 
+def body_not_in_time(seconds: float) -> Refusal:
+    """The rest of the request does not come."""
+    return Refusal(408, "Timeout", f"the body did not arrive within {seconds:g} s")
+
+
+def body_too_large(limit: int) -> Refusal:
+    """What was sent is longer than anything that is understood."""
+    message = f"Request entity too large: limit is {limit}"
+    return Refusal(413, "RequestEntityTooLarge", message)
+
+
+def not_answered_in_time(seconds: float) -> Refusal:
+    """It takes too long, or who asks does not read."""
+    return Refusal(504, "Timeout", f"there was no answer within {seconds:g} s")
+
+
 def cannot_review(what: str) -> Refusal:
     """The API server that knows users and their rights cannot be asked."""
     message = f"Internal error occurred: {what}"

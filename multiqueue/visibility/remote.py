@@ -25,15 +25,19 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Gone, KubeError
+from multiqueue.serving.request import Request
 from multiqueue.visibility import refusals
 from multiqueue.visibility.authentication import User
 from multiqueue.visibility.authorization import Action, Authorizer
 from multiqueue.visibility.remote_documents import EVENTS, GROUP, LOG, PODS, VERSION, WORKLOADS
-from multiqueue.visibility.streams import Streams, send_guarded
+from multiqueue.visibility.slots import Slots
+from multiqueue.visibility.streams import send_guarded
 
 WATCH_SECONDS = 45.0
 """How long a watch is kept. API servers end what is not called a watch after a minute; who follows
 asks again."""
+MAX_STREAMS, MAX_STREAMS_OF_A_USER = 400, 64
+"""A gang of 64 pods can be followed by one user; a dashboard cannot take all there is."""
 JSON, TEXT = "application/json", "text/plain"
 NEEDED = {
     PODS: Action(verb="list", path="", version="v1", resource="pods"),
@@ -79,9 +83,9 @@ class RemoteAnswers:
         self._find = find
         self._integrations = integrations
         self._origin = origin
-        self.streams = Streams()
+        self.streams = Slots(MAX_STREAMS, MAX_STREAMS_OF_A_USER)
 
-    async def answer(self, http: web.Request, action: Action, user: User) -> web.StreamResponse:
+    async def answer(self, http: Request, action: Action, user: User) -> web.StreamResponse:
         """Answer one request of a user who may do the action itself.
 
         Raises:
@@ -101,14 +105,14 @@ class RemoteAnswers:
             raise refusals.not_on_a_worker(workload.metadata.key)
         if http.query.get("cluster", cluster) != cluster:
             raise refusals.moved(workload.metadata.key, cluster)
-        with self.streams.count(user.name):
+        with self.streams.take(user.name):
             try:
                 return await self._ask(http, action.subresource, workload, cluster)
             except KubeError as error:
                 raise refusals.by_worker(cluster, action.subresource, error) from error
 
     async def _ask(
-        self, http: web.Request, what: str, workload: Workload, cluster: str
+        self, http: Request, what: str, workload: Workload, cluster: str
     ) -> web.StreamResponse:
         async with self._workers.open(cluster) as client:
             belongings = await self._find_belongings(client, workload, cluster)

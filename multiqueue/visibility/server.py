@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 from aiohttp import web
 
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
+from multiqueue.serving.request import BODY_SECONDS, BodyTimeout, Request
+from multiqueue.serving.server import Bounds, HttpServer
+from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import Answers, status_response
 from multiqueue.visibility.authentication import Authenticator, User
 from multiqueue.visibility.authorization import OPEN_PATHS, Action, Authorizer, action_of
 from multiqueue.visibility.decisions import DecisionAnswers
 from multiqueue.visibility.front_proxy import Trust
-from multiqueue.visibility.refusals import Refusal, too_many_requests
+from multiqueue.visibility.refusals import Refusal
 from multiqueue.visibility.remote import RemoteAnswers
 from multiqueue.visibility.remote_documents import GROUP
+from multiqueue.visibility.slots import Slots
 
-MAX_IN_FLIGHT = 100
-MAX_BODY_BYTES = 64 * 1024
-SHUTDOWN_SECONDS = 5.0
+MAX_ANSWERS, MAX_ANSWERS_OF_A_USER = 100, 20
+"""Answered at a time; a dashboard asks for a few at once."""
+ANSWER_SECONDS = 60.0
+"""How long an answer may take to be read; API servers end requests after a minute, too."""
+BOUNDS = Bounds(connections=1024, body_bytes=64 * 1024)
+"""Twice what is answered and streamed at most, since senders and strangers need some, too."""
 
 
 class VisibilityServer:
@@ -42,18 +50,18 @@ class VisibilityServer:
         self._decisions = decisions
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._host = host
-        self._port = port
         self._context = context
-        self._runner: web.AppRunner | None = None
+        self._server = HttpServer(
+            self._answer, host=host, port=port, context=context, bounds=BOUNDS
+        )
         self._shown = b""
         self._trusted: set[str] = set()
-        self._in_flight = 0
+        self._slots = Slots(MAX_ANSWERS, MAX_ANSWERS_OF_A_USER)
 
     @property
     def port(self) -> int:
         """The port that is listened on, once started."""
-        return self._port
+        return self._server.port
 
     def show(self, serving: Serving) -> None:
         """Use this certificate from the next connection on.
@@ -83,49 +91,45 @@ class VisibilityServer:
         Raises:
             OSError: the port is taken.
         """
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(
-            app,
-            access_log=None,
-            shutdown_timeout=SHUTDOWN_SECONDS,
-            handler_cancellation=True,  # whoever leaves a stream ends it on the worker, too
-        )
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self._port, ssl_context=self._context)
-        await site.start()
-        if not self._port:
-            self._port = self._runner.addresses[0][1]
+        await self._server.start()
 
     async def stop(self) -> None:
         """Answer what is under way, then close."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._server.stop()
 
-    async def _answer(self, http: web.Request) -> web.StreamResponse:
+    async def _answer(self, http: Request) -> web.StreamResponse:
         action = action_of(http.method, http.path)
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
                 return await self._answers.answer(http, action)
+            user = await self._admit(http, action)
             decisions = self._decisions if DecisionAnswers.is_asked(action) else None
             if self.remote is not None and _is_remote(action) and decisions is None:
                 # Streams have limits of their own.
-                return await self.remote.answer(http, action, await self._admit(http, action))
-            if self._in_flight >= MAX_IN_FLIGHT:
-                raise too_many_requests()
-            self._in_flight += 1
-            try:
-                await self._admit(http, action)
-                if decisions is not None:
-                    return await decisions.answer(http, action)
-                return await self._answers.answer(http, action)
-            finally:
-                self._in_flight -= 1
+                return await self.remote.answer(http, action, user)
+            await self._receive(http)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                with self._slots.take(user.name):
+                    if decisions is not None:
+                        return await decisions.answer(http, action)
+                    return await self._answers.answer(http, action)
+        except TimeoutError:
+            if http.writer.output_size and http.transport is not None:
+                http.transport.abort()  # a clean end would say that there is nothing more
+            return status_response(refusals.not_answered_in_time(ANSWER_SECONDS))
         except Refusal as refusal:
             return status_response(refusal)
 
-    async def _admit(self, http: web.Request, action: Action) -> User:
+    async def _receive(self, http: Request) -> None:
+        """Read the body before a slot is taken: nobody knows how long a sender takes."""
+        try:
+            await http.read()
+        except BodyTimeout as error:
+            raise refusals.body_not_in_time(BODY_SECONDS) from error
+        except web.HTTPRequestEntityTooLarge as error:
+            raise refusals.body_too_large(BOUNDS.body_bytes) from error
+
+    async def _admit(self, http: Request, action: Action) -> User:
         """Return who asks, if they may."""
         certificate = _client_certificate(http)
         user = await self._authenticator.authenticate(certificate, http.headers.items())
@@ -137,7 +141,7 @@ def _is_remote(action: Action) -> bool:
     return action.group == GROUP and bool(action.resource)
 
 
-def _client_certificate(http: web.Request) -> bytes | None:
+def _client_certificate(http: Request) -> bytes | None:
     connection = http.transport.get_extra_info("ssl_object") if http.transport else None
     certificate: bytes | None = connection.getpeercert(binary_form=True) if connection else None
     return certificate

@@ -1,21 +1,18 @@
-"""Answers that do not end: how many there may be, and how each is kept honest."""
+"""Answers that do not end, and how each is kept honest."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import structlog
 from aiohttp import web
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
-from multiqueue.visibility.refusals import too_many_requests
+from multiqueue.serving.request import Request
 
-MAX_STREAMS, MAX_STREAMS_OF_A_USER = 400, 64
-"""A gang of 64 pods can be followed by one user; a dashboard cannot take all there is."""
 SILENCE_SECONDS = 10.0
 """How long a worker may say nothing in a stream before it is asked whether it is there."""
 PING_SECONDS = 5.0
@@ -23,37 +20,8 @@ PING_SECONDS = 5.0
 log = structlog.get_logger(component="visibility")
 
 
-class Streams:
-    """Counts what is being answered."""
-
-    def __init__(self) -> None:
-        self._by_user: Counter[str] = Counter()
-
-    @property
-    def under_way(self) -> int:
-        """How many are being answered now."""
-        return self._by_user.total()
-
-    @contextmanager
-    def count(self, user: str) -> Iterator[None]:
-        """Count an answer while the block runs.
-
-        Raises:
-            Refusal: 429, there are too many.
-        """
-        if self.under_way >= MAX_STREAMS or self._by_user[user] >= MAX_STREAMS_OF_A_USER:
-            raise too_many_requests()
-        self._by_user[user] += 1
-        try:
-            yield
-        finally:
-            self._by_user[user] -= 1
-            if not self._by_user[user]:
-                del self._by_user[user]
-
-
 async def send_guarded(
-    http: web.Request,
+    http: Request,
     client: KubeClient,
     pieces: AsyncGenerator[bytes, None],
     content_type: str,

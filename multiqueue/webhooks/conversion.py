@@ -16,10 +16,12 @@ import orjson
 
 from multiqueue.api.conversion import convert_in_place, is_known_kind
 from multiqueue.api.names import GROUP, V1BETA1, V1BETA2
-from multiqueue.webhooks.review import MalformedReviewError
+from multiqueue.webhooks.review import MalformedReviewError, open_review
 
 API_VERSION = "apiextensions.k8s.io/v1"
 VERSIONS = (V1BETA1, V1BETA2)
+MAX_CONTAINERS = 500_000
+"""Lists and mappings of one request: of a list of 5,000 Workloads, ten times the usual page."""
 CHUNK = 50
 """Objects between two chances for other requests: some milliseconds of work for Workloads."""
 
@@ -41,18 +43,14 @@ def read_conversion(body: bytes) -> ConversionRequest:
     """Read the request of a ConversionReview.
 
     Raises:
-        MalformedReviewError: the body is none.
+        MalformedReviewError: the body is none; with a uid if only its request is not usable.
     """
-    try:
-        review = orjson.loads(body)
-        request = review["request"]
-        uid, version, objects = request["uid"], request["desiredAPIVersion"], request["objects"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise MalformedReviewError(f"not a ConversionReview: {error!r}") from error
-    if review.get("apiVersion") != API_VERSION:
-        raise MalformedReviewError(f"not a ConversionReview of {API_VERSION}")
-    if not isinstance(uid, str) or not isinstance(version, str) or not isinstance(objects, list):
-        raise MalformedReviewError("not a ConversionReview: uid, desiredAPIVersion or objects")
+    request = open_review(body, "ConversionReview", API_VERSION, max_containers=MAX_CONTAINERS)
+    uid, version, objects = request["uid"], request.get("desiredAPIVersion"), request.get("objects")
+    if not isinstance(version, str):
+        raise MalformedReviewError("request.desiredAPIVersion: must be a text", uid=uid)
+    if not isinstance(objects, list):
+        raise MalformedReviewError("request.objects: must be a list", uid=uid)
     return ConversionRequest(uid, version, objects)
 
 

@@ -12,6 +12,7 @@ from multiqueue.api.config import DENY, Configuration
 from multiqueue.api.conversion import convert
 from multiqueue.api.names import V1BETA1, V1BETA2
 from multiqueue.api.validation import RULES
+from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
 from multiqueue.api.validation.unqueued import LABEL, find_unqueued
 from multiqueue.jobs.batch_job.webhook import (
@@ -21,7 +22,7 @@ from multiqueue.jobs.batch_job.webhook import (
     validate_job_update,
 )
 from multiqueue.webhooks.advice import Advise, no_advice
-from multiqueue.webhooks.review import Request, Verdict
+from multiqueue.webhooks.review import MalformedReviewError, Request, Verdict
 
 Handler = Callable[[Request], Verdict]
 
@@ -64,12 +65,14 @@ class Endpoints:
     def table(self) -> Mapping[str, Handler]:
         """Return the handler of each path."""
         handlers: dict[str, Handler] = {
-            MUTATE_JOB: self.mutate_job,
-            VALIDATE_JOB: self.validate_job,
+            MUTATE_JOB: _only("Job", self.mutate_job),
+            VALIDATE_JOB: _only("Job", self.validate_job),
             VALIDATE_UNQUEUED: self.validate_unqueued,
         }
-        handlers.update({mutate_path(kind): self.mutate_kind for kind in MUTATED_KINDS})
-        handlers.update({validate_path(kind): self.validate_kind for kind in VALIDATED_KINDS})
+        for kind in MUTATED_KINDS:
+            handlers[mutate_path(kind)] = _only(kind, self.mutate_kind)
+        for kind in VALIDATED_KINDS:
+            handlers[validate_path(kind)] = _only(kind, self.validate_kind)
         return handlers
 
     def mutate_job(self, request: Request) -> Verdict:
@@ -131,9 +134,20 @@ class Endpoints:
         return Verdict(errors=errors, warnings=[*warnings, *self.advise(request, new, warnings)])
 
 
+def _only(kind: str, handler: Handler) -> Handler:
+    """Each endpoint is about one kind, whatever a stranger sends it."""
+
+    def handle(request: Request) -> Verdict:
+        if request.kind != kind:
+            raise MalformedReviewError(f"request.kind.kind: must be {kind}", uid=request.uid)
+        return handler(request)
+
+    return handle
+
+
 def _is_leaving(request: Request) -> bool:
     """Nothing may keep a deleted object from losing its finalizers."""
-    return bool((request.obj.get("metadata") or {}).get("deletionTimestamp"))
+    return bool(mapping(request.obj, "metadata").get("deletionTimestamp"))
 
 
 def _with_kind(request: Request) -> dict[str, object]:

@@ -10,15 +10,26 @@ from typing import Any
 import orjson
 
 from multiqueue.api.validation import FieldError, invalid_status
+from multiqueue.api.validation.access import mapping, text
+from multiqueue.lib.bounded_json import MAX_CONTAINERS, JsonError, load
 from multiqueue.lib.json_patch import build_json_patch
 
 API_VERSION = "admission.k8s.io/v1"
+OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 MAX_WARNING = 256
 """The API server cuts longer warnings when there are many."""
 
 
 class MalformedReviewError(ValueError):
-    """A body that is no AdmissionReview."""
+    """A body that is no review, or about an object that cannot be one.
+
+    Attributes:
+        uid: Of the request, if it has one: then the API server can be told the reason.
+    """
+
+    def __init__(self, message: str, *, uid: str = "") -> None:
+        super().__init__(message)
+        self.uid = uid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,32 +61,77 @@ def read_review(body: bytes) -> Request:
     """Read the request of an AdmissionReview.
 
     Raises:
+        MalformedReviewError: the body is none; with a uid if only its object is not usable.
+    """
+    request = open_review(body, "AdmissionReview", API_VERSION)
+    uid, kind = request["uid"], request.get("kind")
+    if not isinstance(kind, dict) or not isinstance(kind.get("kind"), str):
+        raise MalformedReviewError("request.kind.kind: must be a text", uid=uid)
+    operation = _text(request, "operation")
+    if operation not in OPERATIONS:
+        raise MalformedReviewError(f"request.operation: must be one of {OPERATIONS}", uid=uid)
+    return Request(
+        uid=uid,
+        group=_text({"uid": uid, **kind}, "group"),
+        kind=kind["kind"],
+        subresource=_text(request, "subResource"),
+        operation=operation,
+        namespace=_text(request, "namespace"),
+        name=_text(request, "name"),
+        obj=_object(request, "object"),
+        old=_object(request, "oldObject"),
+    )
+
+
+def open_review(
+    body: bytes, kind: str, api_version: str, *, max_containers: int = MAX_CONTAINERS
+) -> dict[str, Any]:
+    """Return the request of a review of some kind; its ``uid`` is a text.
+
+    Raises:
         MalformedReviewError: the body is none.
     """
     try:
-        review = orjson.loads(body)
-        request = review["request"]
-        kind = request["kind"]
-        return Request(
-            uid=request["uid"],
-            group=kind.get("group", ""),
-            kind=kind["kind"],
-            subresource=request.get("subResource") or "",
-            operation=request["operation"],
-            namespace=request.get("namespace") or "",
-            name=request.get("name") or "",
-            obj=request.get("object") or {},
-            old=request.get("oldObject") or {},
-        )
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise MalformedReviewError(f"not an AdmissionReview: {error}") from error
+        review = load(body, max_containers=max_containers)
+    except JsonError as error:
+        raise MalformedReviewError(f"no {kind}: {error}") from None
+    if not isinstance(review, dict):
+        raise MalformedReviewError(f"no {kind}: it must be a mapping")
+    if review.get("kind") != kind or review.get("apiVersion") != api_version:
+        raise MalformedReviewError(f"no {kind} of {api_version}")
+    request = review.get("request")
+    if not isinstance(request, dict):
+        raise MalformedReviewError(f"no {kind}: request: must be a mapping")
+    if not isinstance(request.get("uid"), str) or not request["uid"]:
+        raise MalformedReviewError(f"no {kind}: request.uid: must be a text")
+    return request
+
+
+def _text(request: Mapping[str, Any], field: str) -> str:
+    value = request.get(field)
+    if value is not None and not isinstance(value, str):
+        raise MalformedReviewError(f"request.{field}: must be a text", uid=request["uid"])
+    return value or ""
+
+
+def _object(request: Mapping[str, Any], field: str) -> dict[str, Any]:
+    value = request.get(field)
+    if value is not None and not isinstance(value, dict):
+        raise MalformedReviewError(f"request.{field}: must be a mapping", uid=request["uid"])
+    return value or {}
+
+
+def write_refusal(error: MalformedReviewError) -> bytes:
+    """Write the answer to a request whose uid is known, and which makes no sense."""
+    status = {"status": "Failure", "reason": "BadRequest", "code": 400, "message": str(error)}
+    return _write({"uid": error.uid, "allowed": False, "status": status})
 
 
 def write_review(request: Request, verdict: Verdict) -> bytes:
     """Write the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}
     if verdict.errors:
-        name = request.name or str((request.obj.get("metadata") or {}).get("name") or "")
+        name = request.name or text(mapping(request.obj, "metadata").get("name"))
         response["status"] = invalid_status(
             verdict.errors, kind=request.kind, group=request.group, name=name
         )
@@ -86,6 +142,10 @@ def write_review(request: Request, verdict: Verdict) -> bytes:
             response["patch"] = base64.b64encode(orjson.dumps(patch)).decode()
     if verdict.warnings:
         response["warnings"] = [_shorten(warning) for warning in verdict.warnings]
+    return _write(response)
+
+
+def _write(response: Mapping[str, Any]) -> bytes:
     return orjson.dumps(
         {"kind": "AdmissionReview", "apiVersion": API_VERSION, "response": response}
     )

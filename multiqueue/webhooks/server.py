@@ -9,20 +9,29 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 from aiohttp import web
 
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.webhooks.conversion import answer_conversion, read_conversion
+from multiqueue.serving.request import Request
+from multiqueue.serving.server import Bounds, HttpServer
+from multiqueue.webhooks.conversion import answer_conversion, read_conversion, write_failure
 from multiqueue.webhooks.endpoints import CONVERT, Handler
-from multiqueue.webhooks.review import MalformedReviewError, read_review, write_review
+from multiqueue.webhooks.review import (
+    MalformedReviewError,
+    read_review,
+    write_refusal,
+    write_review,
+)
 
-MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Twice the largest request of an API server, for the old object beside the new one."""
-SHUTDOWN_SECONDS = 5.0
+BOUNDS = Bounds(connections=512, body_bytes=16 * 1024 * 1024)
+"""Bodies: twice the largest request of an API server, for the old object beside the new one.
+Connections: more than the requests that an API server has under way (200 that write).
+"""
+JSON = "application/json"
 SLOW_SECONDS = 0.1
 
 log = structlog.get_logger(component="webhooks")
@@ -38,10 +47,8 @@ class WebhookServer:
         self, handlers: Mapping[str, Handler], *, host: str, port: int, context: ssl.SSLContext
     ) -> None:
         self._handlers = dict(handlers)
-        self._host = host
-        self._port = port
         self._context = context
-        self._runner: web.AppRunner | None = None
+        self._server = HttpServer(self._serve, host=host, port=port, context=context, bounds=BOUNDS)
         self._shown = b""
         self.knowing = asyncio.Event()
         """Set by the owner once reviews can be judged."""
@@ -49,7 +56,7 @@ class WebhookServer:
     @property
     def port(self) -> int:
         """The port that is listened on, once started."""
-        return self._port
+        return self._server.port
 
     def show(self, serving: Serving) -> None:
         """Use this certificate from the next connection on.
@@ -69,37 +76,30 @@ class WebhookServer:
         Raises:
             OSError: the port is taken.
         """
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_get("/healthz", self._tell_health)
-        app.router.add_get("/readyz", self._tell_readiness)
-        app.router.add_post(CONVERT, self._convert)
-        app.router.add_post("/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self._port, ssl_context=self._context)
-        await site.start()
-        if not self._port:
-            self._port = self._runner.addresses[0][1]
+        await self._server.start()
 
     async def stop(self) -> None:
         """Answer what is under way, then close."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._server.stop()
 
-    async def _tell_health(self, request: web.Request) -> web.Response:
-        """Answer: the event loop turns."""
-        del request
-        return web.Response(text="ok")
+    async def _serve(self, request: Request) -> web.StreamResponse:
+        if request.method in {"GET", "HEAD"} and request.path in {"/healthz", "/readyz"}:
+            return self._tell_readiness() if request.path == "/readyz" else web.Response(text="ok")
+        if request.method != "POST":
+            return web.Response(status=405, headers={"Allow": "POST"})
+        if request.content_type != JSON:
+            return web.Response(status=400, text=f"send {JSON}, not {request.content_type}\n")
+        if request.path == CONVERT:
+            return await self._convert(request)
+        return await self._answer(request)
 
-    async def _tell_readiness(self, request: web.Request) -> web.Response:
+    def _tell_readiness(self) -> web.Response:
         """Say whether reviews can be judged."""
-        del request
         if self.knowing.is_set():
             return web.Response(text="ok")
         return web.Response(status=503, text="what is there is not known yet")
 
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def _answer(self, request: Request) -> web.Response:
         handler = self._handlers.get(request.path)
         if handler is None:
             return web.Response(status=404, text=f"no webhook at {request.path}")
@@ -108,10 +108,9 @@ class WebhookServer:
         started = time.perf_counter()
         try:
             review = read_review(body)
-        except MalformedReviewError as error:
-            return web.Response(status=400, text=str(error))
-        try:
             verdict = handler(review)
+        except MalformedReviewError as error:
+            return _refuse(error, write_refusal)
         except Exception:  # a bug in a rule must not take the server down; the policy decides
             log.exception("webhook failed", path=request.path, kind=review.kind, name=review.name)
             return web.Response(status=500, text="internal error; see the manager's log")
@@ -129,13 +128,13 @@ class WebhookServer:
             log.warning("slow webhook", path=request.path, seconds=round(seconds, 3))
         return web.Response(body=answer, content_type="application/json")
 
-    async def _convert(self, request: web.Request) -> web.Response:
+    async def _convert(self, request: Request) -> web.Response:
         body = await request.read()
         started = time.perf_counter()
         try:
             conversion = read_conversion(body)
         except MalformedReviewError as error:
-            return web.Response(status=400, text=str(error))
+            return _refuse(error, lambda error: write_failure(error.uid, str(error)))
         answer = await answer_conversion(conversion)
         log.debug(
             "converted",
@@ -144,3 +143,12 @@ class WebhookServer:
             seconds=round(time.perf_counter() - started, 6),
         )
         return web.Response(body=answer, content_type="application/json")
+
+
+def _refuse(
+    error: MalformedReviewError, write: Callable[[MalformedReviewError], bytes]
+) -> web.Response:
+    """Say why, in the words of the protocol if the request has a uid to answer to."""
+    if error.uid:
+        return web.Response(body=write(error), content_type=JSON)
+    return web.Response(status=400, text=f"{error}\n")

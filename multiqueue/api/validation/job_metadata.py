@@ -22,6 +22,7 @@ from multiqueue.api.validation.field_error import (
 from multiqueue.api.validation.names import check_subdomain
 from multiqueue.api.validation.pod_sets import is_elastic
 from multiqueue.api.validation.workload import validate_workload_annotations
+from multiqueue.lib.digits import is_number
 
 LABELS = "metadata.labels"
 ANNOTATIONS = "metadata.annotations"
@@ -64,7 +65,7 @@ def _prebuilt(obj: Object) -> Iterator[FieldError]:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) > 0
+    return isinstance(value, str) and is_number(value) and int(value) > 0
 
 
 def validate_job_metadata_update(

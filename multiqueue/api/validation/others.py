@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from multiqueue.api.config.gates import Gates
 from multiqueue.api.markers import LABEL_KEY_PATTERN
@@ -92,11 +92,12 @@ def _labels(spec: Object) -> list[str]:
 
 def _levels(spec: Object) -> Iterator[FieldError]:
     labels = _labels(spec)
+    repeated = set(_find_repeated(labels))
     for i, label in enumerate(labels):
         path = f"spec.levels[{i}].nodeLabel"
         if not re.fullmatch(LABEL_KEY_PATTERN, label):
             yield invalid(path, label, "must be the key of a node label")
-        if label in labels[:i]:
+        if i in repeated:
             yield duplicate(path, label)
         if label == HOSTNAME_LABEL and i < len(labels) - 1:
             yield invalid(
@@ -139,12 +140,19 @@ def _values(errors: Iterator[FieldError]) -> Iterator[tuple[str, str]]:
     return ((error.path, str(error.value)) for error in errors)
 
 
+def _find_repeated(names: Sequence[str]) -> Iterator[int]:
+    """Return the positions of names that stand before, too."""
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if name in seen:
+            yield i
+        seen.add(name)
+
+
 def validate_multikueue_config_create(obj: Object, _gates: Gates | None = None) -> list[FieldError]:
     """Return what is wrong with a MultiKueueConfig: clusters twice (M-16), no dispatcher."""
     names = list(strings(mapping(obj, "spec").get("clusters")))
-    twice = (
-        duplicate(f"spec.clusters[{i}]", name) for i, name in enumerate(names) if name in names[:i]
-    )
+    twice = (duplicate(f"spec.clusters[{i}]", names[i]) for i in _find_repeated(names))
     return [*twice, *validate_annotations(obj, OF_CONFIGS)]
 
 

@@ -16,6 +16,7 @@ from multiqueue.api.validation.field_error import (
     required,
 )
 from multiqueue.api.validation.names import check_qualified_name
+from multiqueue.lib.digits import is_number
 
 _LEVELS = (
     names.PODSET_REQUIRED_TOPOLOGY,
@@ -146,7 +147,7 @@ def _check_layers(layers: list[dict[str, Any]], path: str) -> Iterator[FieldErro
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, str) and value.isascii() and value.isdecimal() and int(value) > 0
+    return isinstance(value, str) and is_number(value) and int(value) > 0
 
 
 def _has_size(layer: Object) -> bool:

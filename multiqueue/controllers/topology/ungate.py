@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from multiqueue.api.v1beta2 import PodSetTopologyRequest, Workload
 from multiqueue.api.workload_state import is_admitted, is_evicted, is_finished
 from multiqueue.jobs.machines.pods import Pod
+from multiqueue.lib.digits import is_number
 from multiqueue.model.topology import TopologyAssignment, TopologyDomain
 from multiqueue.model.topology_encoding import decode_topology
 
@@ -142,7 +143,7 @@ def _rank(pod: Pod, request: PodSetTopologyRequest, count: int, offset: int) -> 
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else None
+    return int(text) if text is not None and is_number(text) else None
 
 
 def _is_consistent(

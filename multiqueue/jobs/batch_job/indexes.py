@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from multiqueue.lib.digits import is_number
+
 
 def count_indexes(texts: Iterable[str], *, below: int) -> int:
     """Count the different indexes in [0, below) listed; what cannot be read is skipped."""
@@ -24,7 +26,7 @@ def count_indexes(texts: Iterable[str], *, below: int) -> int:
 
 def _interval(text: str, below: int) -> tuple[int, int] | None:
     first, dash, last = text.strip().partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()):
+    if not is_number(first) or (dash and not is_number(last)):
         return None
     low, high = int(first), int(last) if dash else int(first)
     high = min(high, below - 1)

@@ -18,6 +18,7 @@ from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
 from multiqueue.jobs.framework.priority import Priority
+from multiqueue.lib.digits import is_number
 
 HASH_LENGTH = 5
 MAX_NAME = 253
@@ -66,7 +67,7 @@ def max_execution_seconds(job: Job) -> int | None:
     text = (job["metadata"].get("labels") or {}).get(names.MAX_EXEC_TIME_SECONDS)
     if text is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
+    if not is_number(text) or int(text) < 1:
         raise InvalidJobError(
             f'label {names.MAX_EXEC_TIME_SECONDS}: "{text}" is not a positive whole number'
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiqueue.api.conditions import AutomationReason
 from multiqueue.api.names import QUOTA_PERCENT
 from multiqueue.lib.amount import UNLIMITED, Amount, add, clamp
+from multiqueue.lib.digits import is_number
 from multiqueue.model.cluster_queue import ClusterQueue, FlavorQuotas, Quota, ResourceGroup
 from multiqueue.model.resources import format_amount
 
@@ -80,7 +81,7 @@ def read_percent(annotations: Mapping[str, str]) -> int:
     text = annotations.get(QUOTA_PERCENT, "").strip().removesuffix("%")
     if not text:
         return 100
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text) <= MOST_PERCENT:
+    if not is_number(text) or not 1 <= int(text) <= MOST_PERCENT:
         raise ValueError(
             f'annotation {QUOTA_PERCENT} "{annotations[QUOTA_PERCENT]}": write a whole number of '
             f"percent from 1 to {MOST_PERCENT}"

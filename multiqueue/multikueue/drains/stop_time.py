@@ -8,6 +8,7 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import CHECKPOINT_SECONDS
+from multiqueue.lib.digits import is_number
 
 DEFAULT_GRACE = 30
 """Seconds; what Kubernetes gives pods that do not say."""
@@ -44,4 +45,4 @@ def _grace(pod_set: api.PodSet) -> int:
 
 def _seconds(metadata: Mapping[str, Any]) -> int:
     value = str((metadata.get("annotations") or {}).get(CHECKPOINT_SECONDS, ""))
-    return int(value) if value.isascii() and value.isdigit() else 0
+    return int(value) if is_number(value) else 0

@@ -21,6 +21,7 @@ from multiqueue.api.names import (
 )
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation import FieldError
+from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
 from multiqueue.webhooks.review import Request, Verdict
 
@@ -46,8 +47,8 @@ def read_stamp(kind: str, obj: Json) -> Stamp | None:
     A job marks its own name and that of its Workload: both are made for the same reservation.
     Managers are kept apart, for their clocks and reservations have nothing to do with each other.
     """
-    metadata = obj.get("metadata") or {}
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    metadata = mapping(obj, "metadata")
+    labels, annotations = mapping(metadata, "labels"), mapping(metadata, "annotations")
     origin, epoch = labels.get(MULTIKUEUE_ORIGIN), _parse(annotations.get(DISPATCH_EPOCH))
     if not origin or epoch is None:
         return None
@@ -92,7 +93,7 @@ class EpochBook:
             self.see(request.kind, request.old)
             return Verdict()
         stamp = read_stamp(request.kind, _with_name(request))
-        if stamp is None or (request.obj.get("metadata") or {}).get("deletionTimestamp"):
+        if stamp is None or mapping(request.obj, "metadata").get("deletionTimestamp"):
             return Verdict()
         newest = max((self._marks[n] for n in stamp.names if n in self._marks), default=stamp.epoch)
         if stamp.epoch >= newest:
@@ -129,14 +130,14 @@ def _starts_or_rewinds(request: Request, stamp: Stamp) -> bool:
     before = read_stamp(request.kind, _with_name(request, old=True))
     if before is None or before.epoch > stamp.epoch:
         return True
-    was, now = (body.get("spec") or {} for body in (request.old, request.obj))
+    was, now = (mapping(body, "spec") for body in (request.old, request.obj))
     return bool(was.get("suspend")) and not now.get("suspend")
 
 
 def _with_name(request: Request, *, old: bool = False) -> Json:
     body = request.old if old else request.obj
     metadata = {"namespace": request.namespace, "name": request.name}
-    return {**body, "metadata": {**metadata, **(body.get("metadata") or {})}}
+    return {**body, "metadata": {**metadata, **mapping(body, "metadata")}}
 
 
 def _refuse(newest: datetime) -> FieldError:

@@ -112,6 +112,7 @@ async def test_a_version_that_is_not_served_is_refused() -> None:
 
 GOOD: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "ConversionReview",
     "request": {"uid": "1", "desiredAPIVersion": V1BETA2, "objects": []},
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 from multiqueue.api.validation.field_error import required
 from multiqueue.webhooks.review import (
+    API_VERSION,
     MalformedReviewError,
     Request,
     Verdict,
@@ -23,7 +24,7 @@ def review(**request: Any) -> bytes:
         "operation": "CREATE",
         **request,
     }
-    return orjson.dumps({"kind": "AdmissionReview", "request": body})
+    return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": body})
 
 
 def answer(verdict: Verdict, request: Request | None = None) -> dict:

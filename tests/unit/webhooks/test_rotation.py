@@ -28,9 +28,11 @@ from tests.webhook_world import WebhookWorld, until_true, webhook_world
 
 NOW = datetime.now(UTC)
 CONFIG = load_configuration("webhook: {host: 127.0.0.1, port: 0}")
+JSON = {"Content-Type": "application/json"}
 REVIEW = orjson.dumps(
     {
         "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "ConversionReview",
         "request": {"uid": "1", "desiredAPIVersion": "kueue.x-k8s.io/v1beta2", "objects": []},
     }
 )
@@ -73,7 +75,7 @@ def trust(authority: bytes) -> ssl.SSLContext:
 
 async def ask(session: aiohttp.ClientSession, world: WebhookWorld, authority: bytes) -> int:
     url = f"https://127.0.0.1:{world.service.server.port}/convert"
-    async with session.post(url, data=REVIEW, ssl=trust(authority)) as answer:
+    async with session.post(url, data=REVIEW, headers=JSON, ssl=trust(authority)) as answer:
         return answer.status
 
 
@@ -101,11 +103,11 @@ async def test_a_new_authority_takes_over_without_a_restart_or_a_gap() -> None:
             assert await registered_authorities(client) == {old.authority}
             context = trust(old.authority)
             url = f"https://127.0.0.1:{world.service.server.port}/convert"
-            async with early.post(url, data=REVIEW, ssl=context) as answer:
+            async with early.post(url, data=REVIEW, headers=JSON, ssl=context) as answer:
                 assert answer.status == 200
             clock.time = NOW
             await world.service.look_after_once()
-            async with early.post(url, data=REVIEW, ssl=context) as answer:
+            async with early.post(url, data=REVIEW, headers=JSON, ssl=context) as answer:
                 assert answer.status == 200, "a connection from before goes on"
             (bundle,) = await registered_authorities(client)
             new, before = x509.load_pem_x509_certificates(bundle)

@@ -1,0 +1,305 @@
+"""The HTTP server under webhooks, visibility, metrics, health and the embedded API server.
+
+What strangers can take of it is bounded: connections, the time for a TLS handshake, for the head
+of a request and for its body, and the size of both. A server that is full closes the connection
+that has waited longest without a request of its own being answered, so that whoever holds many and
+says nothing keeps nobody out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from multiqueue.serving.request import MAX_LARGE, Request
+from multiqueue.serving.sockets import bind
+
+HEAD_SECONDS = 10.0
+"""How long a new connection may take until its first request is read, TLS included."""
+IDLE_SECONDS = 100.0
+"""How long a connection may wait for the next request; clients written in Go give up after 90."""
+CLOSE_SECONDS = 2.0
+"""How long a client may take to say goodbye, or to end a body that nobody wants."""
+ACCEPT_RETRY_SECONDS = 0.1
+"""When to accept again if the process has no file descriptors left."""
+
+Handler = Callable[[Request], Awaitable[web.StreamResponse]]
+
+log = structlog.get_logger(component="serving")
+_library_log = logging.getLogger("multiqueue.serving.aiohttp")
+_library_log.disabled = True  # it has a traceback for every malformed request of a stranger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What a server takes.
+
+    Attributes:
+        connections: Open at a time.
+        body_bytes: Of one request.
+        line_bytes: Of the first line of a request.
+        header_bytes: Of each of its headers, of which there may be 128.
+    """
+
+    connections: int = 64
+    body_bytes: int = 64 * 1024
+    line_bytes: int = 8190
+    header_bytes: int = 8190
+
+
+@dataclass(slots=True, eq=False)
+class _Connection:
+    """``answers`` while a request of it is answered whose body is there."""
+
+    since: float
+    task: asyncio.Task[None] | None = None
+    protocol: Any = None
+    transport: asyncio.Transport | None = None
+    asked: bool = False
+    answers: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class HttpServer:
+    """Listens, and gives requests to a handler; an exception of it is a 500 without words.
+
+    A handler is cancelled when its client leaves.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        host: str,
+        port: int,
+        context: ssl.SSLContext | None = None,
+        bounds: Bounds | None = None,
+        shutdown_seconds: float = 5.0,
+    ) -> None:
+        self.host = host
+        self.port = port
+        """The port that is listened on, once started."""
+        self._handler = handler
+        self._context = context
+        self._bounds = bounds or Bounds()
+        self._shutdown_seconds = shutdown_seconds
+        self._connections: dict[_Connection, None] = {}  # in order of arrival
+        self._by_protocol: dict[Any, _Connection] = {}
+        self._listening: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._large = asyncio.Semaphore(MAX_LARGE)
+        self._web: _Server | None = None
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._connections)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises:
+            OSError: the port is taken, or the host is not of this machine.
+        """
+        self._listening = await bind(self.host, self.port)
+        self.port = self._listening[0].getsockname()[1]
+        self._web = _Server(
+            self._answer,
+            made=self._introduce,
+            lost=self._forget,
+            request_factory=self._make_request,
+            handler_cancellation=True,
+            access_log=None,
+            logger=_library_log,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=CLOSE_SECONDS,
+            auto_decompress=False,  # nobody who has to do with us compresses bodies
+            max_line_size=self._bounds.line_bytes,
+            max_field_size=self._bounds.header_bytes,
+        )
+        self._accepting = [
+            asyncio.create_task(self._accept(each, self._web), name=f"accept on {self.port}")
+            for each in self._listening
+        ]
+
+    async def stop_listening(self) -> None:
+        """Accept nobody any more."""
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        for each in self._listening:
+            each.close()
+        self._accepting, self._listening = [], []
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close."""
+        await self.stop_listening()
+        opening = [each.task for each in self._connections if each.task is not None]
+        for task in opening:
+            task.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
+        if self._web is not None:
+            self._web.pre_shutdown()  # idle connections end, others after their request
+            await self._web.shutdown(self._shutdown_seconds)
+            self._web = None
+        for connection in list(self._connections):
+            connection.abort()
+        await asyncio.sleep(0)
+
+    # ------------------------------------------------------------- connections
+    async def _accept(self, listening: socket.socket, server: _Server) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                peer, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                log.warning("connection not accepted, retrying", port=self.port, error=str(error))
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+                continue
+            peer.setblocking(False)
+            if self._has_room():
+                connection = _Connection(loop.time())
+                self._connections[connection] = None
+                connection.timer = loop.call_later(HEAD_SECONDS, self._close_silent, connection)
+                connection.task = asyncio.create_task(self._open(connection, peer, server))
+            else:
+                peer.close()
+            await asyncio.sleep(0)  # a flood of them leaves time for others
+
+    def _has_room(self) -> bool:
+        """Whether there is room for one more; closes the one that has waited longest if not."""
+        if len(self._connections) < self._bounds.connections:
+            return True
+        waiting = [each for each in self._connections if not each.answers]
+        if not waiting:
+            return False
+        oldest = min(waiting, key=lambda each: (each.asked, each.since))
+        del self._connections[oldest]
+        oldest.abort()
+        return True
+
+    async def _open(self, connection: _Connection, peer: socket.socket, server: _Server) -> None:
+        """Shake hands; from then on the connection lives by itself."""
+        options: dict[str, Any] = {}
+        if self._context is not None:
+            options = {
+                "ssl": self._context,
+                "ssl_handshake_timeout": HEAD_SECONDS,
+                "ssl_shutdown_timeout": CLOSE_SECONDS,
+            }
+
+        def build_protocol() -> Any:
+            protocol = server()
+            connection.protocol = protocol
+            self._by_protocol[protocol] = connection
+            return protocol
+
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(build_protocol, peer, **options)
+        except OSError:
+            self._drop(connection)  # no TLS, or the client left
+        except asyncio.CancelledError:
+            self._drop(connection)
+            raise
+        finally:
+            connection.task = None
+
+    def _introduce(self, protocol: Any, transport: asyncio.Transport) -> None:
+        connection = self._by_protocol.get(protocol)
+        if connection is not None:
+            connection.transport = transport
+
+    def _forget(self, protocol: Any) -> None:
+        connection = self._by_protocol.get(protocol)
+        if connection is not None:
+            self._drop(connection)
+
+    def _drop(self, connection: _Connection) -> None:
+        self._connections.pop(connection, None)
+        self._by_protocol.pop(connection.protocol, None)
+        if connection.timer is not None:
+            connection.timer.cancel()
+
+    def _close_silent(self, connection: _Connection) -> None:
+        if not connection.asked:
+            connection.abort()
+
+    # ---------------------------------------------------------------- requests
+    def _make_request(self, *args: Any) -> Request:
+        return Request(
+            *args,
+            asyncio.get_running_loop(),
+            client_max_size=self._bounds.body_bytes,
+            large=self._large,
+            reading=self._reading,
+        )
+
+    @contextlib.contextmanager
+    def _reading(self, http: Request) -> Iterator[None]:
+        """A connection whose body is on its way may be closed to make room."""
+        connection = self._by_protocol.get(http.protocol)
+        if connection is None:
+            yield
+            return
+        connection.answers = False
+        try:
+            yield
+        finally:
+            connection.answers = True
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        assert isinstance(http, Request)
+        connection = self._by_protocol.get(http.protocol)
+        if connection is not None:
+            connection.asked = connection.answers = True
+        try:
+            return await self._handler(http)
+        except web.HTTPException:
+            raise
+        except Exception:
+            log.exception("request failed", method=http.method, path=http.path)
+            return web.Response(status=500, text="internal error; see the log\n")
+        finally:
+            if connection is not None:
+                connection.answers = False
+                connection.since = asyncio.get_running_loop().time()
+
+
+class _Server(web.Server):
+    """Tells which connections have begun and ended."""
+
+    def __init__(
+        self,
+        handler: Any,
+        *,
+        made: Callable[[Any, asyncio.Transport], None],
+        lost: Callable[[Any], None],
+        **options: Any,
+    ) -> None:
+        super().__init__(handler, **options)
+        self._made = made
+        self._lost = lost
+
+    def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self._made(handler, transport)
+
+    def connection_lost(self, handler: Any, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self._lost(handler)
