@@ -37,8 +37,8 @@ EVERYTHING = LabelSelector()
 NOTHING = LabelSelector((lambda _labels: False,))
 
 
-MAX_TEXT = 32 * 1024
-"""Characters of a selector. Reading more takes a tenth of a second and longer."""
+MAX_TEXT = 64 * 1024
+"""Characters of a selector. Reading more takes half a second and longer."""
 
 
 def parse_label_selector(text: str) -> LabelSelector:
