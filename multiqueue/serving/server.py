@@ -27,6 +27,8 @@ HEAD_SECONDS = 10.0
 """How long a new connection may take until its first request is read, TLS included."""
 IDLE_SECONDS = 100.0
 """How long a connection may wait for the next request; clients written in Go give up after 90."""
+SHUTDOWN_SECONDS = 5.0
+"""How long requests that have begun may take when the server stops."""
 CLOSE_SECONDS = 2.0
 """How long a client may take to say goodbye, or to end a body that nobody wants."""
 ACCEPT_RETRY_SECONDS = 0.1
@@ -89,7 +91,7 @@ class HttpServer:
         port: int,
         context: ssl.SSLContext | None = None,
         bounds: Bounds | None = None,
-        shutdown_seconds: float = 5.0,
+        shutdown_seconds: float = SHUTDOWN_SECONDS,
     ) -> None:
         self.host = host
         self.port = port
