@@ -81,8 +81,18 @@ def is_host(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return len(host) <= _MAX_HOST and _HOST_NAME.fullmatch(host) is not None
+        is_name = len(host) <= _MAX_HOST and _HOST_NAME.fullmatch(host) is not None
+        return is_name and _is_decodable(host)
     return "%" not in host
+
+
+def _is_decodable(host: str) -> bool:
+    """Whether labels that encode other letters (``xn--…``) can be decoded: clients do so."""
+    try:
+        host.encode("ascii").decode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _parse_host(host: str) -> str:

@@ -82,6 +82,7 @@ def test_inline_data_is_safe():
         ("cluster", {"certificate-authority": "/ca"}, 'cluster "k" uses a CA file'),
         ("cluster", {"server": ""}, 'cluster "k" has no server'),
         ("cluster", {"server": "https://under_score"}, "neither an IP address nor a host name"),
+        ("cluster", {"server": "https://xn--a"}, "neither an IP address nor a host name"),
         ("cluster", {"server": "https://[::1"}, "no URL of the form https://host:port/path"),
         ("cluster", {"server": "https://[::1%eth0]"}, "neither an IP address nor a host name"),
         ("cluster", {"server": "http://10.0.0.1"}, "does not begin with https://"),

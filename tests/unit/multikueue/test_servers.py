@@ -80,6 +80,7 @@ def test_nothing_new_asks_nobody():
         ({"server": "https://API.example.com/"}, "https://api.example.com:443"),
         ({"server": "https://127.0.0.1:8080/k8s/"}, "https://127.0.0.1:8080/k8s"),
         ({"server": "HTTPS://api.example.com:6443"}, "https://api.example.com:6443"),
+        ({"server": "http://a_b:1"}, "http://a_b:1"),
         ({"server": "https://[FD00::1]"}, "https://[fd00::1]:443"),
         (
             {"server": "https://c", "proxy-url": "http://p", "tls-server-name": "n"},
