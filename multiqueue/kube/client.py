@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Any, Generic, Self, cast
 from urllib.parse import urlencode
 
-
 from multiqueue.kube.bookmarks import BookmarkRhythm
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import AnswerTooLarge, Gone
