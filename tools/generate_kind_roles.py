@@ -84,7 +84,7 @@ KINDS = (
             status=False,
             editor=False,
         )
-        for what in ("pods", "log", "events", "dispatch")
+        for what in ("pods", "log", "events", "dispatch", "explanation")
     ),
     Kind("dispatch-review", REMOTE, "dispatchreviews", viewed_by=BOTH, status=False, asked=True),
     Kind(

@@ -13,13 +13,13 @@ import orjson
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.output import echo, print_table
 from multiqueue.cli.views.decisions import describe_clusters, describe_decision, list_terms
+from multiqueue.cli.visibility import REMOTE
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, ServerError
 from multiqueue.plugins.recording import Decision, load
 
 if TYPE_CHECKING:
     from multiqueue.kube.client import KubeClient
 
-BASE = "/apis/remote.multiqueue.dev/v1alpha1"
 JSON, LINES = "application/json", "application/x-ndjson"
 TRIES = 8
 """Of several managers one decides, and a Service leads to any of them."""
@@ -44,7 +44,7 @@ async def fetch_decision(client: KubeClient, namespace: str, name: str) -> Decis
     Raises:
         CliError: there is none, or it may not be seen.
     """
-    path = f"{BASE}/namespaces/{namespace}/workloads/{name}/dispatch"
+    path = f"{REMOTE}/namespaces/{namespace}/workloads/{name}/dispatch"
     return load(Decision, (await _ask(client, "GET", path))["status"])
 
 
@@ -54,7 +54,7 @@ async def fetch_recording(client: KubeClient) -> bytes:
     Raises:
         CliError: they may not be seen, or no manager leads.
     """
-    return await _request(client, "GET", f"{BASE}/dispatchdecisions", accept=LINES)
+    return await _request(client, "GET", f"{REMOTE}/dispatchdecisions", accept=LINES)
 
 
 async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str) -> Reviewed:
@@ -63,7 +63,7 @@ async def review(client: KubeClient, manifest: Mapping[str, Any], namespace: str
     Raises:
         CliError: it cannot be understood, would not be dispatched, or may not be asked about.
     """
-    path = f"{BASE}/namespaces/{namespace}/dispatchreviews"
+    path = f"{REMOTE}/namespaces/{namespace}/dispatchreviews"
     answer = (await _ask(client, "POST", path, body={"spec": {"manifest": manifest}}))["status"]
     return Reviewed(
         decision=load(Decision, answer["decision"]),

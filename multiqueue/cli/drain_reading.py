@@ -10,7 +10,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.views.drain_plan import Quotas, Surroundings
-from multiqueue.cli.workers import WORKER_SECONDS, worker_credentials
+from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound

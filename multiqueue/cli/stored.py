@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from multiqueue.api.config import Configuration, ConfigurationError, load_configuration
-from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig, check_secret
+
+if TYPE_CHECKING:
+    from multiqueue.api.config import Configuration
+    from multiqueue.api.validation.access import Object
 
 CONFIG_MAP, CONFIG_KEY = "kueue-manager-config", "controller_manager_config.yaml"
 
@@ -21,6 +24,9 @@ async def read_config(client: KubeClient, namespace: str) -> Configuration | Non
     Raises:
         ConfigurationError: it cannot be used.
     """
+    from multiqueue.api.config import load_configuration
+    from multiqueue.api.validation.access import mapping, text
+
     try:
         config_map = await client.get(resources.CONFIG_MAPS, CONFIG_MAP, namespace=namespace)
     except (Forbidden, NotFound):
@@ -50,6 +56,8 @@ async def read_stored(client: KubeClient, name: str, namespace: str) -> SafeKube
 
 
 async def _read_allowed_proxies(client: KubeClient, namespace: str) -> tuple[str, ...]:
+    from multiqueue.api.config import ConfigurationError
+
     try:
         config = await read_config(client, namespace)
     except ConfigurationError:

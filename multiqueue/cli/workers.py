@@ -15,15 +15,13 @@ from multiqueue.api.conditions import (
     ORIGIN_SHARED,
     find_condition,
 )
-from multiqueue.api.names import split_key
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster, Workload
-from multiqueue.cli.stored import read_stored
 from multiqueue.cli.views.drains import IN_USE, Use, view_use
 from multiqueue.cli.views.inactive import explain_cluster_queue
 from multiqueue.cli.views.workloads import view_workload
+from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube.client import KubeClient
-from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
@@ -34,14 +32,10 @@ from multiqueue.kube.resources import (
 from multiqueue.model.build import build_cluster_queue, build_workload
 from multiqueue.model.resources import is_accelerator
 from multiqueue.multikueue.connections.capabilities import CONFIG_MAP
-from multiqueue.multikueue.connections.credentials import Refusal
 from multiqueue.multikueue.phase import AT_WORK, ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-WORKER_SECONDS = 5.0
-"""How long one worker may take to answer."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,46 +119,6 @@ async def _read_capabilities(client: KubeClient, namespace: str) -> dict[str, An
     return {name: json.loads(text) for name, text in (found.get("data") or {}).items()}
 
 
-async def read_remote_states(
-    client: KubeClient,
-    clusters: Sequence[MultiKueueCluster],
-    key: str,
-    *,
-    system_namespace: str,
-) -> dict[str, str]:
-    """Return what the copies of a Workload say about themselves, by cluster; best effort."""
-    states = await asyncio.gather(
-        *(_read_remote_state(client, cluster, key, system_namespace) for cluster in clusters)
-    )
-    return {
-        cluster.metadata.name: state
-        for cluster, state in zip(clusters, states, strict=True)
-        if state
-    }
-
-
-async def _read_remote_state(
-    client: KubeClient, cluster: MultiKueueCluster, key: str, system_namespace: str
-) -> str:
-    namespace, name = split_key(key)
-    try:
-        async with asyncio.timeout(WORKER_SECONDS):
-            credentials = await worker_credentials(client, cluster, system_namespace)
-            async with KubeClient(credentials, default_timeout=WORKER_SECONDS) as worker:
-                copy = await worker.get(
-                    WORKLOADS,
-                    name,
-                    namespace=namespace,
-                    decode=lambda data: decode(Workload, data),
-                )
-    except ValueError as error:
-        return str(error)
-    except (KubeError, TimeoutError):
-        return ""
-    view = view_workload(copy)
-    return f"{view.state}: {view.why}" if view.why else str(view.state)
-
-
 async def _read_worker(
     client: KubeClient, cluster: MultiKueueCluster, namespace: str
 ) -> WorkerStatus:
@@ -199,24 +153,6 @@ async def _read_worker(
     except (KubeError, ValueError) as error:
         status.problem = str(error)
     return status
-
-
-async def worker_credentials(
-    client: KubeClient, cluster: MultiKueueCluster, namespace: str
-) -> Credentials:
-    """Return what the manager uses, read from its Secret by the rights of the user.
-
-    Raises:
-        KubeError: not for this user.
-        ValueError: there is no such Secret, or it must not be used.
-    """
-    source = cluster.spec.cluster_source.kube_config
-    if source is None or source.location_type != "Secret":
-        raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
-    found = await read_stored(client, source.location, namespace)
-    if isinstance(found, Refusal):
-        raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
-    return await Credentials.from_kubeconfig_dict(found.config)
 
 
 async def _read_figures(worker: KubeClient, status: WorkerStatus) -> None:

@@ -7,7 +7,7 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
@@ -40,6 +40,7 @@ from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.what_if import Trial, try_workload
 from multiqueue.engine.world import World
+from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.workload import Workload
 
@@ -276,6 +277,11 @@ class Engine(QuotaMirror):
         """Return why a workload is pending; None where it is not, or is unknown."""
         entry = self._intake.entries.get(key)
         return None if entry is None else reading.workload_reason(self._world, entry)
+
+    def requests_by_flavor(self, key: str) -> Mapping[str, Mapping[str, Amount]]:
+        """Return what a workload asks of each flavor of its queue; empty where it is unknown."""
+        entry = self._intake.entries.get(key)
+        return {} if entry is None else reading.requests_by_flavor(self._world, entry)
 
     def try_workload(self, workload: Workload, cluster_queue: str) -> Trial | None:
         """Return what a cycle would make of a workload now; changes nothing."""

@@ -13,6 +13,8 @@ from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.explain import Explanation
 from multiqueue.engine.fairness.drs import share_of
+from multiqueue.engine.flavors.assigner import sum_requests
+from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nominate import reject
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.ordering import ordered_in_steps
@@ -26,8 +28,9 @@ from multiqueue.engine.state import (
     UsedQuota,
 )
 from multiqueue.engine.world import World
-from multiqueue.lib.amount import Amount
+from multiqueue.lib.amount import Amount, add
 from multiqueue.model.cluster_queue import StopPolicy
+from multiqueue.model.resources import PODS
 from multiqueue.model.workload import Workload
 
 T = TypeVar("T")
@@ -153,6 +156,32 @@ def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]
             )
         )
     return result
+
+
+def requests_by_flavor(world: World, entry: Entry) -> dict[str, dict[str, Amount]]:
+    """Return what a workload asks of each flavor of its ClusterQueue, all pod sets together.
+
+    As a cycle counts it: after transformations, with as many pods as the hardware needs, and of a
+    slice only what the one that it replaces does not have. Empty where the queue is unknown.
+    """
+    workload = entry.workload
+    queue = world.cache.queues.get(world.ledger.local_queue(workload.queue).cluster_queue)
+    if queue is None:
+        return {}
+    holder = world.ledger.find_replaced(workload, queue.name)
+    replaced = None if holder is None else replaced_slice(holder)
+    requests: dict[str, dict[str, Amount]] = {}
+    for name, resource in _covered(queue):
+        flavor = world.cache.flavors.get(name)
+        labels = {} if flavor is None else flavor.node_labels
+        total: Amount = 0
+        for pod_set in workload.pod_sets:
+            asked = sum_requests(pod_set, pod_set.pods_on(name, labels), resource == PODS)
+            if replaced is not None:
+                asked = replaced.difference(pod_set.name, asked)
+            total = add(total, asked.get(resource, 0))
+        requests.setdefault(name, {})[resource] = total
+    return requests
 
 
 def workload_reason(world: World, entry: Entry) -> Explanation | None:

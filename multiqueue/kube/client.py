@@ -20,8 +20,6 @@ from types import TracebackType
 from typing import Any, Generic, Self, cast
 from urllib.parse import urlencode
 
-import structlog
-
 from multiqueue.kube.bookmarks import BookmarkRhythm
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import AnswerTooLarge, Gone
@@ -59,8 +57,6 @@ PAGE_SIZE = 500
 MAX_KNOWN_WARNINGS = 256
 _PARSE: Callable[[bytes], Any] = parse_object
 """How objects are read unless callers say otherwise; a default value cannot be of type T."""
-
-log = structlog.get_logger(component="kube")
 
 
 class PatchType(StrEnum):
@@ -540,6 +536,9 @@ class KubeClient:
         if text in self._known_warnings or len(self._known_warnings) >= MAX_KNOWN_WARNINGS:
             return
         self._known_warnings.add(text)
+        import structlog  # slow, and the command line does without it
+
+        log = structlog.get_logger(component="kube")
         log.warning("api warning", server=self.credentials.server, warning=text)
 
 

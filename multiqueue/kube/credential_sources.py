@@ -1,9 +1,9 @@
-"""Where credentials come from: inline data, kubernetes-asyncio's loaders, a service account.
+"""Where credentials come from: data, files, kubernetes-asyncio's loaders, a service account.
 
 kubernetes-asyncio's loader fills its `Configuration`, and what we need is taken from there. It is
-imported in a thread when first needed: it costs half a second and 40 MB. A context that holds
-nothing but inline data (server, CA, token or client certificate) has nothing to be loaded and skips
-it, so that the CLI and the embedded clusters start at once.
+imported in a thread when first needed: it costs half a second and 40 MB. A context that needs
+nobody to sign in (CA, token or client certificate, as data or in files) skips it, so that the CLI
+and the embedded clusters start at once.
 """
 
 from __future__ import annotations
@@ -69,6 +69,15 @@ def is_inline(picked: KubeconfigContext) -> bool:
     return picked.cluster.keys() <= _INLINE_CLUSTER and picked.user.keys() <= _INLINE_USER
 
 
+def _is_plain(picked: KubeconfigContext) -> bool:
+    """Tell whether nobody has to sign in: everything is data, or is read from files."""
+    files = set(FILE_KEYS)
+    return (
+        picked.cluster.keys() <= _INLINE_CLUSTER | files
+        and picked.user.keys() <= _INLINE_USER | files
+    )
+
+
 def uses_files(picked: KubeconfigContext) -> bool:
     """Tell whether files are named, which may change while we run."""
     return any(key in picked.cluster or key in picked.user for key in FILE_KEYS)
@@ -80,7 +89,11 @@ async def load_context(picked: KubeconfigContext) -> Material:
     Raises:
         CredentialsError: says which key is wrong; never repeats a value.
     """
-    return _inline_material(picked) if is_inline(picked) else await _load_with_library(picked)
+    if is_inline(picked):
+        return _plain_material(picked)
+    if _is_plain(picked):
+        return await asyncio.to_thread(_plain_material, picked)
+    return await _load_with_library(picked)
 
 
 async def load_service_account(directory: Path, environ: Mapping[str, str]) -> Material:
@@ -106,17 +119,23 @@ async def load_service_account(directory: Path, environ: Mapping[str, str]) -> M
     return await asyncio.to_thread(read)
 
 
-def _inline_material(picked: KubeconfigContext) -> Material:
-    token = picked.user.get("token")
+def _plain_material(picked: KubeconfigContext) -> Material:
+    """Return what data and files say; data come first."""
+    cluster, user = picked.cluster, picked.user
     ca, certificate, key = _inline_tls(picked)
+    token, expires_at = user.get("token"), None
+    if not token and (content := _read_file(user.get("tokenFile"))):
+        token = content.decode("ascii", "replace").strip()
+        expires_at = _expiry(token, None)
     return Material(
-        server=picked.cluster["server"],
+        server=cluster["server"],
         authorization=f"Bearer {token}" if token else None,
-        ca=ca,
-        client_certificate=certificate,
-        client_key=key,
-        server_name=picked.cluster.get("tls-server-name") or None,
-        proxy=picked.cluster.get("proxy-url") or None,
+        ca=ca or _read_file(cluster.get("certificate-authority")),
+        client_certificate=certificate or _read_file(user.get("client-certificate")),
+        client_key=key or _read_file(user.get("client-key")),
+        server_name=cluster.get("tls-server-name") or None,
+        proxy=cluster.get("proxy-url") or None,
+        expires_at=expires_at,
     )
 
 

@@ -6,11 +6,13 @@ import os
 import ssl
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from multiqueue.api.config.tls import CIPHER_SUITES, CURVES
-from multiqueue.api.config.types import Tls
 from multiqueue.kube.credential_sources import Material
 from multiqueue.kube.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from multiqueue.api.config.types import Tls
 
 
 def build_ssl_context(material: Material) -> ssl.SSLContext | None:
@@ -48,6 +50,9 @@ def build_server_context(options: Tls) -> ssl.SSLContext:
     Raises:
         ValueError: the OpenSSL of this process lacks what is asked for; names the field.
     """
+    # Clients are not servers, and do not wait until the whole configuration is imported.
+    from multiqueue.api.config.tls import CIPHER_SUITES, CURVES
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ciphers = [CIPHER_SUITES[name] for name in options.cipher_suites if name in CIPHER_SUITES]
     only_newest = options.min_version == "VersionTLS13" or (options.cipher_suites and not ciphers)

@@ -93,7 +93,7 @@ class RemoteAnswers:
         """
         if http.method not in {"GET", "HEAD"}:
             raise refusals.method_not_allowed()
-        if not _is_exact(http.path, action):
+        if not is_exact(http.path, action):
             raise refusals.no_such_path()
         pod = http.query.get("pod", "") if action.subresource == LOG else ""
         await self._authorizer.authorize(user, _needed(action, pod))
@@ -206,7 +206,7 @@ def _needed(action: Action, pod: str) -> Action:
     )
 
 
-def _is_exact(path: str, action: Action) -> bool:
+def is_exact(path: str, action: Action) -> bool:
     """Whether a path says just what was reviewed, and nothing behind it."""
     where = f"namespaces/{action.namespace}/{WORKLOADS}/{action.name}/{action.subresource}"
     return bool(action.namespace) and path == f"/apis/{GROUP}/{VERSION}/{where}"

@@ -10,12 +10,14 @@ GROUP = "remote.multiqueue.dev"
 VERSION = "v1alpha1"
 WORKLOADS = "workloads"
 PODS, LOG, EVENTS, DISPATCH = "pods", "log", "events", "dispatch"
+EXPLANATION, EXPLANATION_KIND = "explanation", "WorkloadExplanation"
 REVIEWS, DECISIONS = "dispatchreviews", "dispatchdecisions"
 KINDS = {
     PODS: ("", "v1", "PodList"),
     LOG: ("", "v1", "Pod"),
     EVENTS: ("", "v1", "EventList"),
     DISPATCH: (GROUP, VERSION, "DispatchDecision"),
+    EXPLANATION: (GROUP, VERSION, EXPLANATION_KIND),
 }
 """Group, version and kind of what each subresource of a Workload answers; ``log`` answers plain
 text, as that of a pod."""

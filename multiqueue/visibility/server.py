@@ -16,6 +16,7 @@ from multiqueue.visibility.answers import Answers, status_response
 from multiqueue.visibility.authentication import Authenticator, User
 from multiqueue.visibility.authorization import OPEN_PATHS, Action, Authorizer, action_of
 from multiqueue.visibility.decisions import DecisionAnswers
+from multiqueue.visibility.explanations import ExplanationAnswers
 from multiqueue.visibility.front_proxy import Trust
 from multiqueue.visibility.refusals import Refusal
 from multiqueue.visibility.remote import RemoteAnswers
@@ -44,10 +45,12 @@ class VisibilityServer:
         context: ssl.SSLContext,
         remote: RemoteAnswers | None = None,
         decisions: DecisionAnswers | None = None,
+        explanations: ExplanationAnswers | None = None,
     ) -> None:
         self._answers = answers
         self.remote = remote
         self._decisions = decisions
+        self._explanations = explanations
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._context = context
@@ -103,22 +106,27 @@ class VisibilityServer:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
                 return await self._answers.answer(http, action)
             user = await self._admit(http, action)
-            decisions = self._decisions if DecisionAnswers.is_asked(action) else None
-            if self.remote is not None and _is_remote(action) and decisions is None:
+            is_short = DecisionAnswers.is_asked(action) or ExplanationAnswers.is_asked(action)
+            if self.remote is not None and _is_remote(action) and not is_short:
                 # Streams have limits of their own.
                 return await self.remote.answer(http, action, user)
             await self._receive(http)
             async with asyncio.timeout(ANSWER_SECONDS):
                 with self._slots.take(user.name):
-                    if decisions is not None:
-                        return await decisions.answer(http, action)
-                    return await self._answers.answer(http, action)
+                    return await self._answer_short(http, action, user)
         except TimeoutError:
             if http.writer.output_size and http.transport is not None:
                 http.transport.abort()  # a clean end would say that there is nothing more
             return status_response(refusals.not_answered_in_time(ANSWER_SECONDS))
         except Refusal as refusal:
             return status_response(refusal)
+
+    async def _answer_short(self, http: Request, action: Action, user: User) -> web.StreamResponse:
+        if self._decisions is not None and DecisionAnswers.is_asked(action):
+            return await self._decisions.answer(http, action)
+        if self._explanations is not None and ExplanationAnswers.is_asked(action):
+            return await self._explanations.answer(http, action, user)
+        return await self._answers.answer(http, action)
 
     async def _receive(self, http: Request) -> None:
         """Read the body before a slot is taken: nobody knows how long a sender takes."""

@@ -32,6 +32,7 @@ from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import Authorizer
 from multiqueue.visibility.decisions import DecisionAnswers, Desk
+from multiqueue.visibility.explanations import ExplanationAnswers
 from multiqueue.visibility.front_proxy import Trust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
@@ -179,8 +180,9 @@ class VisibilityService:
         authorizer = Authorizer(self._reviews)
         find = context.informers.workloads.store.get
         origin = context.config.multi_kueue.origin
+        positions = PositionReader(engine)
         self.server = VisibilityServer(
-            Answers(PositionReader(engine), find),
+            Answers(positions, find),
             Authenticator(self._reviews, lambda: self._trust),
             authorizer,
             host=host,
@@ -188,6 +190,7 @@ class VisibilityService:
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
             decisions=DecisionAnswers(desk, leading, lambda key: find(key) is not None),
+            explanations=ExplanationAnswers(engine, positions, find, leading, authorizer),
         )
 
     async def run(self) -> None:

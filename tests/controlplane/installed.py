@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from multiqueue.visibility.registration import EXTERNAL_SERVICE_NAME
 from tests.controlplane.plane import HOST, RealControlPlane, free_ports
 from tests.controlplane.polling import answers, until
 from tests.processes import running, wait_for_text
@@ -23,6 +24,16 @@ def install(plane: RealControlPlane) -> None:
     """Apply config/default, and wait until its kinds are served."""
     plane.kubectl("apply", "--server-side", "-k", str(CONFIG / "default"))
     plane.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
+
+def let_visibility_be_reached(plane: RealControlPlane) -> None:
+    """Let a manager with the gate VisibilityOnDemand, which runs here, serve its API outside."""
+    rights = "--verb=get,patch", "--resource=services", f"--namespace={NAMESPACE}"
+    account = f"--serviceaccount={NAMESPACE}:{ACCOUNT}", f"--namespace={NAMESPACE}"
+    outside = "externalname", EXTERNAL_SERVICE_NAME, f"--external-name={HOST}"
+    plane.kubectl("create", "service", *outside, f"--namespace={NAMESPACE}")
+    plane.kubectl("create", "role", "outside", *rights)
+    plane.kubectl("create", "rolebinding", "outside", "--role=outside", *account)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from tests.controlplane.audit import created, refused
 from tests.controlplane.conftest import NEEDED, require
 from tests.controlplane.fleet import OURS, UPSTREAM, Fleet, register, running_mixed_fleet
-from tests.controlplane.installed import CONFIG
+from tests.controlplane.installed import CONFIG, let_visibility_be_reached
 from tests.controlplane.nodes import as_list
 from tests.controlplane.plane import RealControlPlane
 from tests.controlplane.upstream import install_upstream, running_kueue
@@ -37,6 +37,8 @@ pytestmark = pytest.mark.timeout(300)
 MANIFESTS = Path(__file__).parent / "manifests"
 WRITES_PER_WORKLOAD = 4
 """For the whole life of one that never waits (docs/architecture.md, "Writing")."""
+SERVED = "v1beta2.visibility.kueue.x-k8s.io", "v1alpha1.remote.multiqueue.dev"
+"""APIServices that the commands ask."""
 ANOTHER_ORIGIN = "multiKueue: {origin: upstream}"
 """Of what another manager puts on a worker: each cleans up its own only."""
 
@@ -79,8 +81,10 @@ def test_queues_of_both_versions_send_to_upstream_kueue(fleet: Fleet, version: s
 
 
 def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
-    with fleet.running() as program:
+    let_visibility_be_reached(fleet.manager)
+    with fleet.running(featureGates={"VisibilityOnDemand": True}) as program:
         wait_until_active(fleet.manager)
+        fleet.manager.kubectl("wait", "apiservices", *SERVED, "--for=condition=Available")
         jobs = [
             on_h100(make_job("runs", queue="inference", runs_for="1h")),
             make_job("waits", queue="inference", pods=13),
@@ -98,6 +102,8 @@ def test_the_commands_tell_where_a_job_stands(fleet: Fleet) -> None:
     assert rows == [("Job/runs", "Running", None, UPSTREAM), ("Job/waits", "Queued", 1, None)]
     assert f"running on {UPSTREAM}" in runs
     assert f"{OURS} has at most 8, {UPSTREAM} at most 4" in waits
+    assert "position 1 of 1" in waits
+    assert "Note:" not in waits
     assert re.search(rf"{OURS} +Connected +In use +8 a100, 4 fleet +0, 0 +8, 4", clusters)
     assert re.search(rf"{UPSTREAM} +Connected +In use +4 fleet, 4 h100 +0, 1 +4, 3", clusters)
     assert program.read_troubles() == []

@@ -234,6 +234,8 @@ async def test_paths_and_names_of_other_things_lead_nowhere(remote: RemoteWorld)
     where = f"{REMOTE}/namespaces/{NAMESPACE}"
     for path in (
         f"{where}/workloads/{workload}/log/x?pod=train-a",
+        f"{where}/workloads/{workload}/explanation/x",
+        f"{REMOTE}/workloads/{workload}/explanation",
         f"{where}/workloads/{workload}/exec",
         f"{where}/workloads/{workload}",
         f"{where}/workloads/nope/pods",
@@ -248,7 +250,7 @@ async def test_paths_and_names_of_other_things_lead_nowhere(remote: RemoteWorld)
     assert (status, message) == (409, f'Workload "{NAMESPACE}/{workload}" is on cluster "worker1"')
     _, text = await remote.get(REMOTE)
     found = {each["name"] for each in json.loads(text)["resources"]}
-    below = ("pods", "log", "events", "dispatch")
+    below = ("pods", "log", "events", "dispatch", "explanation")
     assert found == {
         "workloads",
         *(f"workloads/{name}" for name in below),

@@ -6,6 +6,7 @@ Runs on the embedded API server, and where CONTRACT_KUBECONFIG names one on that
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import ssl
 from collections.abc import AsyncIterator
@@ -282,6 +283,15 @@ async def test_a_standby_knows_the_positions_too() -> None:
                 if status == 200 and text.count('"positionInClusterQueue"') == 2:
                     break
                 await asyncio.sleep(0.02)
+        [first, *_] = json.loads(text)["items"]
+        where = f"namespaces/{asker.namespace}/workloads/{first['metadata']['name']}/explanation"
+        path = f"/apis/remote.multiqueue.dev/v1alpha1/{where}"
+        for manager in managers:
+            port, leads = manager._visibility.server.port, manager is not standby
+            status, text = await asker.ask(port, path, Authorization=good)
+            told = json.loads(text)["status"]
+            assert (told["leading"], "reason" in told) == (leads, leads)
+            assert (told["positionInClusterQueue"], told["flavors"][0]["free"]) == (0, "0")
 
 
 @pytest.mark.skipif(bool(KUBECONFIG), reason="other tests have registered on a server that stays")

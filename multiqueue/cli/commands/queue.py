@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from multiqueue.api.names import split_key
 from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
-    from multiqueue.cli.mirror import Mirror
+    from collections.abc import Collection
+
+    from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.queues import QueueRow, QueueSummary
+    from multiqueue.cli.visibility import Places
 
 
 @click.command("queue")
@@ -62,36 +67,48 @@ async def _show(
     show_all: bool,
     output: str,
 ) -> None:
-    from multiqueue.cli.mirror import load_mirror
+    from datetime import UTC, datetime
+
+    from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.queues import list_rows, summarize
+    from multiqueue.cli.visibility import read_cluster_queue, read_local_queue
 
+    objects = QueueObjects(now=datetime.now(UTC))
+    kinds = ("cluster_queues", "local_queues", "workloads", "jobs")
     async with connect(target) as (client, namespace):
-        mirror = await load_mirror(client)
-    if cluster_queue is not None:
-        _require(cluster_queue in mirror.cluster_queues, "ClusterQueue", cluster_queue, mirror)
-        rows = list_rows(mirror, cluster_queue=cluster_queue, ended=show_all)
-        _print_rows(rows, mirror, output)
-    elif local_queue is not None:
-        key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
-        _require(key in mirror.local_queues, "LocalQueue", key, mirror)
-        rows = list_rows(mirror, local_queue=key, ended=show_all)
-        _print_rows(rows, mirror, output)
-    else:
-        summaries = summarize(mirror, None if all_namespaces else namespace)
-        _print_summaries(summaries, None if all_namespaces else namespace, output)
+        if cluster_queue is not None:
+            reading = objects.list(client, *kinds)
+            _, places = await asyncio.gather(reading, read_cluster_queue(client, cluster_queue))
+            _require(cluster_queue, objects.cluster_queues, "ClusterQueue")
+            rows = list_rows(objects, places.by_key, cluster_queue=cluster_queue, ended=show_all)
+            _print_rows(rows, places, objects, output)
+        elif local_queue is not None:
+            key = local_queue if "/" in local_queue else f"{namespace}/{local_queue}"
+            where, name = split_key(key)
+            reading = objects.list(client, "local_queues", "workloads", "jobs", namespace=where)
+            _, places = await asyncio.gather(reading, read_local_queue(client, where, name))
+            _require(key, objects.local_queues, "LocalQueue")
+            rows = list_rows(objects, places.by_key, local_queue=key, ended=show_all)
+            _print_rows(rows, places, objects, output)
+        else:
+            chosen = None if all_namespaces else namespace
+            await objects.list(client, *kinds, namespace=chosen)
+            _print_summaries(summarize(objects, chosen), chosen, output)
 
 
-def _require(found: bool, kind: str, name: str, mirror: Mirror) -> None:
-    if found:
+def _require(name: str, known: Collection[str], kind: str) -> None:
+    if name in known:
         return
-    known = sorted(mirror.cluster_queues if kind == "ClusterQueue" else mirror.local_queues)
-    hint = f"there are: {', '.join(known)}" if known else f"there is no {kind} yet"
+    hint = f"there are: {', '.join(sorted(known))}" if known else f"there is no {kind} yet"
     raise CliError(f'no {kind} "{name}"; {hint}')
 
 
-def _print_rows(rows: list[QueueRow], mirror: Mirror, output: str) -> None:
+def _print_rows(rows: list[QueueRow], places: Places, objects: QueueObjects, output: str) -> None:
     from multiqueue.cli.views.ages import format_age
 
+    if places.problem:
+        note = f"note: {places.problem}. All else is what the objects themselves say."
+        click.echo(note, err=True)
     if output != "human":
         print_data([row.to_dict() for row in rows], output)
         return
@@ -107,7 +124,7 @@ def _print_rows(rows: list[QueueRow], mirror: Mirror, output: str) -> None:
             row.view.gpus,
             str(row.view.state),
             row.view.worker or ", ".join(row.view.phase.offered_to),
-            format_age(row.view.created, mirror.now),
+            format_age(row.view.created, objects.now),
             row.view.why,
         ]
         for row in rows

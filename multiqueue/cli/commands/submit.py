@@ -250,17 +250,22 @@ def _is_owned(workload: Workload, uid: str) -> bool:
 
 
 async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
-    from multiqueue.cli.mirror import load_mirror
+    from multiqueue.cli.visibility import read_local_queue
     from multiqueue.multikueue.phase import State
 
     waiting = [job for job in jobs if job.view is not None and job.view.state is State.QUEUED]
     if not waiting:
         return
-    mirror = await load_mirror(client)
+    queues = sorted({(job.namespace, job.view.queue) for job in waiting if job.view is not None})
+    found = await asyncio.gather(*(read_local_queue(client, *queue) for queue in queues))
+    places = dict(zip(queues, found, strict=True))
     for job in waiting:
         assert job.view is not None
-        place = mirror.place_of(job.view.key)
-        job.position = place.position_in_local_queue + 1 if place else None
+        known = places[job.namespace, job.view.queue]
+        place = known.by_key.get(job.view.key)
+        job.position = place.in_local_queue if place else None
+    for problem in dict.fromkeys(each.problem for each in found if each.problem):
+        click.echo(f"note: {problem}", err=True)
 
 
 async def _wait_for_end(client: KubeClient, result: _Submitted, output: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,12 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table, 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from multiqueue.api.autoscaling import ProvisioningRequest
+    from multiqueue.api.v1beta2 import Workload
+    from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.explanation import Explanation
+    from multiqueue.cli.visibility import Answer
+    from multiqueue.kube.client import KubeClient
 
 
 @click.command("why")
@@ -73,34 +79,84 @@ async def _why_clusters(target: Target, name: str, output: str) -> None:
 
 async def _why(target: Target, name: str, system_namespace: str, output: str) -> None:
     from multiqueue.cli.find import find_workload
-    from multiqueue.cli.mirror import load_mirror
-    from multiqueue.cli.requests import read_requests
     from multiqueue.cli.views.checks import has_provisioning
     from multiqueue.cli.views.explanation import explain
-    from multiqueue.cli.workers import read_remote_states
 
     async with connect(target) as (client, namespace):
         workload = await find_workload(client, namespace, name)
-        mirror = await load_mirror(client)
-        workload = mirror.workloads.get(workload.metadata.key, workload)
-        status = workload.status
-        offered = [*status.nominated_cluster_names, *filter(None, [status.cluster_name])]
-        remote = await read_remote_states(
-            client,
-            [mirror.clusters[name] for name in offered if name in mirror.clusters],
-            workload.metadata.key,
-            system_namespace=system_namespace,
-        )
-        requests = (
-            await read_requests(client, workload) if has_provisioning(mirror, workload) else []
-        )
-    explanation = explain(mirror, workload, remote, requests)
+        objects, answer = await _read(client, workload)
+        remote = await _read_copies(client, objects, workload, system_namespace)
+        requests: list[ProvisioningRequest] = []
+        if has_provisioning(objects, workload):
+            from multiqueue.cli.requests import read_requests
+
+            requests = await read_requests(client, workload)
+    explanation = explain(objects, workload, answer, remote=remote, requests=requests)
     if output != "human":
         print_data(explanation.to_dict(), output)
         return
-    _show(explanation, mirror.now)
-    if mirror.hidden:
-        echo(f"\nNot readable for you, so some numbers may lack: {', '.join(mirror.hidden)}")
+    _show(explanation, objects.now)
+    if objects.hidden:
+        echo(f"\nNot readable for you, so some rows may lack: {', '.join(objects.hidden)}")
+
+
+async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, Answer]:
+    """Ask the manager about a Workload that waits, and read what its objects say."""
+    from datetime import UTC, datetime
+
+    from multiqueue.api.slices import replaced_key
+    from multiqueue.cli.queue_objects import QueueObjects
+    from multiqueue.cli.views.rivals import waits_for_others
+    from multiqueue.cli.visibility import explain_workload
+    from multiqueue.multikueue.phase import State, find_phase
+
+    objects = QueueObjects(now=datetime.now(UTC))
+    objects.add("workloads", [workload])
+    namespace, queue = workload.metadata.namespace, workload.spec.queue_name
+    reading = [
+        objects.get(client, "local_queues", queue, namespace=namespace),
+        objects.list(client, "checks", "configs", "clusters"),
+        *(
+            objects.get(client, "jobs", owner.name, namespace=namespace)
+            for owner in workload.metadata.owner_references
+            if (owner.api_version, owner.kind) == ("batch/v1", "Job")
+        ),
+    ]
+    if replaced := replaced_key(workload).partition("/")[2]:
+        reading.append(objects.get(client, "workloads", replaced, namespace=namespace))
+    if find_phase(workload).state is State.QUEUED:
+        asking = explain_workload(client, namespace, workload.metadata.name, queue)
+    else:
+        asking = _nothing()
+    answer, _ = await asyncio.gather(asking, asyncio.gather(*reading))
+    if behind := objects.cluster_queue_of(workload):
+        await objects.get(client, "cluster_queues", behind)
+    if waits_for_others(workload, answer.reason):
+        await objects.list(client, "workloads", "local_queues")
+    return objects, answer
+
+
+async def _nothing() -> Answer:
+    """Return what the manager has to say about a Workload that does not wait."""
+    from multiqueue.cli.visibility import Answer
+
+    return Answer()
+
+
+async def _read_copies(
+    client: KubeClient, objects: QueueObjects, workload: Workload, system_namespace: str
+) -> dict[str, str]:
+    """Return what the copies of a Workload on workers say about themselves."""
+    status = workload.status
+    offered = [*status.nominated_cluster_names, *filter(None, [status.cluster_name])]
+    clusters = [objects.clusters[name] for name in offered if name in objects.clusters]
+    if not clusters:
+        return {}
+    from multiqueue.cli.worker_access import read_remote_states
+
+    return await read_remote_states(
+        client, clusters, workload.metadata.key, system_namespace=system_namespace
+    )
 
 
 def _show(explanation: Explanation, now: datetime) -> None:
@@ -111,11 +167,9 @@ def _show(explanation: Explanation, now: datetime) -> None:
     cohort = f" in cohort {explanation.cohort}" if explanation.cohort else ""
     behind = explanation.cluster_queue or "no ClusterQueue: the LocalQueue does not exist"
     echo(f"  Queue:  {view.queue} -> {behind}{cohort}")
-    place = (
-        f", position {explanation.position} of {explanation.waiting}"
-        if explanation.position
-        else ""
-    )
+    place = f", position {explanation.position}" if explanation.position else ""
+    if place and explanation.waiting is not None:
+        place += f" of {explanation.waiting}"
     since = view.phase.since
     age = f" for {format_age(since, now)}" if since else ""
     echo(f"  State:  {style_state(view.phase.words, str(view.state))}{place}{age}")
@@ -126,12 +180,30 @@ def _show(explanation: Explanation, now: datetime) -> None:
         ("Pods", explanation.pods),
         ("Asks", explanation.asks),
         ("Order", explanation.order),
+        ("Share", explanation.share),
         ("Left", explanation.preempted),
         ("Next", explanation.next),
     ):
         if text:
             echo(f"  {f'{label}:':7} {text}")
     _show_rivals(explanation, now)
+    _show_numbers(explanation)
+    _show_checks(explanation, now)
+    _show_workers(explanation)
+    if explanation.conditions:
+        echo()
+        print_table(
+            ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
+            [
+                [c["type"], c["status"], c["reason"], c["since"], c["message"]]
+                for c in explanation.conditions
+            ],
+        )
+    if explanation.problem:
+        echo(f"\nNote: {explanation.problem}. All else is what the objects themselves say.")
+
+
+def _show_numbers(explanation: Explanation) -> None:
     if explanation.numbers:
         echo()
         print_table(
@@ -141,7 +213,9 @@ def _show(explanation: Explanation, now: datetime) -> None:
                 for n in explanation.numbers
             ],
         )
-    _show_checks(explanation, now)
+
+
+def _show_workers(explanation: Explanation) -> None:
     if explanation.workers:
         echo()
         print_table(
@@ -154,15 +228,6 @@ def _show(explanation: Explanation, now: datetime) -> None:
                     "; ".join(filter(None, (worker.there, worker.reason))),
                 ]
                 for worker in explanation.workers
-            ],
-        )
-    if explanation.conditions:
-        echo()
-        print_table(
-            ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"],
-            [
-                [c["type"], c["status"], c["reason"], c["since"], c["message"]]
-                for c in explanation.conditions
             ],
         )
 

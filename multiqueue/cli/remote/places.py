@@ -11,6 +11,7 @@ import orjson
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import CLUSTER
 from multiqueue.cli.errors import CliError
+from multiqueue.cli.visibility import REMOTE
 from multiqueue.jobs.belongings import Belongings, Change, Json, find_copy
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.setup import build_registry
@@ -22,7 +23,6 @@ from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
 
-REMOTE = "/apis/remote.multiqueue.dev/v1alpha1"
 WATCH_SECONDS = 300.0
 
 
@@ -201,7 +201,7 @@ class Places:
     async def _open_worker(self, cluster: str) -> KubeClient:
         from multiqueue.api.serde import decode
         from multiqueue.api.v1beta2 import MultiKueueCluster
-        from multiqueue.cli.workers import worker_credentials
+        from multiqueue.cli.worker_access import worker_credentials
 
         try:
             found = await self._client.get(

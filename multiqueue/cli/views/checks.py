@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from multiqueue.api import workload_state
-from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.conditions import ACTIVE, CheckState, ProvisioningCondition, find_condition
 from multiqueue.api.names import PROVISIONING_REQUEST_CONTROLLER
 from multiqueue.api.v1beta2 import Workload
@@ -17,7 +16,8 @@ from multiqueue.api.workload_checks import retry_at
 from multiqueue.cli.views.ages import format_age, format_seconds
 
 if TYPE_CHECKING:
-    from multiqueue.cli.mirror import Mirror
+    from multiqueue.api.autoscaling import ProvisioningRequest
+    from multiqueue.cli.queue_objects import QueueObjects
 
 _TELLING = (
     ProvisioningCondition.FAILED,
@@ -57,7 +57,7 @@ class RequestRow:
     message: str
 
 
-def list_checks(mirror: Mirror, workload: Workload) -> tuple[CheckRow, ...]:
+def list_checks(objects: QueueObjects, workload: Workload) -> tuple[CheckRow, ...]:
     """Return the checks in the order of the Workload's list."""
     return tuple(
         CheckRow(
@@ -65,26 +65,26 @@ def list_checks(mirror: Mirror, workload: Workload) -> tuple[CheckRow, ...]:
             state=check.state,
             since=check.last_transition_time,
             retries=check.retry_count or 0,
-            message=check.message or _awaited(mirror, check.name, check.state),
-            inactive=explain_check(mirror, check.name),
+            message=check.message or _awaited(objects, check.name, check.state),
+            inactive=explain_check(objects, check.name),
         )
         for check in workload.status.admission_checks
     )
 
 
-def _awaited(mirror: Mirror, name: str, state: str) -> str:
+def _awaited(objects: QueueObjects, name: str, state: str) -> str:
     """Return who has to answer a check about which nobody has said anything."""
-    check = mirror.checks.get(name)
+    check = objects.checks.get(name)
     if check is None or state != CheckState.PENDING:
         return ""
     return f"waits for its controller, {check.spec.controller_name}"
 
 
-def explain_check(mirror: Mirror, name: str) -> str:
+def explain_check(objects: QueueObjects, name: str) -> str:
     """Return why an AdmissionCheck is not active; empty where it is, or may not be read."""
-    check = mirror.checks.get(name)
+    check = objects.checks.get(name)
     if check is None:
-        hidden = "admissionchecks" in mirror.hidden
+        hidden = "admissionchecks" in objects.hidden
         return "" if hidden else f"AdmissionCheck {name} doesn't exist"
     active = find_condition(check.status.conditions, ACTIVE)
     if active is None:
@@ -95,17 +95,17 @@ def explain_check(mirror: Mirror, name: str) -> str:
     return f"AdmissionCheck {name} is inactive: {active.message or active.reason}"
 
 
-def explain_checks_of_queue(mirror: Mirror, queue: str) -> str:
+def explain_checks_of_queue(objects: QueueObjects, queue: str) -> str:
     """Return what is wrong with the checks of a ClusterQueue, each in a sentence."""
-    spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
+    spec = objects.cluster_queues[queue].spec if queue in objects.cluster_queues else None
     strategy = spec.admission_checks_strategy if spec else None
     rules = strategy.admission_checks if strategy else ()
-    return "; ".join(filter(None, (explain_check(mirror, rule.name) for rule in rules)))
+    return "; ".join(filter(None, (explain_check(objects, rule.name) for rule in rules)))
 
 
-def has_provisioning(mirror: Mirror, workload: Workload) -> bool:
+def has_provisioning(objects: QueueObjects, workload: Workload) -> bool:
     """Whether a check of the Workload asks an autoscaler."""
-    found = (mirror.checks.get(check.name) for check in workload.status.admission_checks)
+    found = (objects.checks.get(check.name) for check in workload.status.admission_checks)
     return any(
         check is not None and check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
         for check in found

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
-from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.cluster_orders import Orders, read_orders
-from multiqueue.api.conditions import ACTIVE, DRAINED, find_condition
+from multiqueue.api.conditions import (
+    ACTIVE,
+    DRAINED,
+    Reason,
+    WorkloadCondition,
+    find_condition,
+)
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.views.checks import (
@@ -22,12 +27,11 @@ from multiqueue.cli.views.checks import (
 )
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
-from multiqueue.cli.views.slices import explain_slice, find_replaced_requests
+from multiqueue.cli.views.slices import explain_slice
 from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.width import explain_width
-from multiqueue.cli.views.workloads import WorkloadView, requests_on, view_workload
-from multiqueue.lib.amount import Amount
-from multiqueue.model.resources import format_amount
+from multiqueue.cli.views.workloads import WorkloadView, view_workload
+from multiqueue.cli.visibility import Answer, FlavorNumbers
 from multiqueue.multikueue.drains.report import find_stay, parse_report
 from multiqueue.multikueue.filters import why_not
 from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
@@ -35,25 +39,15 @@ from multiqueue.multikueue.filters.restriction import list_names
 from multiqueue.multikueue.phase import AT_WORK, ENDED, State
 
 if TYPE_CHECKING:
-    from multiqueue.cli.mirror import Mirror
+    from multiqueue.api.autoscaling import ProvisioningRequest
+    from multiqueue.cli.queue_objects import QueueObjects
 
 MAX_TURNS = 8
 """LocalQueues named in a sentence about whose turn it is."""
-_NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlavorNumbers:
-    """Quota of one resource in one flavor, against what the Workload asks. Wire quantities."""
-
-    flavor: str
-    resource: str
-    asked: str
-    nominal: str
-    used: str
-    free: str
-    borrowable: str
-    verdict: str
+ENDLESS = 2**63 - 1
+"""The weighted share of a queue that borrows with weight zero."""
+NO_ANSWER = Answer()
+NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +70,13 @@ class Explanation:
         next: When it goes on by itself, or what makes it go on; empty where quota decides.
         preempted: For whom it had to leave; empty where it had not.
         order: Whose turn it is where LocalQueues take turns; empty where they do not.
+        share: What its ClusterQueue has of the quota of others, with fair sharing; else empty.
         pods: With how many it runs and why, where that depends on the hardware; else empty.
         asks: What it asks of a topology, or beyond what its job has, while it waits; else empty.
         stays: Why it runs on although its worker is taken out of use; empty where that is not.
+        position, waiting, numbers: As the manager says; None or empty if it does not.
         rivals: Whom it preempted and waits for, or whose pods it waits for.
+        problem: What of the manager's answer is missing, and why; empty if nothing is.
     """
 
     view: WorkloadView
@@ -87,19 +84,21 @@ class Explanation:
     next: str
     preempted: str
     order: str
+    share: str
     pods: str
     asks: str
     stays: str
     cluster_queue: str
     cohort: str
     position: int | None
-    waiting: int
+    waiting: int | None
     rivals: tuple[RivalRow, ...]
     numbers: tuple[FlavorNumbers, ...]
     checks: tuple[CheckRow, ...]
     requests: tuple[RequestRow, ...]
     workers: tuple[WorkerRow, ...]
     conditions: tuple[dict[str, Any], ...]
+    problem: str
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form for ``-o json``."""
@@ -109,6 +108,7 @@ class Explanation:
             "next": self.next or None,
             "preempted": self.preempted or None,
             "order": self.order or None,
+            "share": self.share or None,
             "pods": self.pods or None,
             "asks": self.asks or None,
             "stays": self.stays or None,
@@ -122,47 +122,52 @@ class Explanation:
             "provisioningRequests": [asdict(row) for row in self.requests],
             "workers": [asdict(row) for row in self.workers],
             "conditions": list(self.conditions),
+            "problem": self.problem or None,
         }
 
 
 def explain(
-    mirror: Mirror,
+    objects: QueueObjects,
     workload: Workload,
+    answer: Answer = NO_ANSWER,
+    *,
     remote: Mapping[str, str] | None = None,
     requests: Sequence[ProvisioningRequest] = (),
 ) -> Explanation:
     """Put together what is known about a Workload.
 
     Args:
-        mirror: The cluster.
+        objects: Of the cluster.
         workload: What to explain.
+        answer: What the manager says about it, if it waits.
         remote: What its copies on workers say, by cluster.
         requests: Its ProvisioningRequests.
     """
-    view = view_workload(workload, mirror.job_of(workload))
-    queue = mirror.cluster_queue_of(workload)
-    place = mirror.place_of(view.key)
-    spec = mirror.cluster_queues[queue].spec if queue in mirror.cluster_queues else None
-    waits_for = next_step(workload, mirror.now)
-    counts = spec is not None and not waits_for and view.state in _NEEDS_NUMBERS
+    view = _why(view_workload(workload, objects.job_of(workload)), workload, answer)
+    queue = objects.cluster_queue_of(workload) or answer.cluster_queue
+    spec = objects.cluster_queues[queue].spec if queue in objects.cluster_queues else None
+    waits_for = next_step(workload, objects.now)
+    place = answer.place
     return Explanation(
         view=view,
-        cause=_cause(mirror, workload, view, queue),
+        cause=_cause(objects, workload, view, queue),
         next=waits_for,
-        preempted=explain_preemption(mirror, workload),
-        order=_order(mirror, queue) if place else "",
+        preempted=explain_preemption(objects, workload),
+        order=_order(answer) if place else "",
+        share=_share(answer) if place else "",
         pods=explain_width(workload) if view.state not in ENDED else "",
-        asks=_asks(mirror, workload) if view.state in _NEEDS_NUMBERS else "",
-        stays=_stays(mirror, view) if view.state in AT_WORK else "",
+        asks=_asks(objects, workload) if view.state in NEEDS_NUMBERS else "",
+        stays=_stays(objects, view) if view.state in AT_WORK else "",
         cluster_queue=queue,
         cohort=spec.cohort_name if spec else "",
-        position=place.position_in_cluster_queue + 1 if place else None,
-        waiting=len(mirror.pending(queue)) if spec else 0,
-        rivals=list_rivals(mirror, workload),
-        numbers=_numbers(mirror, workload, queue) if counts else (),
-        checks=list_checks(mirror, workload),
+        position=place.in_cluster_queue if place else None,
+        waiting=answer.waiting,
+        rivals=list_rivals(objects, workload),
+        numbers=answer.numbers if view.state in NEEDS_NUMBERS and not waits_for else (),
+        checks=list_checks(objects, workload),
         requests=list_requests(requests),
-        workers=_workers(mirror, workload, queue, remote or {}),
+        workers=_workers(objects, workload, queue, remote or {}),
+        problem=answer.problem,
         conditions=tuple(
             {
                 "type": condition.type,
@@ -176,19 +181,19 @@ def explain(
     )
 
 
-def _cause(mirror: Mirror, workload: Workload, view: WorkloadView, queue: str) -> str:
-    if view.state not in _NEEDS_NUMBERS:
+def _cause(objects: QueueObjects, workload: Workload, view: WorkloadView, queue: str) -> str:
+    if view.state not in NEEDS_NUMBERS:
         return ""
     key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
-    cause = explain_local_queue(mirror, key)
+    cause = explain_local_queue(objects, key)
     if not cause:
         return ""
     told = "" if cause in view.why else cause.rstrip(".")
-    return "; ".join(filter(None, (told, explain_checks_of_queue(mirror, queue))))
+    return "; ".join(filter(None, (told, explain_checks_of_queue(objects, queue))))
 
 
-def _stays(mirror: Mirror, view: WorkloadView) -> str:
-    cluster = mirror.clusters.get(view.worker)
+def _stays(objects: QueueObjects, view: WorkloadView) -> str:
+    cluster = objects.clusters.get(view.worker)
     orders = read_orders(cluster.metadata.annotations) if cluster is not None else Orders()
     if cluster is None or not orders.cordoned:
         return ""
@@ -203,66 +208,50 @@ def _stays(mirror: Mirror, view: WorkloadView) -> str:
     return f"{told}; it stays for now: {why}" if why else f"{told}; it is moved when its turn comes"
 
 
-def _asks(mirror: Mirror, workload: Workload) -> str:
-    asked = (explain_slice(workload, mirror.workloads), explain_topology(workload))
+def _asks(objects: QueueObjects, workload: Workload) -> str:
+    asked = (explain_slice(workload, objects.workloads), explain_topology(workload))
     return "; ".join(filter(None, asked))
 
 
-def _order(mirror: Mirror, queue: str) -> str:
+def _why(view: WorkloadView, workload: Workload, answer: Answer) -> WorkloadView:
+    """Put in the manager's reason, which may be newer than what it wrote on the Workload."""
+    written = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    # A manager that has just begun to lead has looked at nothing yet: what is written tells more.
+    is_older = answer.reason == Reason.PENDING_EVALUATION and written is not None
+    if view.state is not State.QUEUED or not answer.reason or is_older:
+        return view
+    told = f"{answer.reason}: {answer.message}" if answer.message else answer.reason
+    return replace(view, phase=replace(view.phase, why=told))
+
+
+def _order(answer: Answer) -> str:
     """Say how the past usage of LocalQueues orders a ClusterQueue, with the numbers."""
-    rows = mirror.past_usage(queue)
+    rows = [
+        f"{name or 'one of another namespace'} {'endless' if used is None else f'{used:.4g}'}"
+        for name, used in answer.past_usage
+    ]
     if not rows:
         return ""
-    shown = ", ".join(f"{key} {used:.4g}" for key, used in rows[:MAX_TURNS])
     more = f" and {len(rows) - MAX_TURNS} more" if len(rows) > MAX_TURNS else ""
+    shown = ", ".join(rows[:MAX_TURNS])
     return f"LocalQueues take turns by past usage, the least first: {shown}{more}"
 
 
-def _numbers(mirror: Mirror, workload: Workload, queue: str) -> tuple[FlavorNumbers, ...]:
-    had = find_replaced_requests(workload, mirror.workloads)
-    state = mirror.engine.cluster_queue_state(names.ClusterQueueName(queue))
-    assert state is not None, "the mirror has fed it"
-    rows = []
-    for flavor, nominal_by_resource in state.nominal.items():
-        found = mirror.flavors.get(flavor)
-        requests = requests_on(workload, flavor, found.spec.node_labels if found else {})
-        for resource, nominal in nominal_by_resource.items():
-            asked = requests.get(resource, 0) - had.get(resource, 0)
-            if asked <= 0:
-                continue
-            used = state.reservation.get(flavor, {}).get(resource)
-            free = state.free.get(flavor, {}).get(resource, 0)
-            borrowable = state.borrowable.get(flavor, {}).get(resource, 0)
-            rows.append(
-                FlavorNumbers(
-                    flavor=flavor,
-                    resource=resource,
-                    asked=format_amount(resource, asked),
-                    nominal=format_amount(resource, nominal),
-                    used=format_amount(resource, used.total if used else 0),
-                    free=format_amount(resource, free),
-                    borrowable=format_amount(resource, borrowable),
-                    verdict=_verdict(resource, asked, free=free, borrowable=borrowable),
-                )
-            )
-    return tuple(rows)
-
-
-def _verdict(resource: str, asked: int, *, free: Amount, borrowable: Amount) -> str:
-    if asked <= free:
-        return "fits"
-    if asked <= free + borrowable:
-        return "fits by borrowing"
-    return f"{format_amount(resource, asked - free - borrowable)} more needed"
+def _share(answer: Answer) -> str:
+    """Say how much a ClusterQueue has of what others lend."""
+    if answer.share is None:
+        return ""
+    share = "endless" if answer.share == ENDLESS else str(answer.share)
+    return f"ClusterQueue {answer.cluster_queue} has a weighted share of {share}; less goes first"
 
 
 def _workers(
-    mirror: Mirror, workload: Workload, queue: str, remote: Mapping[str, str]
+    objects: QueueObjects, workload: Workload, queue: str, remote: Mapping[str, str]
 ) -> tuple[WorkerRow, ...]:
-    status, job = workload.status, mirror.job_of(workload)
+    status, job = workload.status, objects.job_of(workload)
     rows = []
-    for name in _candidate_clusters(mirror, workload, queue):
-        cluster = mirror.clusters.get(name)
+    for name in _candidate_clusters(objects, workload, queue):
+        cluster = objects.clusters.get(name)
         active = find_condition(cluster.status.conditions, ACTIVE) if cluster else None
         connected = active is not None and active.status == "True"
         reason = ""
@@ -291,22 +280,22 @@ def _workers(
     return tuple(rows)
 
 
-def _candidate_clusters(mirror: Mirror, workload: Workload, queue: str) -> list[str]:
+def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -> list[str]:
     """Workers of the MultiKueue checks of the Workload, or of those that its queue will ask."""
     check_names = [check.name for check in workload.status.admission_checks]
-    if not check_names and queue in mirror.cluster_queues:
-        strategy = mirror.cluster_queues[queue].spec.admission_checks_strategy
+    if not check_names and queue in objects.cluster_queues:
+        strategy = objects.cluster_queues[queue].spec.admission_checks_strategy
         check_names = [rule.name for rule in strategy.admission_checks] if strategy else []
     found: dict[str, None] = {}
     for name in check_names:
-        check = mirror.checks.get(name)
+        check = objects.checks.get(name)
         if check is None or check.spec.controller_name != names.MULTIKUEUE_CONTROLLER:
             continue
         parameters = check.spec.parameters
-        config = mirror.configs.get(parameters.name) if parameters else None
+        config = objects.configs.get(parameters.name) if parameters else None
         found.update(dict.fromkeys(config.spec.clusters if config else ()))
     if found:
         # What it asks for is shown even where there is no such worker.
-        wished = list_names(list_wishes(workload, mirror.job_of(workload))[0])
+        wished = list_names(list_wishes(workload, objects.job_of(workload))[0])
         found.update(dict.fromkeys(wished))
     return list(found)

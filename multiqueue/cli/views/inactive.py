@@ -9,7 +9,7 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 
 if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import ClusterQueue
-    from multiqueue.cli.mirror import Mirror
+    from multiqueue.cli.queue_objects import QueueObjects
 
 _STOPPED = ("Hold", "HoldAndDrain")
 
@@ -25,25 +25,21 @@ def explain_cluster_queue(queue: ClusterQueue) -> str:
     return f"{title} is inactive: {active.message or active.reason}"
 
 
-def explain_local_queue(mirror: Mirror, key: str) -> str:
+def explain_local_queue(objects: QueueObjects, key: str) -> str:
     """Return why nothing that is put into a LocalQueue is admitted; empty where it can be, or where
     what is behind it may not be read.
     """
-    queue = mirror.local_queues.get(key)
-    if queue is None and "localqueues" in mirror.hidden:
+    queue = objects.local_queues.get(key)
+    if queue is None and "localqueues" in objects.hidden:
         return ""
     if queue is None:
         return f"LocalQueue {names.split_key(key)[1]} doesn't exist"
     if queue.spec.stop_policy in _STOPPED:
         return f"LocalQueue {queue.metadata.name} is stopped (stopPolicy {queue.spec.stop_policy})"
     name = queue.spec.cluster_queue
-    cluster_queue = mirror.cluster_queues.get(name)
-    if cluster_queue is None and "clusterqueues" in mirror.hidden:
+    cluster_queue = objects.cluster_queues.get(name)
+    if cluster_queue is None and "clusterqueues" in objects.hidden:
         return ""
     if cluster_queue is None:
         return f"ClusterQueue {name} doesn't exist"
-    told = explain_cluster_queue(cluster_queue)
-    state = mirror.engine.cluster_queue_state(names.ClusterQueueName(name))
-    if told or state is None or state.active:
-        return told
-    return f"ClusterQueue {name} is inactive: {state.message}"
+    return explain_cluster_queue(cluster_queue)

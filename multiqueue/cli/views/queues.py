@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from multiqueue.api import names
+from multiqueue.api.conditions import ACTIVE, find_condition
+from multiqueue.api.v1beta2 import Workload
+from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
+from multiqueue.cli.visibility import Place
 from multiqueue.multikueue.phase import ENDED, State
 
 if TYPE_CHECKING:
-    from multiqueue.cli.mirror import Mirror
+    from multiqueue.cli.queue_objects import QueueObjects
 
 _WAITING = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
 
@@ -30,7 +35,10 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSummary:
-    """One LocalQueue in numbers; ``gpus`` are those of Workloads that hold quota."""
+    """One LocalQueue in numbers; ``gpus`` are those of Workloads that hold quota.
+
+    ``is_active`` and ``why`` are as the manager wrote them on the queues.
+    """
 
     namespace: str
     name: str
@@ -56,60 +64,73 @@ class QueueSummary:
 
 
 def list_rows(
-    mirror: Mirror, *, cluster_queue: str = "", local_queue: str = "", ended: bool = False
+    objects: QueueObjects,
+    places: Mapping[str, Place],
+    *,
+    cluster_queue: str = "",
+    local_queue: str = "",
+    ended: bool = False,
 ) -> list[QueueRow]:
-    """Return the Workloads of a queue: those that hold quota by age, then the waiting in order."""
+    """Return the Workloads of a queue: those that hold quota by age, then the waiting in order.
+
+    Args:
+        objects: Of the cluster.
+        places: Where the manager says that Workloads wait.
+        cluster_queue: Only those behind this ClusterQueue.
+        local_queue: Only those in this LocalQueue, whose positions are shown.
+        ended: Also those that have ended.
+    """
     rows = []
-    for key, workload in mirror.workloads.items():
+    for key, workload in objects.workloads.items():
         own = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
         if local_queue and own != local_queue:
             continue
-        if cluster_queue and mirror.cluster_queue_of(workload) != cluster_queue:
+        if cluster_queue and objects.cluster_queue_of(workload) != cluster_queue:
             continue
-        view = view_workload(workload, mirror.job_of(workload))
+        view = view_workload(workload, objects.job_of(workload))
         if view.state in ENDED and not ended:
             continue
-        place = mirror.place_of(key)
+        place = places.get(key)
         position = None
         if place is not None:
-            position = (
-                place.position_in_local_queue if local_queue else place.position_in_cluster_queue
-            )
-        rows.append(QueueRow(view=view, position=None if position is None else position + 1))
+            position = place.in_local_queue if local_queue else place.in_cluster_queue
+        rows.append(QueueRow(view=view, position=position))
     return sorted(rows, key=_row_order)
 
 
-def summarize(mirror: Mirror, namespace: str | None) -> list[QueueSummary]:
+def summarize(objects: QueueObjects, namespace: str | None) -> list[QueueSummary]:
     """Return all LocalQueues of a namespace, or of all; those too that are only asked for."""
-    views: dict[str, list[WorkloadView]] = {key: [] for key in mirror.local_queues}
-    for workload in mirror.workloads.values():
-        view = view_workload(workload, mirror.job_of(workload))
-        if view.state not in ENDED:
+    members: dict[str, list[Workload]] = {key: [] for key in objects.local_queues}
+    for workload in objects.workloads.values():
+        if not is_finished(workload.status):
             key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
-            views.setdefault(key, []).append(view)
+            members.setdefault(key, []).append(workload)
     return [
-        _summarize(mirror, key, views[key])
-        for key in sorted(views)
+        _summarize(objects, key, members[key])
+        for key in sorted(members)
         if namespace in {None, names.split_key(key)[0]}
     ]
 
 
-def _summarize(mirror: Mirror, key: str, views: list[WorkloadView]) -> QueueSummary:
+def _summarize(objects: QueueObjects, key: str, members: list[Workload]) -> QueueSummary:
     namespace, name = names.split_key(key)
-    queue = mirror.local_queues.get(key)
-    state = mirror.engine.local_queue_state(names.LocalQueueKey(key))
-    is_active = state is not None and state.active
-    why = explain_local_queue(mirror, key)
+    queue = objects.local_queues.get(key)
+    active = find_condition(queue.status.conditions, ACTIVE) if queue else None
+    why = explain_local_queue(objects, key)
+    if queue is not None and not why and active is None:
+        why = "no manager has looked at it yet"
+    elif active is not None and active.status != "True":
+        why = why or active.message
+    views = [view_workload(workload, objects.job_of(workload)) for workload in members]
     return QueueSummary(
         namespace=namespace,
         name=name,
         cluster_queue=queue.spec.cluster_queue if queue else "",
-        # Not the engine's number: it does not count where there is no ClusterQueue to wait in.
         pending=sum(view.state in _WAITING for view in views),
-        reserving=state.reserving if state else 0,
+        reserving=sum(has_quota(workload.status) for workload in members),
         gpus=sum(view.gpus for view in views if view.cluster_queue),
-        is_active=is_active,
-        why="" if is_active else why or (state.message if state else ""),
+        is_active=active is not None and active.status == "True" and not why,
+        why=why,
     )
 
 

@@ -18,13 +18,16 @@ from multiqueue.cli.views.ages import format_age
 from multiqueue.cli.views.workloads import view_workload
 
 if TYPE_CHECKING:
-    from multiqueue.cli.mirror import Mirror
+    from multiqueue.cli.queue_objects import QueueObjects
 
 _PREEMPTOR = re.compile(
     r"workload \(UID: (?P<uid>[^,)]+), JobUID: [^)]*\) due to (?P<why>[^;]+)"
     r"(?:; preemptor path: (?P<path>[^;\s]+))?"
 )
 """The message of Preempted."""
+_UNREADY = frozenset({Reason.WAITING_FOR_PODS_READY, Reason.WAITING})
+_FOR_OTHERS = _UNREADY | {Reason.WAITING_FOR_PREEMPTED_WORKLOADS, Reason.PENDING}
+"""Reasons of those that may wait for others; ``Pending`` is what older tools know of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,17 +48,31 @@ class RivalRow:
     state: str
 
 
-def list_rivals(mirror: Mirror, workload: Workload) -> tuple[RivalRow, ...]:
+def waits_for_others(workload: Workload, reason: str) -> bool:
+    """Whether other Workloads have to be read to explain one.
+
+    Args:
+        workload: What is explained.
+        reason: Why it waits, if the manager says so.
+    """
+    if _preempted(workload) is not None:
+        return True
+    reserved = workload_state.find(workload.status, WorkloadCondition.QUOTA_RESERVED)
+    written = reserved.reason if reserved is not None and reserved.status != "True" else ""
+    return not _FOR_OTHERS.isdisjoint({reason, written})
+
+
+def list_rivals(objects: QueueObjects, workload: Workload) -> tuple[RivalRow, ...]:
     """Return those that a waiting Workload preempted, or whose pods it waits for."""
     if workload_state.has_quota(workload.status) or workload_state.is_finished(workload.status):
         return ()
     reserved = workload_state.find(workload.status, WorkloadCondition.QUOTA_RESERVED)
-    if reserved is not None and reserved.reason in {Reason.WAITING_FOR_PODS_READY, Reason.WAITING}:
-        return tuple(_unready(mirror))
-    return tuple(_victims(mirror, workload.metadata.uid))
+    if reserved is not None and reserved.reason in _UNREADY:
+        return tuple(_unready(objects))
+    return tuple(_victims(objects, workload.metadata.uid))
 
 
-def explain_preemption(mirror: Mirror, workload: Workload) -> str:
+def explain_preemption(objects: QueueObjects, workload: Workload) -> str:
     """Return for whom a Workload had to leave, when, and what follows; empty where it had not."""
     preempted = _preempted(workload)
     if preempted is None:
@@ -63,27 +80,27 @@ def explain_preemption(mirror: Mirror, workload: Workload) -> str:
     found = _PREEMPTOR.search(preempted.message)
     if found is None:
         return preempted.message
-    age = format_age(parse_time(preempted.last_transition_time), mirror.now)
-    other = _name(mirror, found["uid"], found["path"] or "")
+    age = format_age(parse_time(preempted.last_transition_time), objects.now)
+    other = _name(objects, found["uid"], found["path"] or "")
     told = f"preempted {age} ago for {other}, because of {found['why']}"
     if workload_state.has_quota(workload.status):
         return f"{told}; it queues again, at its old place, when its pods have ended"
     return f"{told}; it queues again, at its old place"
 
 
-def _victims(mirror: Mirror, uid: str) -> Iterable[RivalRow]:
-    for other in _sorted(mirror):
+def _victims(objects: QueueObjects, uid: str) -> Iterable[RivalRow]:
+    for other in _sorted(objects):
         preempted = _preempted(other)
         found = _PREEMPTOR.search(preempted.message) if preempted is not None else None
         if preempted is None or found is None or found["uid"] != uid:
             continue
         holds = workload_state.has_quota(other.status)
         state = "preempted, its pods still stop" if holds else "preempted, has left"
-        yield _row(mirror, other, since=preempted.last_transition_time, state=state)
+        yield _row(objects, other, since=preempted.last_transition_time, state=state)
 
 
-def _unready(mirror: Mirror) -> Iterable[RivalRow]:
-    for other in _sorted(mirror):
+def _unready(objects: QueueObjects) -> Iterable[RivalRow]:
+    for other in _sorted(objects):
         status = other.status
         reserved = workload_state.find(status, WorkloadCondition.QUOTA_RESERVED)
         ready = workload_state.find(status, WorkloadCondition.PODS_READY)
@@ -94,27 +111,27 @@ def _unready(mirror: Mirror) -> Iterable[RivalRow]:
             state = f"pods not ready: {ready.message}" if ready is not None else "pods not ready"
         else:
             state = f"not admitted yet: {view_workload(other).why}".removesuffix(": ")
-        yield _row(mirror, other, since=reserved.last_transition_time, state=state)
+        yield _row(objects, other, since=reserved.last_transition_time, state=state)
 
 
-def _row(mirror: Mirror, other: Workload, *, since: str, state: str) -> RivalRow:
+def _row(objects: QueueObjects, other: Workload, *, since: str, state: str) -> RivalRow:
     view = view_workload(other)
     return RivalRow(
         workload=view.key,
         job=view.job,
-        cluster_queue=mirror.cluster_queue_of(other),
+        cluster_queue=objects.cluster_queue_of(other),
         priority=view.priority,
         since=since,
         state=state,
     )
 
 
-def _sorted(mirror: Mirror) -> list[Workload]:
+def _sorted(objects: QueueObjects) -> list[Workload]:
     """All unfinished Workloads, by key."""
     return [
-        mirror.workloads[key]
-        for key in sorted(mirror.workloads)
-        if not workload_state.is_finished(mirror.workloads[key].status)
+        objects.workloads[key]
+        for key in sorted(objects.workloads)
+        if not workload_state.is_finished(objects.workloads[key].status)
     ]
 
 
@@ -123,9 +140,9 @@ def _preempted(workload: Workload) -> Condition | None:
     return condition if condition is not None and condition.status == "True" else None
 
 
-def _name(mirror: Mirror, uid: str, path: str) -> str:
+def _name(objects: QueueObjects, uid: str, path: str) -> str:
     of = f"of ClusterQueue {path.rpartition('/')[2]}" if path else "of an unknown ClusterQueue"
-    for other in mirror.workloads.values():
+    for other in objects.workloads.values():
         if other.metadata.uid == uid:
             view = view_workload(other)
             return f"{view.key} ({view.job}, priority {view.priority}) {of}"

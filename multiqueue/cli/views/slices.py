@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_finished
-from multiqueue.cli.views.workloads import view_workload
 
 
 def explain_slice(workload: Workload, workloads: Mapping[str, Workload]) -> str:
@@ -24,14 +23,6 @@ def explain_slice(workload: Workload, workloads: Mapping[str, Workload]) -> str:
         f"{sizes}, which run on as {replaced.metadata.name} until then; "
         "only the difference needs quota"
     )
-
-
-def find_replaced_requests(
-    workload: Workload, workloads: Mapping[str, Workload]
-) -> Mapping[str, int]:
-    """Return what the slice that runs on has already, by resource."""
-    replaced = _find_replaced(workload, workloads)
-    return view_workload(replaced).requests if replaced is not None else {}
 
 
 def _find_replaced(workload: Workload, workloads: Mapping[str, Workload]) -> Workload | None:

@@ -96,12 +96,6 @@ def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> W
     )
 
 
-def requests_on(workload: Workload, flavor: str, labels: Mapping[str, str]) -> dict[str, int]:
-    """Return what all pods ask for, with as many as are needed on a flavor with these labels."""
-    pod_sets = build_workload(workload).pod_sets
-    return _total(pod_sets, {ps.name: ps.pods_on(flavor, labels) for ps in pod_sets})
-
-
 def _requests(workload: Workload) -> dict[str, int]:
     """Return what all pods ask for; of a gang with alternatives, those that hold quota."""
     built = build_workload(workload)

@@ -44,7 +44,7 @@ def assign_flavors(
         members = [pod_sets[i] for i in indexes]
         sizes = [counts[i] if counts else pod_sets[i].count for i in indexes]
         requests = [
-            _requests(pod_set, size, charges_pods)
+            sum_requests(pod_set, size, charges_pods)
             for pod_set, size in zip(members, sizes, strict=True)
         ]
         tried = resume.tried[indexes[0]] if resume and indexes[0] < len(resume.tried) else {}
@@ -87,7 +87,7 @@ def _placed_together(pod_sets: Sequence[PodSet]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, Amount]:  # noqa: FBT001
+def sum_requests(pod_set: PodSet, count: int, charges_pods: bool) -> Mapping[str, Amount]:  # noqa: FBT001
     """Return what all pods request; a queue with a quota of pods counts these, too (E-8)."""
     if count == 1 and not charges_pods:
         return pod_set.requests

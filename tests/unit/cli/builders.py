@@ -1,13 +1,15 @@
-"""Workloads as the API shows them, and a mirror of a small cluster."""
+"""Workloads as the API shows them, and the objects of a small cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.cli.mirror import Mirror, build_mirror
+from multiqueue.cli.queue_objects import QueueObjects
+from multiqueue.cli.visibility import Answer, FlavorNumbers, Place
 
 T0 = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 WHEN = "2026-01-01T11:59:00Z"
@@ -71,7 +73,39 @@ def make_workload(
     )
 
 
-def make_mirror(*workloads: api.Workload, checks: bool = False) -> Mirror:
+def collect(**kinds: Sequence[Any]) -> QueueObjects:
+    """What was read, by the attributes of `QueueObjects`."""
+    objects = QueueObjects(now=T0)
+    for kind, found in kinds.items():
+        objects.add(kind, found)
+    return objects
+
+
+def make_local_queue(**status: Any) -> api.LocalQueue:
+    """LocalQueue team/lq of ClusterQueue cq; active unless its status says else."""
+    status = status or {"conditions": [condition("Active")]}
+    metadata, spec = {"name": "lq", "namespace": "team"}, {"clusterQueue": "cq"}
+    return decode(api.LocalQueue, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def make_answer(**fields: Any) -> Answer:
+    """Second of two that wait, one GPU short."""
+    gpus = FlavorNumbers(
+        flavor="a100",
+        resource="nvidia.com/gpu",
+        asked="2",
+        nominal="4",
+        used="3",
+        free="1",
+        borrowable="0",
+        verdict="1 more needed",
+    )
+    place = Place(in_cluster_queue=2, in_local_queue=1)
+    told = {"cluster_queue": "cq", "place": place, "waiting": 2, "numbers": (gpus,)}
+    return Answer(**{**told, **fields})
+
+
+def make_objects(*workloads: api.Workload, checks: bool = False) -> QueueObjects:
     """One ClusterQueue with 4 GPUs of flavor a100, behind LocalQueue team/lq."""
     quota = [{"name": "cpu", "nominalQuota": 8}, {"name": "nvidia.com/gpu", "nominalQuota": 4}]
     spec: dict[str, Any] = {
@@ -92,17 +126,9 @@ def make_mirror(*workloads: api.Workload, checks: bool = False) -> Mirror:
     }
     active = {"conditions": [condition("Active", message="Connected")]}
     lost = {"conditions": [condition("Active", "False", "ClientConnectionFailed", "no answer")]}
-    return build_mirror(
-        now=T0,
-        namespaces=[{"metadata": {"name": "team"}}],
-        flavors=[decode(api.ResourceFlavor, {"metadata": {"name": "a100"}})],
+    return collect(
         cluster_queues=[decode(api.ClusterQueue, {"metadata": metadata, "spec": spec})],
-        local_queues=[
-            decode(
-                api.LocalQueue,
-                {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"}},
-            )
-        ],
+        local_queues=[make_local_queue()],
         workloads=list(workloads),
         checks=[
             decode(

@@ -11,7 +11,7 @@ from multiqueue.api.autoscaling import ProvisioningRequest
 from multiqueue.api.serde import decode
 from multiqueue.cli.views.checks import RequestRow, list_requests, next_step, show_since
 from multiqueue.cli.views.explanation import explain
-from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
+from tests.unit.cli.builders import T0, WHEN, condition, make_answer, make_objects, make_workload
 
 RESERVED = condition("QuotaReserved")
 ON_A100 = {"queue": "cq", "flavor": "a100"}
@@ -36,7 +36,7 @@ def test_a_check_tells_state_age_and_retries() -> None:
     workload = make_workload(
         "a", RESERVED, admission=ON_A100, admissionChecks=[check("Pending", retryCount=2)]
     )
-    (row,) = explain(make_mirror(workload, checks=True), workload).checks
+    (row,) = explain(make_objects(workload, checks=True), workload).checks
     assert (row.name, row.state, row.retries, row.message, row.inactive) == (
         "mk",
         "Pending",
@@ -50,14 +50,14 @@ def test_a_check_tells_state_age_and_retries() -> None:
 
 def test_a_check_that_is_gone_or_inactive_says_so() -> None:
     workload = make_workload("a", RESERVED, admissionChecks=[check("Pending")])
-    mirror = make_mirror(workload)
-    assert explain(mirror, workload).checks[0].inactive == "AdmissionCheck mk doesn't exist"
+    objects = make_objects(workload)
+    assert explain(objects, workload).checks[0].inactive == "AdmissionCheck mk doesn't exist"
     for conditions, words in (
         ([], "is not active yet; is the controller kueue.x-k8s.io/multikueue running?"),
         ([condition("Active", "False", "Bad", "no config")], "is inactive: no config"),
     ):
-        mirror = make_mirror(workload, checks=True)
-        mirror.checks["mk"] = decode(
+        objects = make_objects(workload, checks=True)
+        objects.checks["mk"] = decode(
             api.AdmissionCheck,
             {
                 "metadata": {"name": "mk"},
@@ -65,14 +65,14 @@ def test_a_check_that_is_gone_or_inactive_says_so() -> None:
                 "status": {"conditions": conditions},
             },
         )
-        assert explain(mirror, workload).checks[0].inactive == f"AdmissionCheck mk {words}"
+        assert explain(objects, workload).checks[0].inactive == f"AdmissionCheck mk {words}"
 
 
 def test_a_queue_without_its_check_names_what_the_check_says() -> None:
     workload = make_workload("a")
-    mirror = make_mirror(workload, checks=True)
-    mirror.checks.clear()
-    mirror.cluster_queues["cq"] = decode(
+    objects = make_objects(workload, checks=True)
+    objects.checks.clear()
+    objects.cluster_queues["cq"] = decode(
         api.ClusterQueue,
         {
             "metadata": {"name": "cq"},
@@ -80,7 +80,7 @@ def test_a_queue_without_its_check_names_what_the_check_says() -> None:
             "status": {"conditions": [condition("Active", "False", "R", "inactive checks")]},
         },
     )
-    assert explain(mirror, workload).cause == (
+    assert explain(objects, workload).cause == (
         "ClusterQueue cq is inactive: inactive checks; AdmissionCheck mk doesn't exist"
     )
 
@@ -140,10 +140,10 @@ def test_numbers_of_quota_are_left_out_while_a_pause_runs() -> None:
     pause = {"requeueAt": "2026-01-01T12:05:00Z"}
     paused = make_workload("a", condition("QuotaReserved", "False"), requeueState=pause)
     waiting = make_workload("b", condition("QuotaReserved", "False"))
-    mirror = make_mirror(paused, waiting)
-    assert explain(mirror, paused).numbers == ()
-    assert explain(mirror, waiting).numbers
-    assert explain(mirror, paused).to_dict()["next"].startswith("tried again in")
+    objects = make_objects(paused, waiting)
+    assert explain(objects, paused, make_answer()).numbers == ()
+    assert explain(objects, waiting, make_answer()).numbers
+    assert explain(objects, paused).to_dict()["next"].startswith("tried again in")
 
 
 @pytest.mark.parametrize(

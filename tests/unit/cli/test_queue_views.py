@@ -1,4 +1,4 @@
-"""Rows and summaries of queues, and explanations, from a mirror."""
+"""Rows and summaries of queues, and explanations, from a objects."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.commands.queue import _print_summaries
 from multiqueue.cli.find import last_warning
-from multiqueue.cli.mirror import build_mirror
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.queues import list_rows, summarize
+from multiqueue.cli.visibility import Place
 from multiqueue.cli.workers import FlavorGpus, count_gpus
-from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
+from tests.unit.cli.builders import (
+    WHEN,
+    collect,
+    condition,
+    make_answer,
+    make_local_queue,
+    make_objects,
+    make_workload,
+)
 
 HOLDS = {"queue": "cq", "flavor": "a100"}
 RUNNING = make_workload(
@@ -31,34 +39,69 @@ ENDED = make_workload("d-ended", condition("Finished", reason="Succeeded"))
 
 
 def test_the_waiting_follow_the_running_in_queue_order() -> None:
-    rows = list_rows(make_mirror(SECOND, FIRST, RUNNING, ENDED), local_queue="team/lq")
-    got = [(row.position, row.view.key) for row in rows]
+    objects = make_objects(SECOND, FIRST, RUNNING, ENDED)
+    places = {
+        "team/c-second": Place(in_cluster_queue=1, in_local_queue=2),
+        "team/b-first": Place(in_cluster_queue=3, in_local_queue=1),
+    }
+    got = [
+        (row.position, row.view.key) for row in list_rows(objects, places, local_queue="team/lq")
+    ]
     assert got == [(None, "team/a-runs"), (1, "team/b-first"), (2, "team/c-second")]
+    whole = [(row.position, row.view.key) for row in list_rows(objects, places, cluster_queue="cq")]
+    assert whole == [(None, "team/a-runs"), (1, "team/c-second"), (3, "team/b-first")]
 
 
 def test_ended_workloads_come_last_on_request() -> None:
-    rows = list_rows(make_mirror(FIRST, ENDED), cluster_queue="cq", ended=True)
+    rows = list_rows(make_objects(FIRST, ENDED), {}, cluster_queue="cq", ended=True)
     assert [row.view.key for row in rows] == ["team/b-first", "team/d-ended"]
 
 
 def test_a_summary_counts_jobs_and_gpus() -> None:
-    (summary,) = summarize(make_mirror(FIRST, SECOND, RUNNING, ENDED), "team")
+    (summary,) = summarize(make_objects(FIRST, SECOND, RUNNING, ENDED), "team")
     assert (summary.pending, summary.reserving, summary.gpus) == (2, 1, 3)
     assert summary.is_active
-    assert summarize(make_mirror(), "other") == []
+    assert summarize(make_objects(), "other") == []
 
 
-def test_an_explanation_has_numbers_per_flavor() -> None:
-    explanation = explain(make_mirror(FIRST, SECOND, RUNNING), SECOND)
+def test_a_summary_says_what_the_manager_wrote_on_the_queue() -> None:
+    stopped = condition("Active", "False", "ClusterQueueIsInactive", "no new workloads")
+    for conditions, why in (
+        ([], "no manager has looked at it yet"),
+        ([stopped], stopped["message"]),
+    ):
+        objects = make_objects(FIRST)
+        objects.add("local_queues", [make_local_queue(conditions=conditions)])
+        (summary,) = summarize(objects, "team")
+        assert (summary.is_active, summary.why) == (False, why)
+
+
+def test_an_explanation_has_the_numbers_of_the_manager() -> None:
+    answer = make_answer(reason="WaitingForQuota", message="1 more needed", share=250)
+    explanation = explain(make_objects(FIRST, SECOND, RUNNING), SECOND, answer)
     assert (explanation.position, explanation.waiting) == (2, 2)
-    gpus = next(row for row in explanation.numbers if row.resource == "nvidia.com/gpu")
-    assert (gpus.flavor, gpus.asked, gpus.nominal, gpus.used) == ("a100", "2", "4", "3")
-    assert (gpus.free, gpus.borrowable, gpus.verdict) == ("1", "0", "1 more needed")
+    assert explanation.numbers == answer.numbers
+    assert explanation.view.why == "WaitingForQuota: 1 more needed"
+    assert explanation.share == "ClusterQueue cq has a weighted share of 250; less goes first"
+
+
+def test_a_manager_that_has_evaluated_nothing_yet_hides_no_reason_that_is_written() -> None:
+    written = condition("QuotaReserved", "False", "WaitingForQuota", "2 more needed")
+    answer = make_answer(reason="PendingEvaluation", message="not evaluated yet")
+    waits, new = make_workload("waits", written), make_workload("new")
+    got = [explain(make_objects(each), each, answer).view.why for each in (waits, new)]
+    assert got == ["WaitingForQuota: 2 more needed", "PendingEvaluation: not evaluated yet"]
+
+
+def test_without_an_answer_there_are_no_numbers() -> None:
+    explanation = explain(make_objects(FIRST, SECOND, RUNNING), SECOND)
+    assert (explanation.position, explanation.waiting, explanation.numbers) == (None, None, ())
+    assert explanation.cluster_queue == "cq"
 
 
 def test_an_explanation_names_the_workers() -> None:
-    mirror = make_mirror(RUNNING, checks=True)
-    workers = {row.name: row for row in explain(mirror, RUNNING).workers}
+    objects = make_objects(RUNNING, checks=True)
+    workers = {row.name: row for row in explain(objects, RUNNING).workers}
     assert workers["w1"].role == "runs here"
     assert workers["w2"].reason == "ClientConnectionFailed: no answer"
     assert workers["w3"].reason == "no such MultiKueueCluster"
@@ -66,26 +109,22 @@ def test_an_explanation_names_the_workers() -> None:
 
 def test_who_has_ended_ran_there() -> None:
     ended = make_workload("d-ended", condition("Finished", reason="Succeeded"), clusterName="w1")
-    rows = explain(make_mirror(ended, checks=True), ended).workers
+    rows = explain(make_objects(ended, checks=True), ended).workers
     assert {row.name: row.role for row in rows}["w1"] == "ran here"
 
 
 def test_a_queue_that_leads_nowhere_is_explained() -> None:
-    mirror = make_mirror(FIRST)
-    mirror.local_queues.clear()
-    explanation = explain(mirror, FIRST)
+    objects = make_objects(FIRST)
+    objects.local_queues.clear()
+    explanation = explain(objects, FIRST)
     assert (explanation.cluster_queue, explanation.position) == ("", None)
 
 
 def test_a_queue_without_cluster_queue_counts_who_waits_and_says_so() -> None:
-    queue = decode(
-        api.LocalQueue,
-        {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "gone"}},
-    )
-    mirror = build_mirror(now=T0, local_queues=[queue], workloads=[FIRST])
-    (summary,) = summarize(mirror, "team")
+    objects = collect(local_queues=[make_local_queue()], workloads=[FIRST])
+    (summary,) = summarize(objects, "team")
     assert (summary.pending, summary.is_active) == (1, False)
-    assert summary.why == explain(mirror, FIRST).cause == "ClusterQueue gone doesn't exist"
+    assert summary.why == explain(objects, FIRST).cause == "ClusterQueue cq doesn't exist"
 
 
 def test_no_queue_anywhere_leaves_nothing_to_suggest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -97,8 +136,8 @@ def test_no_queue_anywhere_leaves_nothing_to_suggest(capsys: pytest.CaptureFixtu
 
 
 def test_a_queue_that_only_jobs_name_is_listed() -> None:
-    mirror = build_mirror(now=T0, workloads=[FIRST, ENDED])
-    (summary,) = summarize(mirror, None)
+    objects = collect(workloads=[FIRST, ENDED])
+    (summary,) = summarize(objects, None)
     assert (summary.namespace, summary.name, summary.pending) == ("team", "lq", 1)
     assert summary.why == "LocalQueue lq doesn't exist"
 
@@ -120,19 +159,17 @@ def test_the_cause_of_an_inactive_queue_is_named(stop: str, message: str, told: 
         quotas = [{"name": "cpu", "nominalQuota": 1}]
         group = {"coveredResources": ["cpu"], "flavors": [{"name": "x", "resources": quotas}]}
         body["spec"]["resourceGroups"] = [group]
-    local = {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"}}
     waiting = make_workload(
         "w", condition("QuotaReserved", "False", "Suspended", "ClusterQueue cq is inactive")
     )
-    mirror = build_mirror(
-        now=T0,
+    objects = collect(
         cluster_queues=[decode(api.ClusterQueue, body)],
-        local_queues=[decode(api.LocalQueue, local)],
+        local_queues=[make_local_queue()],
         workloads=[waiting],
     )
-    (summary,) = summarize(mirror, None)
+    (summary,) = summarize(objects, None)
     assert (summary.is_active, summary.why) == (False, told)
-    assert explain(mirror, waiting).cause == told
+    assert explain(objects, waiting).cause == told
 
 
 def test_the_last_warning_of_a_job_counts() -> None:
@@ -157,7 +194,7 @@ def test_the_last_warning_of_a_job_counts() -> None:
 
 
 def test_gpus_of_a_worker_are_counted_from_quota_and_reservations() -> None:
-    mirror = make_mirror(RUNNING, FIRST)
-    got = count_gpus(list(mirror.cluster_queues.values()), list(mirror.workloads.values()))
+    objects = make_objects(RUNNING, FIRST)
+    got = count_gpus(list(objects.cluster_queues.values()), list(objects.workloads.values()))
     assert got == [FlavorGpus(flavor="a100", total=4, used=3)]
     assert got[0].free == 1

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from multiqueue.api import v1beta2 as api
-from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.cli.mirror import Mirror, build_mirror
 from multiqueue.cli.views.explanation import explain
-from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rivals
-from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
+from multiqueue.cli.views.rivals import (
+    RivalRow,
+    explain_preemption,
+    list_rivals,
+    waits_for_others,
+)
+from tests.unit.cli.builders import WHEN, condition, make_answer, make_objects, make_workload
 
-MODE = "UsageBasedAdmissionFairSharing"
-NAMES = ("busy", "idle", "some")
 HOLDS = {"queue": "cq", "flavor": "a100"}
 QUOTA = condition("QuotaReserved")
 WAITS = condition("QuotaReserved", "False", "WaitingForPreemptedWorkloads", "2 more needed")
@@ -43,19 +42,19 @@ def test_who_preempts_sees_by_name_who_leaves_and_who_has_left() -> None:
     stops = make_workload("stops", QUOTA, PREEMPTED, admission=HOLDS)
     gone = make_workload("left", PREEMPTED)
     ended = make_workload("ended", PREEMPTED, condition("Finished", "True", "Succeeded", "done"))
-    mirror = make_mirror(BOSS, stops, gone, ended, make_workload("other", QUOTA, admission=HOLDS))
+    objects = make_objects(BOSS, stops, gone, ended, make_workload("other", QUOTA, admission=HOLDS))
 
-    assert list_rivals(mirror, BOSS) == (
+    assert list_rivals(objects, BOSS) == (
         row("left", "preempted, has left"),
         row("stops", "preempted, its pods still stop"),
     )
-    assert explain(mirror, BOSS).to_dict()["rivals"][0]["workload"] == "team/left"
+    assert explain(objects, BOSS).to_dict()["rivals"][0]["workload"] == "team/left"
 
 
 def test_who_got_its_quota_waits_for_nobody() -> None:
     boss = make_workload("boss", QUOTA, admission=HOLDS)
 
-    assert list_rivals(make_mirror(boss, make_workload("left", PREEMPTED)), boss) == ()
+    assert list_rivals(make_objects(boss, make_workload("left", PREEMPTED)), boss) == ()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_who_was_preempted_sees_for_whom_and_what_follows(
 ) -> None:
     victim = make_workload("victim", PREEMPTED, *conditions, **status)
 
-    got = explain_preemption(make_mirror(victim, BOSS), victim)
+    got = explain_preemption(make_objects(victim, BOSS), victim)
 
     assert got == (
         "preempted 60s ago for team/boss (Job/urgent, priority 9) of ClusterQueue cq, because of "
@@ -92,14 +91,14 @@ def test_who_was_preempted_sees_for_whom_and_what_follows(
     ],
 )
 def test_a_preemption_that_is_over_or_was_not_ours(workload: Workload, want: str) -> None:
-    assert explain_preemption(make_mirror(workload), workload) == want
+    assert explain_preemption(make_objects(workload), workload) == want
 
 
 def test_a_preemptor_that_is_gone_has_its_uid() -> None:
     victim = make_workload("victim", PREEMPTED)
 
     assert "of ClusterQueue cq that is gone or hidden from you (UID uid-boss)" in (
-        explain_preemption(make_mirror(victim), victim)
+        explain_preemption(make_objects(victim), victim)
     )
 
 
@@ -109,7 +108,7 @@ def test_who_waits_for_pods_sees_whose(reason: str) -> None:
     admitted = condition("Admitted")
     not_ready = condition("PodsReady", "False", "WaitForStart", "Not all pods are ready")
     pending = {"name": "mk", "state": "Pending", "message": "", "lastTransitionTime": WHEN}
-    mirror = make_mirror(
+    objects = make_objects(
         blocked,
         make_workload("a-starts", QUOTA, admitted, not_ready, admission=HOLDS),
         make_workload("b-checked", QUOTA, admission=HOLDS, admissionChecks=[pending]),
@@ -117,7 +116,7 @@ def test_who_waits_for_pods_sees_whose(reason: str) -> None:
         make_workload("waits", WAITS),
     )
 
-    assert list_rivals(mirror, blocked) == (
+    assert list_rivals(objects, blocked) == (
         row("a-starts", "pods not ready: Not all pods are ready"),
         row("b-checked", "not admitted yet: mk: pending"),
     )
@@ -127,66 +126,38 @@ def test_a_check_that_nobody_answered_names_who_should() -> None:
     pending = {"name": "mk", "state": "Pending", "message": "", "lastTransitionTime": WHEN}
     workload = make_workload("w", QUOTA, admission=HOLDS, admissionChecks=[pending])
 
-    (check,) = explain(make_mirror(workload, checks=True), workload).checks
+    (check,) = explain(make_objects(workload, checks=True), workload).checks
 
     assert check.message == "waits for its controller, kueue.x-k8s.io/multikueue"
 
 
-def usage_mirror(**used: str | None) -> Mirror:
-    """One Workload waits in each LocalQueue, that of the greatest past usage since longest.
+def test_where_past_usage_decides_the_position_the_numbers_say_so() -> None:
+    workload = make_workload("w")
+    usage = (("team/idle", 0.0), ("", 3.0), ("team/busy", 12.5), ("team/free", None))
+    explained = explain(make_objects(workload), workload, make_answer(past_usage=usage))
 
-    A LocalQueue with None has no past usage in its status.
-    """
-    spec = {"namespaceSelector": {}, "admissionScope": {"admissionMode": MODE}}
-    return build_mirror(
-        now=T0,
-        namespaces=[{"metadata": {"name": "team"}}],
-        cluster_queues=[decode(api.ClusterQueue, {"metadata": {"name": "cq"}, "spec": spec})],
-        local_queues=[make_local_queue(name, cpu) for name, cpu in used.items()],
-        workloads=[
-            in_queue(make_workload(f"of-{name}", created=f"2026-01-01T11:0{i}:00Z"), name)
-            for i, name in enumerate(used)
-        ],
-    )
-
-
-def make_local_queue(name: str, cpu: str | None) -> api.LocalQueue:
-    consumed = {"consumedResources": {"cpu": cpu}, "lastUpdate": WHEN}
-    sharing = {"fairSharing": {"admissionFairSharingStatus": consumed}}
-    return decode(
-        api.LocalQueue,
-        {
-            "metadata": {"name": name, "namespace": "team"},
-            "spec": {"clusterQueue": "cq"},
-            "status": {} if cpu is None else sharing,
-        },
-    )
-
-
-def in_queue(workload: Workload, name: str) -> Workload:
-    spec = msgspec.structs.replace(workload.spec, queue_name=name)
-    return msgspec.structs.replace(workload, spec=spec)
-
-
-def test_where_past_usage_decides_the_position_and_the_numbers_say_so() -> None:
-    mirror = usage_mirror(busy="12500m", idle="0", some="3")
-    explained = {name: explain(mirror, mirror.workloads[f"team/of-{name}"]) for name in NAMES}
-
-    assert {name: e.position for name, e in explained.items()} == {"busy": 3, "idle": 1, "some": 2}
-    assert explained["busy"].order == (
+    assert explained.order == (
         "LocalQueues take turns by past usage, the least first: "
-        "team/idle 0, team/some 3, team/busy 12.5"
+        "team/idle 0, one of another namespace 3, team/busy 12.5, team/free endless"
     )
 
 
 def test_where_past_usage_does_not_decide_nothing_is_said_of_it() -> None:
     workload = make_workload("w")
 
-    assert explain(make_mirror(workload), workload).order == ""
+    assert explain(make_objects(workload), workload).order == ""
 
 
-def test_past_usage_does_not_decide_for_a_manager_that_never_wrote_any() -> None:
-    mirror = usage_mirror(busy=None, idle=None)
-
-    assert mirror.past_usage("cq") == []
-    assert explain(mirror, mirror.workloads["team/of-busy"]).order == ""
+@pytest.mark.parametrize(
+    ("workload", "reason", "want"),
+    [
+        pytest.param(make_workload("w"), "WaitingForQuota", False, id="waits for quota"),
+        pytest.param(make_workload("w"), "WaitingForPreemptedWorkloads", True, id="preempts"),
+        pytest.param(BOSS, "", True, id="preempts, as is written"),
+        pytest.param(make_workload("w", PREEMPTED), "", True, id="was preempted"),
+    ],
+)
+def test_others_are_read_for_those_that_may_wait_for_them(
+    workload: Workload, reason: str, *, want: bool
+) -> None:
+    assert waits_for_others(workload, reason) is want

@@ -9,7 +9,7 @@ import pytest
 
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.cli.views.explanation import explain
-from tests.unit.cli.builders import condition, make_mirror, make_workload
+from tests.unit.cli.builders import condition, make_objects, make_workload
 
 MISS = condition("QuotaReserved", "False", "TopologyPlacementFailed", "fits only 1 out of 2 pod(s)")
 
@@ -44,4 +44,4 @@ def test_a_miss_comes_with_what_was_asked(request_: dict[str, Any] | None, want:
     spec = msgspec.structs.replace(workload.spec, pod_sets=pod_sets)
     workload = msgspec.structs.replace(workload, spec=spec)
 
-    assert explain(make_mirror(workload), workload).asks == want
+    assert explain(make_objects(workload), workload).asks == want

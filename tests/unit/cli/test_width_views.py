@@ -9,12 +9,10 @@ from msgspec.structs import replace
 
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
-from multiqueue.api.serde import decode
-from multiqueue.cli.mirror import build_mirror
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.width import explain_width
 from multiqueue.cli.views.workloads import view_workload
-from tests.unit.cli.builders import T0, WHEN, condition, make_mirror, make_workload
+from tests.unit.cli.builders import WHEN, condition, make_objects, make_workload
 
 QUOTA, ADMITTED = condition("QuotaReserved"), condition("Admitted")
 RESERVED = {"queue": "cq", "flavor": "gpu"}
@@ -70,7 +68,7 @@ HELD = make_gang(QUOTA, ADMITTED, admission=RESERVED)
 )
 def test_the_pods_are_told(workload: api.Workload, want: str, gpus: int) -> None:
     assert explain_width(workload) == want
-    assert explain(make_mirror(workload), workload).pods == want
+    assert explain(make_objects(workload), workload).pods == want
     assert view_workload(workload).gpus == gpus
 
 
@@ -79,23 +77,3 @@ def test_several_sorts_of_pods_are_told_apart() -> None:
     pod_sets = (*workload.spec.pod_sets, replace(workload.spec.pod_sets[0], name="server"))
     both = replace(workload, spec=replace(workload.spec, pod_sets=pod_sets))
     assert explain_width(both) == "main: 8, or 4 on h100"
-
-
-def test_each_flavor_is_asked_for_as_many_as_are_needed_on_it() -> None:
-    """Four H100 are enough: nothing is missing there."""
-    flavor = {"metadata": {"name": "fast"}, "spec": {"nodeLabels": {"gpu": "h100"}}}
-    quotas = [{"name": "nvidia.com/gpu", "nominalQuota": 4}]
-    flavors = [{"name": name, "resources": quotas} for name in ("slow", "fast")]
-    group = {"coveredResources": ["nvidia.com/gpu"], "flavors": flavors}
-    queue = {"metadata": {"name": "cq"}, "spec": {"resourceGroups": [group]}}
-    local = {"metadata": {"name": "lq", "namespace": "team"}, "spec": {"clusterQueue": "cq"}}
-    waits = make_gang(condition("QuotaReserved", "False", "Pending", "no room"))
-    mirror = build_mirror(
-        now=T0,
-        flavors=[decode(api.ResourceFlavor, flavor)],
-        cluster_queues=[decode(api.ClusterQueue, queue)],
-        local_queues=[decode(api.LocalQueue, local)],
-        workloads=[waits],
-    )
-    rows = {row.flavor: (row.asked, row.verdict) for row in explain(mirror, waits).numbers}
-    assert rows == {"slow": ("8", "4 more needed"), "fast": ("4", "fits")}

@@ -13,7 +13,8 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.commands.clusters import _row
 from multiqueue.cli.views.inactive import explain_cluster_queue
-from multiqueue.cli.workers import WorkerStatus, _read_figures, read_remote_states, read_workers
+from multiqueue.cli.worker_access import read_remote_states
+from multiqueue.cli.workers import WorkerStatus, _read_figures, read_workers
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, SECRETS, Resource

@@ -37,10 +37,10 @@ WANTED = {
     # Ours: who dispatches.
     "dispatchprofile-editor": {ADMIN},
     "dispatchprofile-viewer": {ADMIN, TO_ADMIN},
-    # Ours: pods, logs and events of jobs on workers, and why they are there.
+    # Ours: pods, logs and events of jobs on workers, why they are there, and why jobs wait.
     **{
         f"remote-{what}-viewer": {ADMIN, USER, *TO_ALL}
-        for what in ("pods", "log", "events", "dispatch")
+        for what in ("pods", "log", "events", "dispatch", "explanation")
     },
     "dispatch-review-creator": {ADMIN, USER, *TO_ALL},
     # All namespaces are in it: nothing for the administrators of one.
@@ -64,7 +64,7 @@ def test_each_role_has_the_labels_of_upstream() -> None:
         assert set(labels.values()) == {"true"}
         got[name] = set(labels)
     assert got == WANTED
-    assert len(ROLES) == len(WANTED) == 50
+    assert len(ROLES) == len(WANTED) == 51
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role["metadata"]["name"])

@@ -322,3 +322,14 @@ def test_a_queue_whose_activity_changed_is_named_with_its_local_queues() -> None
     assert world.engine.changed_since_last_call() == Changed(
         cluster_queues=("a", "b"), local_queues=(f"{NAMESPACE}/a", f"{NAMESPACE}/b")
     )
+
+
+def test_what_is_asked_of_each_flavor_is_known_also_of_one_that_does_not_exist() -> None:
+    world = World(make_queue("cq", flavor_quotas("f", cpu=4)), local_queues={"lq": "cq", "x": "no"})
+    world.engine.delete_resource_flavor("f")
+    world.submit(make_workload("w", pod_sets=[pod_set(cpu=2), pod_set("more", count=3, cpu=1)]))
+    world.submit(make_workload("lost", queue="x"))
+
+    assert world.engine.requests_by_flavor(f"{NAMESPACE}/w") == {"f": {"cpu": 5000}}
+    assert world.engine.requests_by_flavor(f"{NAMESPACE}/lost") == {}
+    assert world.engine.requests_by_flavor("unknown/w") == {}

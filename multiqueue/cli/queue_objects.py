@@ -1,0 +1,113 @@
+"""The objects about queues that a command shows, as far as the user may read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import QUEUE_NAME
+from multiqueue.api.serde import decode
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import Forbidden, NotFound
+from multiqueue.kube.resources import Resource
+
+_KINDS: dict[str, tuple[Resource, type[Any]]] = {
+    "workloads": (resources.WORKLOADS, api.Workload),
+    "local_queues": (resources.LOCAL_QUEUES, api.LocalQueue),
+    "cluster_queues": (resources.CLUSTER_QUEUES, api.ClusterQueue),
+    "checks": (resources.ADMISSION_CHECKS, api.AdmissionCheck),
+    "configs": (resources.MULTIKUEUE_CONFIGS, api.MultiKueueConfig),
+    "clusters": (resources.MULTIKUEUE_CLUSTERS, api.MultiKueueCluster),
+    "jobs": (resources.JOBS, dict),
+}
+"""Attribute of `QueueObjects` -> what is read for it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class QueueObjects:
+    """What was read. A kind that a command does not need is empty.
+
+    Attributes:
+        now: When it was read.
+        workloads, local_queues: By ``namespace/name``.
+        jobs: Those in queues, by uid.
+        hidden: Kinds that the user may not read, or that the cluster does not serve.
+    """
+
+    now: datetime
+    workloads: dict[str, api.Workload] = field(default_factory=dict)
+    local_queues: dict[str, api.LocalQueue] = field(default_factory=dict)
+    cluster_queues: dict[str, api.ClusterQueue] = field(default_factory=dict)
+    checks: dict[str, api.AdmissionCheck] = field(default_factory=dict)
+    configs: dict[str, api.MultiKueueConfig] = field(default_factory=dict)
+    clusters: dict[str, api.MultiKueueCluster] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    hidden: list[str] = field(default_factory=list)
+
+    def add(self, kind: str, objects: Sequence[Any]) -> None:
+        """Take in objects of a kind, which is the name of an attribute."""
+        known = getattr(self, kind)
+        for each in objects:
+            known[each["metadata"]["uid"] if kind == "jobs" else each.metadata.key] = each
+
+    def cluster_queue_of(self, workload: api.Workload) -> str:
+        """Return the ClusterQueue behind a Workload's LocalQueue, or an empty string."""
+        if workload.status.admission is not None:
+            return workload.status.admission.cluster_queue
+        queue = self.local_queues.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+        return queue.spec.cluster_queue if queue else ""
+
+    def job_of(self, workload: api.Workload) -> dict[str, Any] | None:
+        """Return the job of a Workload, as far as it is known."""
+        owners = (self.jobs.get(owner.uid) for owner in workload.metadata.owner_references)
+        return next(filter(None, owners), None)
+
+    async def list(self, client: KubeClient, *kinds: str, namespace: str | None = None) -> None:
+        """Read all objects of some kinds, side by side; those in namespaces of one or of all."""
+        await asyncio.gather(*(self._list(client, kind, namespace) for kind in kinds))
+
+    async def _list(self, client: KubeClient, kind: str, namespace: str | None) -> None:
+        resource, type_ = _KINDS[kind]
+        # Of jobs, those in queues: a cluster may have many others.
+        selector = QUEUE_NAME if resource is resources.JOBS else ""
+        where = namespace if resource.namespaced else None
+        try:
+            listed = await client.list(
+                resource, namespace=where, label_selector=selector, decode=_loader(type_)
+            )
+        except (Forbidden, NotFound):
+            self._hide(resource)
+            return
+        self.add(kind, listed.items)
+
+    async def get(
+        self, client: KubeClient, kind: str, name: str, *, namespace: str | None = None
+    ) -> None:
+        """Read one object, if there is one and the user may; nothing has an empty name."""
+        if not name:
+            return
+        resource, type_ = _KINDS[kind]
+        try:
+            found = await client.get(resource, name, namespace=namespace, decode=_loader(type_))
+        except Forbidden:
+            self._hide(resource)
+        except NotFound:
+            return
+        else:
+            self.add(kind, [found])
+
+    def _hide(self, resource: Resource) -> None:
+        if resource.plural not in self.hidden:
+            self.hidden.append(resource.plural)
+
+
+def _loader(type_: type[Any]) -> Callable[[bytes], Any]:
+    return msgspec.json.decode if type_ is dict else partial(decode, type_)

@@ -1,0 +1,213 @@
+"""Asks the manager who waits where and why: its visibility API, by the rights of the user.
+
+The manager alone knows its Configuration, so nothing here is computed again. Where it cannot be
+asked, the answers say why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import ApiError, Forbidden, NotFound, RequestTimeout, ServerError
+from multiqueue.kube.wire import read_answer
+
+PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2"
+REMOTE = "/apis/remote.multiqueue.dev/v1alpha1"
+SECONDS = 5.0
+"""How long the manager may take to answer: what else there is to say shall not wait longer."""
+TRIES = 4
+"""Of several managers only one knows reasons, and a Service leads to any of them."""
+PAGE = 10_000
+"""Workloads of a queue that are asked for at a time: 3 MB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a Workload waits; both count from 1."""
+
+    in_cluster_queue: int
+    in_local_queue: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Who waits in a queue, by ``namespace/name``; ``problem`` says why that is not known."""
+
+    by_key: Mapping[str, Place] = field(default_factory=dict)
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlavorNumbers:
+    """Quota of one resource in one flavor, against what the Workload asks. Wire quantities."""
+
+    flavor: str
+    resource: str
+    asked: str
+    nominal: str
+    used: str
+    free: str
+    borrowable: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the manager says about a waiting Workload; empty or None where it says nothing.
+
+    Attributes:
+        problem: What of it is missing, and why; empty where the leader told everything.
+        reason: That of its QuotaReserved=False condition; ``message`` its words.
+        place: None where it does not wait.
+        waiting: How many wait in its ClusterQueue.
+        share: The weighted share of its ClusterQueue; None without fair sharing.
+        past_usage: LocalQueues in which Workloads wait, the least usage first. A name is empty
+            where the user may not know it, a usage None where it is endless.
+    """
+
+    problem: str = ""
+    cluster_queue: str = ""
+    reason: str = ""
+    message: str = ""
+    place: Place | None = None
+    waiting: int | None = None
+    numbers: tuple[FlavorNumbers, ...] = ()
+    share: int | None = None
+    past_usage: tuple[tuple[str, float | None], ...] = ()
+
+
+async def explain_workload(client: KubeClient, namespace: str, name: str, queue: str) -> Answer:
+    """Return what the manager says about a Workload.
+
+    Args:
+        client: Of the cluster.
+        namespace: Of the Workload.
+        name: Of the Workload.
+        queue: Its LocalQueue, for managers that only know positions.
+    """
+    path = f"{REMOTE}/namespaces/{_quote(namespace)}/workloads/{_quote(name)}/explanation"
+    status: Mapping[str, Any] = {}
+    for _ in range(TRIES):
+        try:
+            status = (await _ask(client, path))["status"]
+        except (Forbidden, NotFound) as error:
+            return await _explain_by_position(client, f"{namespace}/{name}", queue, error)
+        except (ApiError, RequestTimeout) as error:
+            return Answer(problem=f"{_describe(error)}; positions and numbers are missing")
+        if status["leading"]:
+            return _read(status)
+    return _read(
+        status,
+        "the manager that answered does not lead, so the reason is the one last written on the "
+        "Workload",
+    )
+
+
+async def read_local_queue(client: KubeClient, namespace: str, name: str) -> Places:
+    """Return who waits in a LocalQueue."""
+    return await _read_places(client, f"namespaces/{_quote(namespace)}/localqueues/{_quote(name)}")
+
+
+async def read_cluster_queue(client: KubeClient, name: str) -> Places:
+    """Return who waits in a ClusterQueue."""
+    return await _read_places(client, f"clusterqueues/{_quote(name)}")
+
+
+async def _read_places(client: KubeClient, queue: str) -> Places:
+    by_key: dict[str, Place] = {}
+    path, offset, is_full = f"{PENDING}/{queue}/pendingworkloads", 0, True
+    while is_full:
+        page = {"offset": str(offset), "limit": str(PAGE)}
+        try:
+            items = (await _ask(client, path, **page))["items"]
+        except (ApiError, RequestTimeout) as error:
+            if isinstance(error, NotFound) and error.details.get("name"):
+                return Places()  # there is no such queue, so nobody waits in it
+            return Places(problem=f"{_describe(error)}; positions are missing")
+        for item in items:
+            metadata = item["metadata"]
+            by_key[f"{metadata['namespace']}/{metadata['name']}"] = _place(item)
+        offset, is_full = offset + PAGE, len(items) == PAGE
+    return Places(by_key=by_key)
+
+
+async def _explain_by_position(
+    client: KubeClient, key: str, queue: str, error: Forbidden | NotFound
+) -> Answer:
+    """Return the position alone: older managers, and Kueue, explain nothing else."""
+    if error.details.get("kind") == "workloads" and isinstance(error, NotFound):
+        return Answer(problem="the manager has not seen this Workload yet")
+    namespace, _, _ = key.partition("/")
+    places = await read_local_queue(client, namespace, queue)
+    if places.problem:
+        return Answer(problem=f"{_describe(error)}; positions and numbers are missing")
+    why = _describe(error)
+    if isinstance(error, NotFound):
+        why = "the manager is older than this command or is no multiqueue: it tells positions only"
+    return Answer(problem=f"{why}; numbers are missing", place=places.by_key.get(key))
+
+
+async def _ask(client: KubeClient, path: str, **params: str) -> dict[str, Any]:
+    answer = await client.request("GET", path, params=params, timeout=SECONDS)
+    found: dict[str, Any] = read_answer(answer.body, orjson.loads, f"GET {path}")
+    return found
+
+
+def _quote(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _describe(error: ApiError | RequestTimeout) -> str:
+    if isinstance(error, RequestTimeout):
+        return "the manager has not answered in time"
+    told = error.server_message or str(error)
+    if isinstance(error, Forbidden):
+        return f"you may not ask the manager: {told}"
+    if isinstance(error, NotFound):
+        return (
+            "no manager tells who waits here: none runs, or it runs without the gate "
+            "VisibilityOnDemand or without config/visibility"
+        )
+    if isinstance(error, ServerError):
+        return f"the manager does not answer: {told}"
+    return f"the manager refuses to answer: {told}"
+
+
+def _place(item: Mapping[str, Any]) -> Place:
+    return Place(
+        in_cluster_queue=item["positionInClusterQueue"] + 1,
+        in_local_queue=item["positionInLocalQueue"] + 1,
+    )
+
+
+def _read(status: Mapping[str, Any], problem: str = "") -> Answer:
+    numbers = tuple(
+        FlavorNumbers(
+            flavor=row["name"],
+            resource=row["resource"],
+            asked=row["requested"],
+            nominal=row["nominal"],
+            used=row["used"],
+            free=row["free"],
+            borrowable=row["borrowable"],
+            verdict=row["verdict"],
+        )
+        for row in status.get("flavors", ())
+    )
+    return Answer(
+        problem=problem if status["pending"] else "",
+        cluster_queue=status["clusterQueue"],
+        reason=status.get("reason", ""),
+        message=status.get("message", ""),
+        place=_place(status) if "positionInClusterQueue" in status else None,
+        waiting=status.get("pendingInClusterQueue"),
+        numbers=numbers,
+        share=status.get("fairSharing", {}).get("weightedShare"),
+        past_usage=tuple((row["localQueue"], row["usage"]) for row in status.get("pastUsage", ())),
+    )

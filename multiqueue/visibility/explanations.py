@@ -1,0 +1,241 @@
+"""Why a Workload waits, with the numbers that the manager decides by.
+
+``/apis/remote.multiqueue.dev/v1alpha1/namespaces/NS/workloads/NAME/explanation`` (get): its reason,
+its position, the quota of each flavor against what it asks, preemption and fair sharing, rendered
+from the engine. A standby knows all of it but the reason, which only cycles find; ``leading`` says
+who answered.
+
+Who may read the explanations of one namespace sees no names of others: LocalQueues of other
+namespaces have names only for those who may list the whole ClusterQueue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from multiqueue.api.names import key_of, split_key
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.state import ClusterQueueState
+from multiqueue.lib.amount import Amount, add, subtract
+from multiqueue.model.resources import format_amount
+from multiqueue.visibility import documents, refusals
+from multiqueue.visibility.authentication import User
+from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.positions import PositionReader, Positions
+from multiqueue.visibility.remote import is_exact
+from multiqueue.visibility.remote_documents import (
+    EXPLANATION,
+    EXPLANATION_KIND,
+    GROUP,
+    VERSION,
+    WORKLOADS,
+)
+from multiqueue.visibility.summary import VERSIONS, FindWorkload
+
+MAX_LOCAL_QUEUES = 100
+"""LocalQueues whose past usage is told, the least first."""
+JSON = "application/json"
+Json = dict[str, Any]
+
+
+class ExplanationAnswers:
+    """Answers requests for explanations.
+
+    Args:
+        engine: What decides.
+        positions: Who waits where.
+        find: Returns a Workload by its key.
+        leading: Set while this manager leads.
+        authorizer: Knows what users may do.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        positions: PositionReader,
+        find: FindWorkload,
+        leading: asyncio.Event,
+        authorizer: Authorizer,
+    ) -> None:
+        self._engine = engine
+        self._positions = positions
+        self._find = find
+        self._leading = leading
+        self._authorizer = authorizer
+
+    @staticmethod
+    def is_asked(action: Action) -> bool:
+        """Whether a request is about an explanation."""
+        about = action.resource == WORKLOADS and action.subresource == EXPLANATION
+        return action.group == GROUP and about
+
+    async def answer(self, http: web.Request, action: Action, user: User) -> web.Response:
+        """Answer one request of a user who may ask about this Workload.
+
+        Raises:
+            Refusal: there is no such Workload.
+        """
+        if http.method not in {"GET", "HEAD"}:
+            raise refusals.method_not_allowed()
+        if not is_exact(http.path, action):
+            raise refusals.no_such_path()
+        key = key_of(action.namespace, action.name)
+        workload = self._find(key)
+        if workload is None:
+            raise refusals.workload_not_found(action.name)
+        local_queue = key_of(action.namespace, workload.spec.queue_name)
+        name = self._engine.local_queue_target(local_queue) or ""
+        positions = await self._positions.of_cluster_queue(name)
+        shows_names = bool(name) and await self._may_list(user, name, action)
+        status = build_status(self._engine, key, name, positions, leading=self._leading.is_set())
+        if not shows_names:
+            _hide_names(status, action.namespace)
+        body = {
+            "kind": EXPLANATION_KIND,
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "metadata": {"name": action.name, "namespace": action.namespace},
+            "status": status,
+        }
+        return web.Response(body=orjson.dumps(body), content_type=JSON)
+
+    async def _may_list(self, user: User, cluster_queue: str, action: Action) -> bool:
+        """Whether a user may see everything that waits in a ClusterQueue."""
+        if self._engine.usage is None or not self._engine.usage.counts_in(cluster_queue):
+            return False  # nothing would be shown
+        whole = Action(
+            verb="get",
+            path=action.path,
+            group=refusals.GROUP,
+            version=VERSIONS[0],
+            resource="clusterqueues",
+            name=cluster_queue,
+            subresource=documents.PENDING,
+        )
+        try:
+            await self._authorizer.authorize(user, whole)
+        except refusals.Refusal:
+            return False
+        return True
+
+
+def build_status(
+    engine: Engine, key: str, cluster_queue: str, positions: Positions | None, *, leading: bool
+) -> Json:
+    """Return what is known about a Workload. Reads one state of the engine; nothing may await.
+
+    Args:
+        engine: What decides.
+        key: Of the Workload.
+        cluster_queue: Where its LocalQueue leads; empty where it leads nowhere.
+        positions: Who waits there.
+        leading: Whether the engine is that of the leader, which knows reasons.
+    """
+    explanation = engine.workload_reason(key)
+    status: Json = {
+        "leading": leading,
+        "clusterQueue": cluster_queue,
+        "pending": explanation is not None,
+    }
+    if explanation is None:
+        return status
+    if leading:
+        status |= _tell(explanation)
+    state = engine.cluster_queue_state(cluster_queue)
+    if state is None or positions is None:
+        return status
+    status["pendingInClusterQueue"] = len(positions.keys)
+    if key in positions.keys:
+        place = positions.keys.index(key)
+        status["positionInClusterQueue"] = place
+        status["positionInLocalQueue"] = positions.in_local_queue[place]
+    status["flavors"] = _flavors(engine, key, state)
+    if state.weighted_share is not None:
+        status["fairSharing"] = {"weightedShare": state.weighted_share.reported}
+        if leading and explanation.share_loss is not None:
+            name, share, other, other_share = explanation.share_loss
+            loss = {"name": name, "share": share, "other": other, "otherShare": other_share}
+            status["fairSharing"]["loss"] = loss
+    if engine.usage is not None and engine.usage.counts_in(cluster_queue):
+        status["pastUsage"] = _past_usage(engine, positions)
+    return status
+
+
+def _tell(explanation: Explanation) -> Json:
+    return {
+        "reason": explanation.reason,
+        "message": explanation.message,
+        "preemption": {"victims": explanation.victims, "gated": explanation.is_gated},
+        "podSets": [
+            {
+                "name": pod_set.name,
+                "pods": pod_set.pods,
+                "flavors": [
+                    {
+                        "name": attempt.flavor,
+                        "reason": attempt.reason,
+                        "messages": [str(refusal) for refusal in attempt.refusals],
+                    }
+                    for group in pod_set.groups
+                    for attempt in group
+                ],
+            }
+            for pod_set in explanation.pod_sets
+        ],
+    }
+
+
+def _flavors(engine: Engine, key: str, state: ClusterQueueState) -> list[Json]:
+    """Return what is asked of each flavor, and its quota; without what is not asked for."""
+    rows = []
+    for flavor, requests in engine.requests_by_flavor(key).items():
+        for resource, asked in requests.items():
+            if asked <= 0:
+                continue
+            free, borrowable = state.free[flavor][resource], state.borrowable[flavor][resource]
+            amounts = {
+                "requested": asked,
+                "nominal": state.nominal[flavor][resource],
+                "used": state.reservation[flavor][resource].total,
+                "free": free,
+                "borrowable": borrowable,
+            }
+            told = {name: format_amount(resource, value) for name, value in amounts.items()}
+            verdict = _verdict(resource, asked, free, borrowable)
+            rows.append({"name": flavor, "resource": resource, **told, "verdict": verdict})
+    return rows
+
+
+def _verdict(resource: str, asked: Amount, free: Amount, borrowable: Amount) -> str:
+    if asked <= free:
+        return "fits"
+    missing = subtract(asked, add(free, borrowable))
+    if missing <= 0:
+        return "fits by borrowing"
+    return f"{format_amount(resource, missing)} more needed"
+
+
+def _past_usage(engine: Engine, positions: Positions) -> list[Json]:
+    """Return the LocalQueues in which Workloads wait, the least usage first.
+
+    Shape: ``usage`` is None where the weight is zero, so that it is endless.
+    """
+    assert engine.usage is not None, "the caller has looked"
+    usage = {key: engine.usage.usage_of(key) for key in positions.by_local_queue}
+    order = sorted(usage, key=lambda key: (usage[key], key))[:MAX_LOCAL_QUEUES]
+    return [
+        {"localQueue": key, "usage": None if math.isinf(usage[key]) else usage[key]}
+        for key in order
+    ]
+
+
+def _hide_names(status: Json, namespace: str) -> None:
+    """Take out the names of LocalQueues in other namespaces: their users may not see them."""
+    for row in status.get("pastUsage", ()):
+        if split_key(row["localQueue"])[0] != namespace:
+            row["localQueue"] = ""
