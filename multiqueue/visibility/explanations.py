@@ -24,6 +24,7 @@ from multiqueue.engine.explain import Explanation
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount
+from multiqueue.serving.request import Request
 from multiqueue.visibility import documents, refusals
 from multiqueue.visibility.authentication import User
 from multiqueue.visibility.authorization import Action, Authorizer
@@ -75,7 +76,7 @@ class ExplanationAnswers:
         about = action.resource == WORKLOADS and action.subresource == EXPLANATION
         return action.group == GROUP and about
 
-    async def answer(self, http: web.Request, action: Action, user: User) -> web.Response:
+    async def answer(self, http: Request, action: Action, user: User) -> web.Response:
         """Answer one request of a user who may ask about this Workload.
 
         Raises:

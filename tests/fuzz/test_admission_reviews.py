@@ -56,7 +56,7 @@ def check(path: str, body: bytes) -> None:
 
 
 def write(path: str, version: str, operation: str, *objects: Any) -> bytes:
-    kind = KINDS[path.rsplit("-", 1)[1]]
+    kind = KINDS.get(path.rsplit("-", 1)[1], "Pod")  # of objects that are not queued: any
     obj, old = (
         {"apiVersion": version, "kind": kind, **each} if isinstance(each, dict) else each
         for each in objects
