@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP
+from multiqueue.dispatcher_host.registry import ENTRY_POINT_GROUP
 
 
 def install(folder: Path, module: str, code: str, dispatchers: Mapping[str, str]) -> None:

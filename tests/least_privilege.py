@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from multiqueue.apiserver.auth import User, service_account
-from multiqueue.apiserver.authz.attributes import Attributes
+from multiqueue.embedded.server.auth import User, service_account
+from multiqueue.embedded.server.authz.attributes import Attributes
 
 CONFIG = Path(__file__).parents[1] / "config"
 MANAGER = service_account("kueue-system", "kueue-controller-manager")

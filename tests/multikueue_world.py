@@ -28,21 +28,21 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload, WorkloadStatus
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
+from multiqueue.kube.call_thread import OpenThread, PluginThread
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
-from multiqueue.multikueue.connections.credentials import PATH_PREFIX
-from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
-from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
+from multiqueue.runtime.multikueue import build_multikueue
+from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of

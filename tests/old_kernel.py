@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from multiqueue.multikueue.dispatching.isolation import seccomp
+from multiqueue.dispatcher_host.isolation import seccomp
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER, _PER_LINUX32 = 38, 22, 2, 8
 _LANDLOCK_CREATE_RULESET = 444

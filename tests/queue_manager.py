@@ -16,9 +16,10 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
+from multiqueue.embedded.cluster.pod_logs import read_log
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.jobs.context import Informers, ManagerContext
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
@@ -31,7 +32,6 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
 from multiqueue.observability.metrics import Metrics
 from multiqueue.runtime.apply import create_missing
-from multiqueue.simcluster.pod_logs import read_log
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
 from tests.waiting import Changes

@@ -22,10 +22,10 @@ from multiqueue.api.config import Configuration
 from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
-from multiqueue.multikueue.connections.worker_access import build_worker_access
-from multiqueue.multikueue.setup import build_desk
 from multiqueue.runtime.apply import apply_all
+from multiqueue.runtime.multikueue import build_desk
 from multiqueue.visibility.setup import VisibilityService, build_visibility
+from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
 from tests.integration.waiting import is_true, until_one
 from tests.least_privilege import documents
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from multiqueue.apiserver.certificates import Authority, create_authority, server_context
+from multiqueue.embedded.server.certificates import Authority, create_authority, server_context
 
 HOST = "127.0.0.1"
 

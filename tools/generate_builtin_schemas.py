@@ -1,4 +1,4 @@
-"""Write the field tables of the built-in kinds to multiqueue/apiserver/builtin/data.
+"""Write the field tables of the built-in kinds to multiqueue/embedded/server/builtin/data.
 
 Names, types and required fields come from the model classes of kubernetes_asyncio. What those
 classes do not say (integer widths, quantities, bytes, merge keys) is in the tables below. No

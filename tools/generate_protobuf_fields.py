@@ -1,4 +1,4 @@
-"""Write the protobuf field numbers of the built-in kinds to multiqueue/apiserver/protobuf.
+"""Write the protobuf field numbers of the built-in kinds to multiqueue/embedded/server/protobuf.
 
 Numbers, wire names and which fields are optional are read from the struct tags of Kubernetes' Go
 types (the ``.proto`` files, made from them, do not tell which fields are inline in JSON, nor which

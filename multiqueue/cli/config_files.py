@@ -61,7 +61,7 @@ def check_worker_kubeconfig(path: str, proxies: Collection[str]) -> str:
     Raises:
         UsageProblem: the file cannot be read.
     """
-    from multiqueue.multikueue.connections.credentials import Refusal, check_kubeconfig
+    from multiqueue.workers.kubeconfigs.credentials import Refusal, check_kubeconfig
 
     try:
         data = Path(path).read_bytes()

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multiqueue.multikueue.dispatching.answer import Reading, hold_against, take
-from multiqueue.multikueue.dispatching.budget import within
-from multiqueue.multikueue.dispatching.frozen import freeze
-from multiqueue.multikueue.dispatching.host import EndedError
-from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
-from multiqueue.multikueue.dispatching.loader import BUDGET as LOAD_BUDGET
-from multiqueue.multikueue.dispatching.plugin_thread import PluginError
-from multiqueue.multikueue.dispatching.policy import BUDGET, Way
+from multiqueue.dispatcher_host.answer import Reading, hold_against, take
+from multiqueue.dispatcher_host.budget import within
+from multiqueue.dispatcher_host.frozen import freeze
+from multiqueue.dispatcher_host.host import EndedError
+from multiqueue.dispatcher_host.isolation.host import ProcessHost
+from multiqueue.dispatcher_host.loader import BUDGET as LOAD_BUDGET
+from multiqueue.dispatcher_host.policy import BUDGET, Way
+from multiqueue.kube.call_thread import PluginError
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination
 
 MOST_LOSSES = 3

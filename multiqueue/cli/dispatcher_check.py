@@ -9,10 +9,10 @@ from typing import Any
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.types import PROCESS
 from multiqueue.api.validation.access import mapping
+from multiqueue.dispatcher_host.arguments import build_arguments
+from multiqueue.dispatcher_host.isolation.confine import list_open_ways
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.lib import bounded_yaml
-from multiqueue.multikueue.dispatching.arguments import build_arguments
-from multiqueue.multikueue.dispatching.isolation.confine import list_open_ways
-from multiqueue.multikueue.dispatching.registry import Dispatchers
 from multiqueue.plugins import ChecksArguments, Dispatcher
 
 NAME, ARGUMENTS = "multiKueue.dispatcherName", "multiKueue.dispatcherArguments"

@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 
 from multiqueue.cli.errors import UsageProblem
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.registry import Dispatchers
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 MOST_CHARACTERS = 50

@@ -9,13 +9,13 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.capacity.own_quota import OwnQuota
 from multiqueue.cli.views.drain_plan import Quotas, Surroundings
 from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource
-from multiqueue.multikueue.capacity.own_quota import OwnQuota
 
 
 async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Surroundings:

@@ -18,7 +18,7 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource
 from multiqueue.lint.rules.jobs import is_done
 from multiqueue.lint.world import Entry, Surroundings, World
-from multiqueue.multikueue.connections.credentials import Refusal
+from multiqueue.workers.kubeconfigs.credentials import Refusal
 
 WORKER_SECONDS = 30.0
 """How long all lists of one worker may take."""

@@ -134,7 +134,7 @@ def _check_secrets(
     manifests: Manifests, namespace: str, workers: Workers, proxies: Collection[str]
 ) -> None:
     """Judge the kubeconfigs that stand among the manifests; others are somewhere else."""
-    from multiqueue.multikueue.connections.credentials import Refusal, check_secret
+    from multiqueue.workers.kubeconfigs.credentials import Refusal, check_secret
 
     now, world = datetime.now(UTC), World(manifests.entries)
     for cluster in world.all("MultiKueueCluster"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
-from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig, check_secret
+from multiqueue.workers.kubeconfigs.credentials import Refusal, SafeKubeconfig, check_secret
 
 if TYPE_CHECKING:
     from multiqueue.api.config import Configuration

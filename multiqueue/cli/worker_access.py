@@ -29,7 +29,7 @@ async def worker_credentials(
     """
     # Only what runs on workers needs these.
     from multiqueue.cli.stored import read_stored
-    from multiqueue.multikueue.connections.credentials import Refusal
+    from multiqueue.workers.kubeconfigs.credentials import Refusal
 
     source = cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != "Secret":

@@ -31,8 +31,8 @@ from multiqueue.kube.resources import (
 )
 from multiqueue.model.build import build_cluster_queue, build_workload
 from multiqueue.model.resources import is_accelerator
-from multiqueue.multikueue.connections.capabilities import CONFIG_MAP
-from multiqueue.multikueue.phase import AT_WORK, ENDED
+from multiqueue.views.phase import AT_WORK, ENDED
+from multiqueue.workers.connections.capabilities import CONFIG_MAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

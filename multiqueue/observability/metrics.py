@@ -478,7 +478,7 @@ class Metrics(DispatchMetrics):
 
 
 class WorkerScore(Protocol):
-    """What we export of a worker's health; `multiqueue.multikueue` has the type."""
+    """What we export of a worker's health; `multiqueue.dispatch` has the type."""
 
     @property
     def score(self) -> float:

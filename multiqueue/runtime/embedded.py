@@ -17,7 +17,9 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.crd.autoscaling import provisioning_request_crd
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.cluster.cluster import SimCluster, SimOptions
+from multiqueue.embedded.cluster.pod_logs import read_log
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
@@ -28,8 +30,6 @@ from multiqueue.runtime.components import Scope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.preconditions import tune_garbage_collector
-from multiqueue.simcluster.cluster import SimCluster, SimOptions
-from multiqueue.simcluster.pod_logs import read_log
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
 
 

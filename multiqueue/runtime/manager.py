@@ -32,13 +32,12 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.multikueue.connections.worker_access import build_worker_access
-from multiqueue.multikueue.setup import build_desk, build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Component, Scope, Supervisor, open_scope
 from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
+from multiqueue.runtime.multikueue import build_desk, build_multikueue
 from multiqueue.runtime.preconditions import (
     can_reach_webhooks,
     ensure_namespace,
@@ -49,6 +48,7 @@ from multiqueue.runtime.preconditions import (
 )
 from multiqueue.visibility.setup import VisibilityService, build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
+from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
 
 CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"

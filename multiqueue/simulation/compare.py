@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.plugins import ChecksArguments
 from multiqueue.simulation.fleet import Fleet
 from multiqueue.simulation.metrics import Summary, measure, summarise

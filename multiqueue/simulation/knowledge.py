@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multiqueue.multikueue.foresight.history import History
-from multiqueue.multikueue.foresight.traits import FinishedRun, Traits
+from multiqueue.forecast.history import History
+from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.plugins.forecast import Runtime
 from multiqueue.simulation.traces.trace import TraceJob
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from traceback import extract_tb
 
+from multiqueue.dispatch.decide import plan as steps
+from multiqueue.dispatch.decide.cluster_state import ClusterState, GroupConfig
+from multiqueue.dispatch.decide.decide import decide
+from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
+from multiqueue.dispatch.observe.memory import is_ask_due
+from multiqueue.dispatcher_host.answer import take
 from multiqueue.model.workload import Admission
-from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.cluster_state import ClusterState, GroupConfig
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.dispatching.answer import take
-from multiqueue.multikueue.group import GroupView, LocalWorkload
-from multiqueue.multikueue.memory import is_ask_due
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
 from multiqueue.simulation.agenda import BEGIN, Agenda
 from multiqueue.simulation.manager import Managed, Manager

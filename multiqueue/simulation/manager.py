@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 from multiqueue.api.conditions import CheckState, Reason, WorkloadCondition
 from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.dispatch.decide.view import Check, LocalJob, LocalWorkload
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.workload import Admission, Reservation, Workload
-from multiqueue.multikueue.group import Check, LocalJob, LocalWorkload
-from multiqueue.multikueue.memory import GroupMemory
-from multiqueue.multikueue.waiting import Rank
 from multiqueue.plugins import StartEstimate
 from multiqueue.simulation.agenda import Agenda, Timer
 from multiqueue.simulation.fleet import Fleet

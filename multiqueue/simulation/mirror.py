@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from multiqueue.forecast.curve import scale
+from multiqueue.forecast.estimates import Budget
+from multiqueue.forecast.replica import Replica
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
-from multiqueue.multikueue.foresight.curve import scale
-from multiqueue.multikueue.foresight.estimates import Budget
-from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins import Forecast, WorkloadView
 from multiqueue.plugins.forecast import Runtime
 from multiqueue.simulation.fleet import GPU, HARDWARE_LABEL, Cluster

@@ -7,11 +7,11 @@ from typing import Any
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCHER_ALL_AT_ONCE, DISPATCHER_INCREMENTAL, INCREMENTAL
-from multiqueue.multikueue.capacity import quota_view
-from multiqueue.multikueue.capacity.quota_view import QueueObject
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.foresight.estimates import Budget
-from multiqueue.multikueue.line import Line
+from multiqueue.capacity import quota_view
+from multiqueue.capacity.quota_view import QueueObject
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.forecast.estimates import Budget
 from multiqueue.plugins import (
     ClusterView,
     CopyState,

@@ -9,10 +9,10 @@ from datetime import datetime
 
 from multiqueue.api.conditions import Reason, WorkloadCondition
 from multiqueue.api.v1beta2.meta import Condition, format_time
+from multiqueue.dispatch.decide.cluster_state import Finish, RemoteJob, RemoteWorkload
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.workload import Admission, Reservation, Workload
-from multiqueue.multikueue.cluster_state import Finish, RemoteJob, RemoteWorkload
 from multiqueue.simulation.agenda import Agenda, Timer
 from multiqueue.simulation.fleet import GPU, Cluster, Preempting
 from multiqueue.simulation.knowledge import Knowledge

@@ -14,11 +14,11 @@ import pytest
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import evict
+from multiqueue.embedded.cluster.lifecycle import STOP_SECONDS
 from multiqueue.jobs.workload_wire import build_status_patch
 from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, PODS, WORKLOADS
 from multiqueue.runtime.demo.jobs import DemoJob, build_job
-from multiqueue.simcluster.lifecycle import STOP_SECONDS
 from tests.abuse.fleet import WORKERS, Fleet, Object
 from tests.integration.waiting import is_true, until, until_one
 

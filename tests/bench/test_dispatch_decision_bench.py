@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from multiqueue.forecast.asked import build_asked
+from multiqueue.forecast.estimates import Budget
+from multiqueue.forecast.replica import Replica
 from multiqueue.model.cluster_queue import LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
-from multiqueue.multikueue.foresight.asked import build_asked
-from multiqueue.multikueue.foresight.estimates import Budget
-from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from tests.engine_world import NAMESPACE, T0, flavor_quotas, make_queue, seconds
 from tests.unit.multikueue.foresight.test_replica import gang, running

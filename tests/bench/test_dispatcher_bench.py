@@ -13,10 +13,10 @@ import pytest
 from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
-from multiqueue.multikueue.dispatching.conduct import EVERY
-from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.multikueue.dispatching.runner import DispatchRunner
+from multiqueue.dispatcher_host.conduct import EVERY
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Selection
+from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.testing import T0
 from tests.bench.asked_views import make_views

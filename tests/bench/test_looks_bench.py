@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from multiqueue.controllers.workload import controller
+from multiqueue.dispatch import workload_reconciler
 from multiqueue.jobs.framework import reconciler
 from multiqueue.kube.transport import Request, Response
-from multiqueue.multikueue import workload_reconciler
 from tests.bench.test_hung_worker_bench import make_plan
 from tests.fleet.history import History
 from tests.fleet.network import SimTransport

@@ -23,9 +23,9 @@ from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import finish, is_admitted, is_finished
+from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
-from multiqueue.simcluster.lifecycle import RUN_SECONDS
 from tests.integration.queue_steps import make_queue
 from tests.integration.waiting import simulation
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster

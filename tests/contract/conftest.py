@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.contract.client import Api, Cluster, unique
 from tests.contract.kubectl import Kubectl, open_kubectl

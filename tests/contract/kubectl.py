@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from tests.contract.client import PATIENCE_SECONDS, unique
 
 KUBECTL = shutil.which("kubectl")

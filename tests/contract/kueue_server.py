@@ -12,7 +12,7 @@ import aiohttp
 from multiqueue.api.config import Configuration
 from multiqueue.api.conversion import converters
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.client import KubeClient

@@ -10,11 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.cluster.cluster import SimOptions
+from multiqueue.embedded.cluster.nodes import parse_node_pool
+from multiqueue.embedded.cluster.pod_logs import read_log
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
-from multiqueue.simcluster.cluster import SimOptions
-from multiqueue.simcluster.nodes import parse_node_pool
-from multiqueue.simcluster.pod_logs import read_log
 from tests.contract.client import STRATEGIC, Answer, Api, Cluster, expect, pod, unique
 from tests.contract.kubectl import KUBECTL, Kubectl
 

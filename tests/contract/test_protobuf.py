@@ -3,7 +3,7 @@
 import pytest
 
 from tests.contract.client import Answer, Api, config_map, expect, job, pod
-from tests.unit.apiserver.protobuf_encoder import MAGIC, chunk, envelope, text
+from tests.unit.embedded.server.protobuf_encoder import MAGIC, chunk, envelope, text
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from aiohttp import web
 
-from multiqueue.apiserver.certificates import create_authority, server_context
+from multiqueue.embedded.server.certificates import create_authority, server_context
 
 Answers = Callable[[dict[str, Any]], dict[str, Any]]
 

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.contract.client import MERGE, STRATEGIC, Answer, Api, Cluster, config_map
 from tests.contract.managed_fields import APPLY

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from multiqueue.multikueue.dispatching.plugin_thread import PluginError
+from multiqueue.kube.call_thread import PluginError
 
 T = TypeVar("T")
 

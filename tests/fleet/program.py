@@ -19,6 +19,7 @@ from multiqueue.api import names
 from multiqueue.api.config import Configuration
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.controllers.setup import build_controllers
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
@@ -27,11 +28,10 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
-from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.setup import build_multikueue
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
+from multiqueue.runtime.multikueue import build_multikueue
+from multiqueue.workers.connections.fleet import Fleet
 from tests.fleet.inline_thread import InlineThread
 from tests.fleet.network import Network
 from tests.fleet.weather import Process

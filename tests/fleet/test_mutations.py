@@ -12,17 +12,18 @@ from multiqueue_dispatchers.external import External
 
 from multiqueue.api import ran_on
 from multiqueue.api.cluster_orders import Pace, read_orders
+from multiqueue.capacity import filters
+from multiqueue.dispatch.decide import decide as deciding
+from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
+from multiqueue.dispatch.decide.copy import clone_workload
+from multiqueue.dispatch.decide.plan import Nominate
+from multiqueue.dispatch.decide.rules import choose, follow, gates, gone
+from multiqueue.dispatch.decide.rules import evict as evicting
+from multiqueue.dispatch.execute import execute, remote_steps
+from multiqueue.dispatch.observe.fitting import Fitting
+from multiqueue.drain import controller
+from multiqueue.drain.relocation import Relocation
 from multiqueue.jobs.framework import pod_set_info
-from multiqueue.multikueue import decide as deciding
-from multiqueue.multikueue import execute, filters, remote_steps
-from multiqueue.multikueue.clone import clone_workload
-from multiqueue.multikueue.cluster_state import ClusterState, Presence
-from multiqueue.multikueue.drains import controller
-from multiqueue.multikueue.drains.relocation import Relocation
-from multiqueue.multikueue.fitting import Fitting
-from multiqueue.multikueue.plan import Nominate
-from multiqueue.multikueue.rules import choose, follow, gates, gone
-from multiqueue.multikueue.rules import evict as evicting
 from multiqueue.plugins import Nomination
 from tests.fleet.plan import Act, Plan
 from tests.fleet.plan_extras import make_seed_plan

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.kube.resources import JOBS
-from multiqueue.multikueue.connections.fleet import Fleet, FleetListener
+from multiqueue.workers.connections.fleet import Fleet, FleetListener
 
 JOB = GroupVersionKind.of_resource(JOBS)
 FAR_PAST = float("-inf")

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from multiqueue.api import names
-from multiqueue.apiserver.certificates import create_authority
+from multiqueue.embedded.server.certificates import create_authority
 from tests.fleet.api_server import ApiServer
 from tests.fleet.history import Change, History
 from tests.fleet.job_controller import FAILS, SECONDS, STOP, JobController

@@ -16,8 +16,8 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.validation.alternatives import find_fewest, validate_alternatives
+from multiqueue.forecast.traits import read_traits
 from multiqueue.jobs.batch_job.webhook import default_job, validate_job_create, validate_job_update
-from multiqueue.multikueue.foresight.traits import read_traits
 from multiqueue.webhooks.guard.epochs import read_stamp
 from tests.fuzz.reviews import assert_short
 from tests.fuzz.runs import LONG, SHORT

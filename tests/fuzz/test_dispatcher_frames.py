@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.multikueue.dispatching.isolation.frames import Loaded, read_reply
+from multiqueue.dispatcher_host.isolation.frames import Loaded, read_reply
 from tests.fuzz.reviews import VALUES
 from tests.fuzz.runs import LONG, SHORT
 

@@ -17,8 +17,8 @@ from yarl import URL
 from multiqueue.api.config.types import AccessProvider, ClusterProfile, ExecConfig, MultiKueue
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
-from multiqueue.multikueue.connections.cluster_profiles import build_endpoint, check_profile
-from multiqueue.multikueue.connections.credentials import (
+from multiqueue.workers.kubeconfigs.cluster_profiles import build_endpoint, check_profile
+from multiqueue.workers.kubeconfigs.credentials import (
     Refusal,
     SafeKubeconfig,
     check_kubeconfig,

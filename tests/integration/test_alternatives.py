@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
+from multiqueue.embedded.cluster.nodes import ACCELERATOR_LABEL
 from multiqueue.kube import resources
-from multiqueue.simcluster.lifecycle import RUN_SECONDS
-from multiqueue.simcluster.nodes import ACCELERATOR_LABEL
 from tests.integration.queue_steps import submit
 from tests.integration.waiting import simulation
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster

@@ -219,7 +219,7 @@ SLOW = (
     "multiqueue.engine",
     "multiqueue.observability",
     "multiqueue.runtime",
-    "multiqueue.simcluster",
+    "multiqueue.embedded.cluster",
     "prometheus_client",
     "rich",
     "structlog",

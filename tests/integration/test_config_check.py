@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.cli.main import main
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.unit.webhooks.test_untrusted_certificates import OURS, inject, write_files
 from tests.webhook_world import webhook_world

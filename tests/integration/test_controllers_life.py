@@ -12,8 +12,8 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS, START_SECONDS
 from multiqueue.kube import resources
-from multiqueue.simcluster.lifecycle import RUN_SECONDS, START_SECONDS
 from tests.integration.queue_steps import make_queue, running, submit
 from tests.integration.waiting import simulation
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster

@@ -11,8 +11,8 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.v1beta2 import Condition
 from multiqueue.api.workload_state import find, has_quota
+from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS, STOP_SECONDS
 from multiqueue.kube import resources
-from multiqueue.simcluster.lifecycle import RUN_SECONDS, STOP_SECONDS
 from tests.integration.queue_steps import running, submit
 from tests.integration.waiting import simulation
 from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster

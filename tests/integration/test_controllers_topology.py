@@ -11,10 +11,10 @@ from multiqueue.api import names
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_admitted
+from multiqueue.embedded.cluster.lifecycle import RUN_SECONDS
 from multiqueue.kube import resources
 from multiqueue.model.topology import HOSTNAME
 from multiqueue.model.topology_encoding import decode_topology
-from multiqueue.simcluster.lifecycle import RUN_SECONDS
 from tests.integration.queue_steps import submit
 from tests.integration.waiting import simulation, until
 from tests.queue_manager import CONFIG, NAMESPACE, QueueCluster, queue_cluster

@@ -17,15 +17,15 @@ import yaml
 from multiqueue.api.names import ALTERNATIVES, DEFAULT_QUEUE, RUNTIME
 from multiqueue.cli import decisions
 from multiqueue.cli.main import main
+from multiqueue.dispatch.execute.worker_writes import RemoteWriter
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ServerError
 from multiqueue.kube.events import EventRecorder
-from multiqueue.multikueue.connections.worker_health import WorkerHealth
-from multiqueue.multikueue.remote import RemoteWriter
 from multiqueue.plugins import Forecast, Prospect, Victim
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
 from multiqueue.visibility.decisions import for_namespace
+from multiqueue.workers.connections.worker_health import WorkerHealth
 from tests.integration.test_multikueue_ownership import put_foreign_job
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE

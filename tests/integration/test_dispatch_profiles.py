@@ -15,6 +15,7 @@ import pytest
 from multiqueue.api.conditions import find_condition
 from multiqueue.api.names import DISPATCH_PROFILE, DISPATCHER, V1ALPHA1
 from multiqueue.api.v1alpha1 import DispatchProfile
+from multiqueue.dispatch.workload_reconciler import WorkloadReconciler
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     DISPATCH_PROFILES,
@@ -24,7 +25,6 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CONFIGS,
     WORKLOADS,
 )
-from multiqueue.multikueue.workload_reconciler import WorkloadReconciler
 from multiqueue.plugins import DispatchView, Nomination
 from tests.dispatcher_package import install
 from tests.integration.waiting import until

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_TAINTS
+from multiqueue.dispatch.ask.dispatcher_view import LAST_APPLIED
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
-from multiqueue.multikueue.dispatching.view import LAST_APPLIED
 from multiqueue.plugins import CopyState, DispatchView, Prospect
 from tests.integration.test_multikueue_terrain import CLUSTER_ROLES
 from tests.multikueue_world import GPU, World, make_config, make_gpu_job, multikueue_world

@@ -11,10 +11,10 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find, has_quota, is_admitted, is_finished
+from multiqueue.embedded.cluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import TransportError
-from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
 from tests.integration.queue_steps import make_queue, running, submit
 from tests.integration.waiting import simulation
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster

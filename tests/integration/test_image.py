@@ -23,7 +23,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from tests.dockerfile import Builder, Image, parse
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from multiqueue.api.conversion.convert import converters
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.credentials import Credentials
 from tests.install_steps import (
     apply_all_bases,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube import errors
 from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.credentials import Credentials

@@ -10,8 +10,8 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import Reason, WorkloadCondition, find_condition
+from multiqueue.dispatch.observe.fitting import SETTLE
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
-from multiqueue.multikueue.fitting import SETTLE
 from tests.integration.test_multikueue_flavors import give, make_queue, ran_on, usage
 from tests.multikueue_world import CHECK, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import NAMESPACE

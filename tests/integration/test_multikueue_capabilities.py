@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.cli.workers import read_workers
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CONFIG_MAPS, RESOURCE_FLAVORS
-from multiqueue.multikueue.connections.capabilities import CONFIG_MAP
+from multiqueue.workers.connections.capabilities import CONFIG_MAP
 from tests.multikueue_world import World, make_gpu_flavor, multikueue_world
 from tests.queue_manager import CONFIG
 from tests.waiting import SECONDS

@@ -14,7 +14,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.api.workload_state import is_finished
-from multiqueue.apiserver.server import ApiServer
+from multiqueue.embedded.server.server import ApiServer
 from multiqueue.kube import resources
 from multiqueue.kube.certificates import AUTHORITY_LIFETIME, KeyPair, create_authority
 from multiqueue.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, SECRETS

@@ -12,6 +12,7 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
+from multiqueue.dispatch.worker_metrics import Rejection
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     EVENTS,
@@ -19,7 +20,6 @@ from multiqueue.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     RESOURCE_FLAVORS,
 )
-from multiqueue.multikueue.worker_figures import Rejection
 from tests.integration.waiting import until
 from tests.multikueue_world import (
     GPU,

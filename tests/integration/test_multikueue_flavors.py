@@ -7,12 +7,12 @@ from typing import Any
 from prometheus_client import generate_latest
 
 from multiqueue.api import names
+from multiqueue.drain.relocation import with_flavors
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
     RESOURCE_FLAVORS,
 )
-from multiqueue.multikueue.drains.relocation import with_flavors
 from tests.multikueue_world import (
     CHECK,
     GPU,

@@ -10,10 +10,10 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api.ran_on import RanOn, format_ran_on
 from multiqueue.api.workload_state import has_quota
+from multiqueue.dispatch.decide.copy import epoch_of
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import RequestTimeout, TransportError
 from multiqueue.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS, Resource
-from multiqueue.multikueue.clone import epoch_of
 from tests.integration.test_multikueue_alternatives import make_gang, running
 from tests.integration.test_multikueue_flavors import give, make_queue, usage
 from tests.multikueue_world import CHECK, World, make_gpu_job, multikueue_world

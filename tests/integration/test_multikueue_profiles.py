@@ -13,11 +13,11 @@ import pytest
 from multiqueue.api.config import Configuration
 from multiqueue.api.config.gates import Gate
 from multiqueue.api.config.types import AccessProvider, ClusterProfile, ExecConfig
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
-from multiqueue.multikueue.connections.worker_access import build_worker_access
-from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.setup import build_multikueue
+from multiqueue.runtime.multikueue import build_multikueue
+from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
 from tests.least_privilege import REMOTE_TOKEN
 from tests.multikueue_world import BUILT_IN, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG

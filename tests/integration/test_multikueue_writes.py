@@ -16,16 +16,16 @@ from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import find
+from multiqueue.dispatch.execute.worker_writes import Busy, Foreign, RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
-from multiqueue.multikueue.connections.remote_watch import build_worker_informers
-from multiqueue.multikueue.connections.session import WorkerSession
-from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.remote import Busy, Foreign, RemoteWriter
 from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.connections.informers import build_worker_informers
+from multiqueue.workers.connections.session import WorkerSession
+from multiqueue.workers.owner import Owner
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster

@@ -15,8 +15,8 @@ import pytest
 import structlog
 import yaml
 
-from multiqueue.apiserver.server import ApiServer
 from multiqueue.cli.main import main
+from multiqueue.embedded.server.server import ApiServer
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, Unauthorized

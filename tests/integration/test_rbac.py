@@ -22,12 +22,12 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import V1BETA2
-from multiqueue.apiserver.authz.attributes import Attributes
-from multiqueue.apiserver.server import ApiServer, ServerOptions
 from multiqueue.cli.connect import Target
 from multiqueue.cli.projection.access import Ways
 from multiqueue.cli.projection.observe import read_manager
 from multiqueue.cli.projection.verify import Scope, verify_workers
+from multiqueue.embedded.server.authz.attributes import Attributes
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import (

@@ -7,7 +7,7 @@ import structlog
 
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS

@@ -13,6 +13,8 @@ import pytest
 import yaml
 
 from multiqueue.api.config import Configuration, build_configuration
+from multiqueue.embedded.cluster.cluster import SimOptions
+from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import (
@@ -28,8 +30,6 @@ from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.preconditions import can_reach_webhooks
-from multiqueue.simcluster.cluster import SimOptions
-from multiqueue.simcluster.nodes import parse_node_pool
 from tests.integration.waiting import is_true, until, until_one
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "training"}}

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from multiqueue.apiserver.server import ServerOptions
+from multiqueue.embedded.cluster.lifecycle import EXIT_CODE, RUN_SECONDS
+from multiqueue.embedded.cluster.node_agent import DOWN
+from multiqueue.embedded.cluster.pod_collector import QUARANTINE_SECONDS
+from multiqueue.embedded.server.server import ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import JOBS, NODES, PODS, PRIORITY_CLASSES
-from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
-from multiqueue.simcluster.node_agent import DOWN
-from multiqueue.simcluster.pod_collector import QUARANTINE_SECONDS
 from tests.integration.waiting import api_client, condition, is_true, simulation, until, until_one
 from tests.virtual_time import LoopClock, virtual_time
 

@@ -7,10 +7,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from multiqueue.apiserver.server import ServerOptions
+from multiqueue.embedded.cluster.lifecycle import (
+    EXIT_CODE,
+    RUN_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
+)
+from multiqueue.embedded.server.server import ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.resources import JOBS, PODS
-from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS, START_SECONDS, STOP_SECONDS
 from tests.integration.test_simcluster import NAMESPACE, create_job, phases
 from tests.integration.waiting import api_client, is_true, simulation, until, until_one
 from tests.virtual_time import LoopClock, virtual_time

@@ -10,7 +10,7 @@ import yaml
 
 from multiqueue.api.config import load_configuration
 from multiqueue.api.names import QUEUE_NAME
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, NotFound

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.auth import service_account
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.auth import service_account
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import NAMESPACES

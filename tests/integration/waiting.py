@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.cluster.cluster import SimCluster, SimOptions
+from multiqueue.embedded.cluster.nodes import parse_node_pool
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import Resource
-from multiqueue.simcluster.cluster import SimCluster, SimOptions
-from multiqueue.simcluster.nodes import parse_node_pool
 from tests.waiting import SECONDS
 
 Object = dict[str, Any]

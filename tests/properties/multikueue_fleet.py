@@ -11,18 +11,18 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.cluster_state import (
+from multiqueue.dispatch.decide import plan as steps
+from multiqueue.dispatch.decide.cluster_state import (
     ClusterState,
     Finish,
     GroupConfig,
     RemoteJob,
     RemoteWorkload,
 )
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.group import Check, GroupView, LocalJob, LocalWorkload
-from multiqueue.multikueue.memory import GroupMemory
-from multiqueue.multikueue.plan import GroupPlan
+from multiqueue.dispatch.decide.decide import decide
+from multiqueue.dispatch.decide.plan import GroupPlan
+from multiqueue.dispatch.decide.view import Check, GroupView, LocalJob, LocalWorkload
+from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.plugins import Nomination
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,17 +6,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.apiserver.auth import User, service_account
-from multiqueue.apiserver.authz.attributes import Attributes
-from multiqueue.apiserver.authz.authorizer import Authorizer
-from multiqueue.apiserver.authz.policy import (
+from multiqueue.embedded.server.auth import User, service_account
+from multiqueue.embedded.server.authz.attributes import Attributes
+from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.policy import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
 )
-from multiqueue.apiserver.storage_memory import MemoryStorage
-from multiqueue.apiserver.store import Store
+from multiqueue.embedded.server.storage_memory import MemoryStorage
+from multiqueue.embedded.server.store import Store
 
 Json = dict[str, Any]
 

@@ -9,10 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multiqueue.apiserver.kinds import AdmissionRefused, Kind
-from multiqueue.apiserver.schema import admit, validate_create, validate_status, validate_update
-from multiqueue.apiserver.table import render
-from tests.unit.apiserver.kind_builders import BUILTIN, T0, UID, World
+from multiqueue.embedded.server.kinds import AdmissionRefused, Kind
+from multiqueue.embedded.server.schema import (
+    admit,
+    validate_create,
+    validate_status,
+    validate_update,
+)
+from multiqueue.embedded.server.table import render
+from tests.unit.embedded.server.kind_builders import BUILTIN, T0, UID, World
 
 STORED = [kind for kind in BUILTIN if kind.hooks.respond is None]
 TEXTS = ["a", "b", "Never", "Always", "x.io/a", "", "Exists", "In", "Indexed", "https://a.b/c", "*"]

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from multiqueue.multikueue import plan as steps
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.group import GroupView, Opening
+from multiqueue.dispatch.decide import plan as steps
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.decide.view import GroupView, Opening
 from tests.properties.multikueue_fleet import (
     CONFIG,
     FIRST_CHANCE,

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.group import LocalJob
+from multiqueue.dispatch.decide.view import LocalJob
 from tests.properties.multikueue_fleet import LOST_TIMEOUT, Fleet, make_fleet
 
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.builtin.registry import builtin_kinds
-from multiqueue.apiserver.custom import kind_from_crd
-from multiqueue.apiserver.kinds import Kind
+from multiqueue.embedded.server.builtin.registry import builtin_kinds
+from multiqueue.embedded.server.custom import kind_from_crd
+from multiqueue.embedded.server.kinds import Kind
 from tests.contract.client import Api
 from tests.contract.kueue_objects import SPECS, changed, valid
 from tests.contract.kueue_server import open_kueue

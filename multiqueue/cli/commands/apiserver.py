@@ -113,8 +113,8 @@ async def _serve(options: EmbeddedOptions) -> None:
 
 
 def _simulation(nodes: Sequence[str], speed: float) -> Any:
-    from multiqueue.simcluster.cluster import SimOptions
-    from multiqueue.simcluster.nodes import NodeSpecError, parse_node_pool
+    from multiqueue.embedded.cluster.cluster import SimOptions
+    from multiqueue.embedded.cluster.nodes import NodeSpecError, parse_node_pool
 
     if not nodes:
         return None

@@ -203,7 +203,7 @@ def _print_findings(name: str, found: Prerequisites) -> None:
 
 
 def _tell_ends(name: str, done: Done) -> Iterator[str]:
-    from multiqueue.multikueue.connections.expiry import CLIENT, TOKEN
+    from multiqueue.workers.kubeconfigs.expiry import CLIENT, TOKEN
 
     for each in done.expiries:
         again = f'"multiqueue clusters bootstrap {name} --rotate"'
@@ -226,7 +226,7 @@ def _print(
 ) -> None:
     if out != "human":
         ends = {each.what: each.ends_at.isoformat() for each in done.expiries}
-        from multiqueue.multikueue.connections.expiry import AUTHORITY, TOKEN
+        from multiqueue.workers.kubeconfigs.expiry import AUTHORITY, TOKEN
 
         data = {
             "worker": wish.name,

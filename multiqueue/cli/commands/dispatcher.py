@@ -26,7 +26,7 @@ def command() -> None:
 @output_option
 def show(output: str) -> int:
     """Show the dispatchers that are installed here, and which cannot be loaded."""
-    from multiqueue.multikueue.dispatching.registry import Dispatchers
+    from multiqueue.dispatcher_host.registry import Dispatchers
 
     dispatchers = Dispatchers()
     rows = [(name, dispatchers.select(name)) for name in dispatchers.names]
@@ -182,7 +182,7 @@ def _read(path: Path) -> Iterator[Decision]:
 
 
 def _row(trial: Trial) -> list[Any]:
-    from multiqueue.multikueue.dispatching.shadow import describe_nomination
+    from multiqueue.dispatcher_host.shadow import describe_nomination
 
     view, then = trial.decision.view, trial.decision.nomination
     return [

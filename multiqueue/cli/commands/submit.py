@@ -218,20 +218,20 @@ def _is_judged(workload: Workload, _: WorkloadView) -> bool:
 
 
 def _has_ended(_: Workload, view: WorkloadView) -> bool:
-    from multiqueue.multikueue.phase import ENDED
+    from multiqueue.views.phase import ENDED
 
     return view.state in ENDED
 
 
 def _is_hopeless(_: Workload, view: WorkloadView) -> bool:
-    from multiqueue.multikueue.phase import State
+    from multiqueue.views.phase import State
 
     return view.state is State.QUEUED and view.why.partition(":")[0] in HOPELESS
 
 
 async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
     """Watch until the job has ended, or cannot run as things stand; returns whether it ended."""
-    from multiqueue.multikueue.phase import ENDED
+    from multiqueue.views.phase import ENDED
 
     while True:
         await _follow(client, result, lambda *now: _has_ended(*now) or _is_hopeless(*now))
@@ -251,7 +251,7 @@ def _is_owned(workload: Workload, uid: str) -> bool:
 
 async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
     from multiqueue.cli.visibility import read_local_queue
-    from multiqueue.multikueue.phase import State
+    from multiqueue.views.phase import State
 
     waiting = [job for job in jobs if job.view is not None and job.view.state is State.QUEUED]
     if not waiting:

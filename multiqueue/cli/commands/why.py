@@ -108,7 +108,7 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, A
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.rivals import waits_for_others
     from multiqueue.cli.visibility import explain_workload
-    from multiqueue.multikueue.phase import State, find_phase
+    from multiqueue.views.phase import State, find_phase
 
     objects = QueueObjects(now=datetime.now(UTC))
     objects.add("workloads", [workload])

@@ -17,7 +17,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import NAMESPACES
-from multiqueue.multikueue.connections.credentials import Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.credentials import Refusal, SafeKubeconfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")

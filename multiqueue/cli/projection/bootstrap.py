@@ -33,7 +33,6 @@ from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import ApiError, Conflict, NotFound
 from multiqueue.kube.kubeconfig import pick_context
-from multiqueue.multikueue.connections.expiry import TOKEN, Expiry, find_expiries
 from multiqueue.projection.registration import (
     account_manifests,
     build_kubeconfig,
@@ -42,6 +41,7 @@ from multiqueue.projection.registration import (
 )
 from multiqueue.projection.worker_role import Right
 from multiqueue.runtime.apply import Applier
+from multiqueue.workers.kubeconfigs.expiry import TOKEN, Expiry, find_expiries
 
 Json = dict[str, Any]
 RIGHTS_SECONDS = 10.0

@@ -33,7 +33,6 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
 from multiqueue.lint.world import World
-from multiqueue.multikueue.connections.addresses import identify_server
 from multiqueue.projection.checks import (
     find_expiry,
     find_missing_rights,
@@ -45,6 +44,7 @@ from multiqueue.projection.checks import (
 )
 from multiqueue.projection.report import Report, add_plan
 from multiqueue.projection.worker_role import list_rights
+from multiqueue.workers.connections.addresses import identify_server
 
 LOOKED_AT = (*WORKER_KINDS, resources.NODES)
 

@@ -16,7 +16,7 @@ from multiqueue.jobs.belongings import Json
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, Gone, KubeError, NotFound
 from multiqueue.kube.resources import WORKLOADS
-from multiqueue.multikueue.phase import AT_WORK, ENDED, Phase, find_phase
+from multiqueue.views.phase import AT_WORK, ENDED, Phase, find_phase
 
 RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 10.0
 """Pauses after a worker, or the manager, did not answer."""

@@ -7,7 +7,7 @@ from multiqueue.cli.errors import CliError
 from multiqueue.cli.remote.places import Place, Places
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.errors import NotFound
-from multiqueue.multikueue.phase import AT_WORK, ENDED, find_phase
+from multiqueue.views.phase import AT_WORK, ENDED, find_phase
 
 
 async def list_pods(workload: Workload, places: Places) -> tuple[Place, list[Json]]:

@@ -18,22 +18,22 @@ from multiqueue.api.conditions import ACTIVE, WorkloadCondition, find_condition
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, key_of
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.capacity.filters import why_not
+from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.own_quota import Claim, OwnQuota
+from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.cli.views.workloads import view_workload
-from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.capacity.own_quota import Claim, OwnQuota
-from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
-from multiqueue.multikueue.drains.relocation import (
+from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.drain.relocation import (
     Chance,
     Prospect,
     judge_ways,
     list_ways,
     with_flavors,
 )
-from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
-from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate
-from multiqueue.multikueue.workload_view import build_workload_view
+from multiqueue.drain.stop_time import find_cut_off, find_stop_time
+from multiqueue.model.build import BuildOptions
 from multiqueue.plugins import ClusterView, WorkloadView, place
 
 Json = Mapping[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import CORDONED, DRAINED, DrainReason, find_condition
 from multiqueue.api.v1beta2 import MultiKueueCluster
-from multiqueue.multikueue.drains.conditions import describe_cordon
-from multiqueue.multikueue.drains.report import parse_report
+from multiqueue.drain.conditions import describe_cordon
+from multiqueue.drain.report import parse_report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

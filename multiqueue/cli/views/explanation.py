@@ -17,6 +17,9 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
+from multiqueue.capacity.filters import why_not
+from multiqueue.capacity.filters.candidate import Candidate, list_wishes
+from multiqueue.capacity.filters.restriction import list_names
 from multiqueue.cli.views.checks import (
     CheckRow,
     RequestRow,
@@ -32,11 +35,8 @@ from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.width import explain_width
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.cli.visibility import Answer, FlavorNumbers
-from multiqueue.multikueue.drains.report import find_stay, parse_report
-from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
-from multiqueue.multikueue.filters.restriction import list_names
-from multiqueue.multikueue.phase import AT_WORK, ENDED, State
+from multiqueue.drain.report import find_stay, parse_report
+from multiqueue.views.phase import AT_WORK, ENDED, State
 
 if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest

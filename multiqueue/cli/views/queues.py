@@ -13,7 +13,7 @@ from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.cli.views.inactive import explain_local_queue
 from multiqueue.cli.views.workloads import WorkloadView, view_workload
 from multiqueue.cli.visibility import Place
-from multiqueue.multikueue.phase import ENDED, State
+from multiqueue.views.phase import ENDED, State
 
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects

@@ -12,7 +12,7 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.build import build_workload, effective_priority
 from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import PodSet
-from multiqueue.multikueue.phase import Phase, State, find_phase
+from multiqueue.views.phase import Phase, State, find_phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

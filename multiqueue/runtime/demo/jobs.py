@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from multiqueue.api import names
+from multiqueue.embedded.cluster.lifecycle import EXIT_CODE, RUN_SECONDS
+from multiqueue.embedded.cluster.nodes import ACCELERATOR_LABEL
 from multiqueue.runtime.demo.objects import GPU, TEAMS
-from multiqueue.simcluster.lifecycle import EXIT_CODE, RUN_SECONDS
-from multiqueue.simcluster.nodes import ACCELERATOR_LABEL
 
 IMAGE = "ghcr.io/example/trainer:latest"
 

@@ -16,7 +16,7 @@ import orjson
 import yaml
 
 from multiqueue.api import names
-from multiqueue.simcluster.nodes import ACCELERATOR_LABEL
+from multiqueue.embedded.cluster.nodes import ACCELERATOR_LABEL
 
 Object = dict[str, Any]
 

@@ -19,9 +19,9 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
-from multiqueue.multikueue.phase import AT_WORK, ENDED, State, find_phase
 from multiqueue.runtime.components import Scope
 from multiqueue.runtime.demo.jobs import DemoJob
+from multiqueue.views.phase import AT_WORK, ENDED, State, find_phase
 
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 """Reasons that say: waiting will not help."""

@@ -18,6 +18,8 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.config import build_configuration
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, MultiKueueCluster
+from multiqueue.embedded.cluster.cluster import SimOptions
+from multiqueue.embedded.cluster.nodes import parse_node_pool
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
@@ -28,8 +30,6 @@ from multiqueue.runtime.demo.manager_process import ManagerProcess
 from multiqueue.runtime.demo.objects import WORKERS, Worker
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.files import write_yaml
-from multiqueue.simcluster.cluster import SimOptions
-from multiqueue.simcluster.nodes import parse_node_pool
 
 MANAGER = "manager"
 START_SECONDS = 30.0

@@ -7,7 +7,7 @@ import re
 from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.multikueue.clone import epoch_of
+from multiqueue.dispatch.decide.copy import epoch_of
 from tests.fleet.checkers.checker import SLACK, Checker
 from tests.fleet.checkers.words import check_of, find_job, has, new_retry
 from tests.fleet.history import Change

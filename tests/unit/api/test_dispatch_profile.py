@@ -9,8 +9,8 @@ import pytest
 from multiqueue.api.crd import load_crds
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import CanaryLimits, DispatchProfile
-from multiqueue.apiserver.custom import kind_from_crd
-from multiqueue.apiserver.schema import admit
+from multiqueue.embedded.server.custom import kind_from_crd
+from multiqueue.embedded.server.schema import admit
 
 (DEFINITION,) = (crd for crd in load_crds() if crd["spec"]["group"] == "multiqueue.dev")
 KIND = kind_from_crd(DEFINITION)

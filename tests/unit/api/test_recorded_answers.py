@@ -11,8 +11,8 @@ from multiqueue.api.config import Gates
 from multiqueue.api.conversion import convert
 from multiqueue.api.crd import load_crds
 from multiqueue.api.validation import RULES
-from multiqueue.apiserver.custom import kind_from_crd
-from multiqueue.apiserver.schema import admit
+from multiqueue.embedded.server.custom import kind_from_crd
+from multiqueue.embedded.server.schema import admit
 
 RECORDINGS = Path(__file__).parents[2] / "conformance" / "data" / "api"
 KINDS = {kind.kind: kind for kind in map(kind_from_crd, load_crds())}

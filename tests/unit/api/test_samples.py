@@ -14,8 +14,8 @@ from multiqueue.api.conversion import convert
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import GROUP, V1ALPHA1
 from multiqueue.api.validation import RULES
-from multiqueue.apiserver.custom import kind_from_crd
-from multiqueue.apiserver.schema import admit
+from multiqueue.embedded.server.custom import kind_from_crd
+from multiqueue.embedded.server.schema import admit
 from multiqueue.jobs.batch_job.webhook import default_job, validate_job_create
 from tests.unit.webhooks.lookups import Queues
 

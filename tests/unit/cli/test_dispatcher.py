@@ -14,8 +14,8 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.cli.main import main
-from multiqueue.multikueue.dispatching.isolation.confine import _open_libc
-from multiqueue.multikueue.dispatching.isolation.landlock import find_version
+from multiqueue.dispatcher_host.isolation.confine import _open_libc
+from multiqueue.dispatcher_host.isolation.landlock import find_version
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.recording import Decision, write_recording
 from multiqueue.plugins.testing import PROMISES, make_cluster, make_view

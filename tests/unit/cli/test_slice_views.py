@@ -8,7 +8,7 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.find import _pick
 from multiqueue.cli.views.explanation import explain
-from multiqueue.multikueue.phase import State, find_phase
+from multiqueue.views.phase import State, find_phase
 from tests.unit.cli.builders import condition, make_objects, make_workload
 
 HELD = condition("QuotaReserved", "True", "QuotaReserved", "")

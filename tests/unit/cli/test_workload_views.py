@@ -8,7 +8,7 @@ import pytest
 
 from multiqueue.cli.views.workloads import view_workload
 from multiqueue.model.resources import is_accelerator
-from multiqueue.multikueue.phase import State
+from multiqueue.views.phase import State
 from tests.unit.cli.builders import condition, make_workload
 
 QUOTA = condition("QuotaReserved")

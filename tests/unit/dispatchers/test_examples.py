@@ -17,7 +17,7 @@ from multiqueue_dispatchers.examples.spread import Spread
 from multiqueue_dispatchers.examples.sticky_team import StickyTeam
 from multiqueue_dispatchers.external import External
 
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.plugins import Forecast, Prospect, Runtime, StartEstimate
 from multiqueue.plugins.testing import (
     T0,

@@ -8,8 +8,8 @@ import yaml
 
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.multikueue.dispatching.policy import build_policy
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.policy import build_policy
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.plugins import ChecksArguments
 
 SAMPLE = Path(__file__).parents[3] / "config" / "samples-dispatch" / "1-profile.yaml"

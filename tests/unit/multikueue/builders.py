@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.cluster_state import (
+from multiqueue.dispatch.decide.cluster_state import (
     ClusterState,
     Finish,
     GroupConfig,
     RemoteJob,
     RemoteWorkload,
 )
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.group import Check, GroupView, LocalJob, LocalWorkload
-from multiqueue.multikueue.plan import GroupPlan
+from multiqueue.dispatch.decide.decide import decide
+from multiqueue.dispatch.decide.plan import GroupPlan
+from multiqueue.dispatch.decide.view import Check, GroupView, LocalJob, LocalWorkload
 from multiqueue.plugins import ClusterVerdict, Nomination
 
 T0 = datetime(2026, 1, 1, 12, tzinfo=UTC)

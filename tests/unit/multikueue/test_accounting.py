@@ -11,9 +11,14 @@ from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.ran_on import AS_RESERVED, RanOn, format_ran_on, read_ran_on
 from multiqueue.api.serde import decode
+from multiqueue.capacity.workload_view import usage_of
+from multiqueue.dispatch.execute.accounting import (
+    Account,
+    Substitution,
+    account,
+    find_substitutions,
+)
 from multiqueue.model.build import build_workload
-from multiqueue.multikueue.accounting import Account, Substitution, account, find_substitutions
-from multiqueue.multikueue.workload_view import usage_of
 from multiqueue.plugins import FlavorView, QueueView
 
 GPU = "nvidia.com/gpu"

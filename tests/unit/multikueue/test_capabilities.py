@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiqueue.api.v1beta2 import ResourceFlavor
 from multiqueue.api.v1beta2.meta import ObjectMeta
 from multiqueue.api.v1beta2.resource_flavor import ResourceFlavorSpec
-from multiqueue.multikueue.connections.capabilities import MAX_SHOWN, Discovery, build_capabilities
+from multiqueue.workers.connections.capabilities import MAX_SHOWN, Discovery, build_capabilities
 
 
 def flavor(name: str, topology: str | None = None, **labels: str) -> ResourceFlavor:

@@ -11,8 +11,8 @@ from multiqueue.api import names
 from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.multikueue.clone import clone_workload, digest_of, epoch_of, stamp_job
-from multiqueue.multikueue.owner import Owner
+from multiqueue.dispatch.decide.copy import clone_workload, digest_of, epoch_of, stamp_job
+from multiqueue.workers.owner import Owner
 
 OWNER = Owner(origin="here", manager="hub")
 NOW = datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)

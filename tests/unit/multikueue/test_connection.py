@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 import structlog
 
 from multiqueue.api.conditions import ClusterReason
-from multiqueue.apiserver.certificates import create_authority
+from multiqueue.embedded.server.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
-from multiqueue.multikueue.connections.attempt import SessionMaker
-from multiqueue.multikueue.connections.connection import ConnectionState, WorkerConnection
-from multiqueue.multikueue.connections.credentials import SafeKubeconfig
-from multiqueue.multikueue.connections.worker_health import WorkerHealth
-from multiqueue.multikueue.owner import Owner
 from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.connections.attempt import SessionMaker
+from multiqueue.workers.connections.connection import ConnectionState, WorkerConnection
+from multiqueue.workers.connections.worker_health import WorkerHealth
+from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
+from multiqueue.workers.owner import Owner
 
 AUTHORITY = create_authority(datetime(2026, 1, 1, tzinfo=UTC))
 

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from multiqueue.multikueue.connections.attempt import Ended, OtherClusterError
-from multiqueue.multikueue.connections.connection import ConnectionState, WorkerConnection
-from multiqueue.multikueue.connections.credentials import SafeKubeconfig
-from multiqueue.multikueue.connections.worker_health import WorkerHealth
+from multiqueue.workers.connections.attempt import Ended, OtherClusterError
+from multiqueue.workers.connections.connection import ConnectionState, WorkerConnection
+from multiqueue.workers.connections.worker_health import WorkerHealth
+from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from tests.virtual_time import T0, LoopClock, settle, virtual_time
 
 FIRST, SECOND = SafeKubeconfig(config={"n": 1}), SafeKubeconfig(config={"n": 2})

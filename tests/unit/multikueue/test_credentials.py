@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from multiqueue.api.conditions import ClusterReason
-from multiqueue.apiserver.certificates import create_authority
-from multiqueue.multikueue.connections.credentials import (
+from multiqueue.embedded.server.certificates import create_authority
+from multiqueue.workers.kubeconfigs.credentials import (
     MAX_KUBECONFIG_BYTES,
     Refusal,
     SafeKubeconfig,
@@ -20,8 +20,8 @@ from multiqueue.multikueue.connections.credentials import (
     read_file,
     read_secret,
 )
-from multiqueue.multikueue.connections.expiry import find_expiries
-from multiqueue.multikueue.connections.inline_data import MAX_KEY_BYTES
+from multiqueue.workers.kubeconfigs.expiry import find_expiries
+from multiqueue.workers.kubeconfigs.inline_data import MAX_KEY_BYTES
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = create_authority(NOW)

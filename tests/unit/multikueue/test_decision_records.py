@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.dispatching.records import DecisionRecords
+from multiqueue.dispatch.ask.records import DecisionRecords
 from multiqueue.plugins import Nomination
 from multiqueue.plugins.recording import Decision
 from multiqueue.plugins.testing import make_cluster, make_view, make_workload

@@ -10,16 +10,16 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from multiqueue.multikueue.dispatching.answer import SOONEST, Answer, Failure
-from multiqueue.multikueue.dispatching.plugin_thread import OpenThread, PluginThread
-from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.multikueue.dispatching.runner import (
+from multiqueue.dispatcher_host.answer import SOONEST, Answer, Failure
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Selection
+from multiqueue.dispatcher_host.runner import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
     RETRY,
     DispatchRunner,
 )
+from multiqueue.kube.call_thread import OpenThread, PluginThread
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 

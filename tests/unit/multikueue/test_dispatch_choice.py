@@ -9,10 +9,10 @@ import pytest
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.multikueue.dispatching.arguments import build_arguments
-from multiqueue.multikueue.dispatching.choice import DispatcherChoice
-from multiqueue.multikueue.dispatching.references import Reference
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.arguments import build_arguments
+from multiqueue.dispatcher_host.choice import DispatcherChoice
+from multiqueue.dispatcher_host.references import Reference
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view

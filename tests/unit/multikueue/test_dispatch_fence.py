@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from multiqueue.multikueue.dispatching.answer import MAX_TEXT, Failure, read_answer
-from multiqueue.multikueue.dispatching.conduct import EVERY, Misconduct
-from multiqueue.multikueue.dispatching.frozen import FrozenDict, freeze
-from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.multikueue.dispatching.runner import LOADING_RETRY, DispatchRunner, Listeners
+from multiqueue.dispatcher_host.answer import MAX_TEXT, Failure, read_answer
+from multiqueue.dispatcher_host.conduct import EVERY, Misconduct
+from multiqueue.dispatcher_host.frozen import FrozenDict, freeze
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Selection
+from multiqueue.dispatcher_host.runner import LOADING_RETRY, DispatchRunner, Listeners
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
 from multiqueue.plugins.kept import MOST_KEPT, count_kept
 from multiqueue.plugins.testing import T0, make_cluster, make_view

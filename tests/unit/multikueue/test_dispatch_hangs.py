@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from multiqueue.multikueue.dispatching.host import Hung
-from multiqueue.multikueue.dispatching.loader import BUDGET
-from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Selection
-from multiqueue.multikueue.dispatching.runner import DispatchRunner
+from multiqueue.dispatcher_host.host import Hung
+from multiqueue.dispatcher_host.loader import BUDGET
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Selection
+from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.virtual_time import settle, virtual_time

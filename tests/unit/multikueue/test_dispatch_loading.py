@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from multiqueue.multikueue.dispatching.host import EndedError
-from multiqueue.multikueue.dispatching.loader import LONGEST_PAUSE, RETRY, Loader
-from multiqueue.multikueue.dispatching.package_stamp import stamp_package
-from multiqueue.multikueue.dispatching.policy import Way
-from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
+from multiqueue.dispatcher_host.host import EndedError
+from multiqueue.dispatcher_host.loader import LONGEST_PAUSE, RETRY, Loader
+from multiqueue.dispatcher_host.package_stamp import stamp_package
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Dispatchers, Selection
 from multiqueue.plugins.testing import T0
 from tests.dispatcher_package import install
 

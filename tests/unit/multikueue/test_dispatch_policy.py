@@ -10,7 +10,7 @@ import pytest
 
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.multikueue.dispatching.policy import Policy, Way, build_policy, list_references
+from multiqueue.dispatcher_host.policy import Policy, Way, build_policy, list_references
 
 
 def make_profile(name: str = "gpu", dispatcher: str = "score", **spec: Any) -> DispatchProfile:

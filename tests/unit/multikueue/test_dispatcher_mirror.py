@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.multikueue.dispatching.frozen import FrozenDict, freeze
-from multiqueue.multikueue.dispatching.isolation.frames import Ask, read_request, write_frame
-from multiqueue.multikueue.dispatching.isolation.mirror import MOST_ROWS, Reader, Writer
+from multiqueue.dispatcher_host.frozen import FrozenDict, freeze
+from multiqueue.dispatcher_host.isolation.frames import Ask, read_request, write_frame
+from multiqueue.dispatcher_host.isolation.mirror import MOST_ROWS, Reader, Writer
 from multiqueue.plugins import (
     ClusterView,
     CopyState,

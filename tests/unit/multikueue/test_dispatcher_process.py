@@ -20,21 +20,21 @@ import pytest
 from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.config import load_configuration
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.multikueue.dispatching.answer import Failure
-from multiqueue.multikueue.dispatching.choice import DispatcherChoice
-from multiqueue.multikueue.dispatching.conduct import Misconduct
-from multiqueue.multikueue.dispatching.isolation.confine import _open_libc, list_open_ways
-from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
-from multiqueue.multikueue.dispatching.isolation.landlock import find_version
-from multiqueue.multikueue.dispatching.isolation.open_ways import OpenWays
-from multiqueue.multikueue.dispatching.live_profile import LiveProfile
-from multiqueue.multikueue.dispatching.loader import BUDGET
-from multiqueue.multikueue.dispatching.policy import Policy, Way
-from multiqueue.multikueue.dispatching.profile_conditions import build_status
-from multiqueue.multikueue.dispatching.references import NO_REFERENCE
-from multiqueue.multikueue.dispatching.registry import Dispatchers, Selection
-from multiqueue.multikueue.dispatching.runner import FIRST_PAUSE, DispatchRunner
-from multiqueue.multikueue.dispatching.turns import Turns
+from multiqueue.dispatcher_host.answer import Failure
+from multiqueue.dispatcher_host.choice import DispatcherChoice
+from multiqueue.dispatcher_host.conduct import Misconduct
+from multiqueue.dispatcher_host.isolation.confine import _open_libc, list_open_ways
+from multiqueue.dispatcher_host.isolation.host import ProcessHost
+from multiqueue.dispatcher_host.isolation.landlock import find_version
+from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
+from multiqueue.dispatcher_host.live_profile import LiveProfile
+from multiqueue.dispatcher_host.loader import BUDGET
+from multiqueue.dispatcher_host.policy import Policy, Way
+from multiqueue.dispatcher_host.profile_conditions import build_status
+from multiqueue.dispatcher_host.references import NO_REFERENCE
+from multiqueue.dispatcher_host.registry import Dispatchers, Selection
+from multiqueue.dispatcher_host.runner import FIRST_PAUSE, DispatchRunner
+from multiqueue.dispatcher_host.turns import Turns
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.dispatcher_package import install
@@ -344,8 +344,8 @@ async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
 
 MANAGER = """
 import asyncio, os, signal, sys
-from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
-from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.dispatcher_host.isolation.host import ProcessHost
+from multiqueue.dispatcher_host.policy import Way
 from multiqueue.plugins.testing import make_view
 
 async def main():
@@ -365,8 +365,8 @@ asyncio.run(main())
 
 OLD_KERNEL = """
 import asyncio, sys
-from multiqueue.multikueue.dispatching.isolation.host import ProcessHost
-from multiqueue.multikueue.dispatching.policy import Way
+from multiqueue.dispatcher_host.isolation.host import ProcessHost
+from multiqueue.dispatcher_host.policy import Way
 from multiqueue.plugins.testing import make_view
 from tests.old_kernel import become_another_machine, lose_landlock
 

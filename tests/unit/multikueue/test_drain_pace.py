@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiqueue.api.cluster_orders import Pace
-from multiqueue.multikueue.drains.pace import Bucket, Resident, estimate_end, sort_residents
-from multiqueue.multikueue.drains.report import SHOWN, Report, is_news, parse_report
+from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
+from multiqueue.drain.report import SHOWN, Report, is_news, parse_report
 from tests.unit.multikueue.builders import T0, minutes
 
 SLOW = Pace(every=timedelta(seconds=6), at_once=2)

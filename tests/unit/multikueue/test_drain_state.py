@@ -12,17 +12,17 @@ from multiqueue.api.cluster_orders import read_orders
 from multiqueue.api.conditions import ACTIVE, CORDONED, CheckState, DrainReason
 from multiqueue.api.names import CHECKPOINT_SECONDS, CORDON, DRAIN
 from multiqueue.api.v1beta2.meta import Condition, format_time
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.drains.conditions import (
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.decide.plan import SetCheck
+from multiqueue.drain.conditions import (
     build_conditions,
     describe_drain,
     find_unfinished,
     with_conditions,
 )
-from multiqueue.multikueue.drains.relocation import Chance, Prospect, combine
-from multiqueue.multikueue.drains.report import Report, find_stay, parse_report
-from multiqueue.multikueue.drains.stop_time import find_cut_off, find_stop_time
-from multiqueue.multikueue.plan import SetCheck
+from multiqueue.drain.relocation import Chance, Prospect, combine
+from multiqueue.drain.report import Report, find_stay, parse_report
+from multiqueue.drain.stop_time import find_cut_off, find_stop_time
 from multiqueue.plugins import Fit, Outlook
 from tests.unit.multikueue.builders import (
     T0,

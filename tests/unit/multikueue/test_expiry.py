@@ -10,14 +10,14 @@ import pytest
 
 from multiqueue.api.conditions import CREDENTIALS_EXPIRING, find_condition
 from multiqueue.kube.certificates import create_authority, issue_client_certificate
-from multiqueue.multikueue.clusters.notes import (
+from multiqueue.workers.clusters.notes import (
     apply_notes,
     find_next_warning,
     list_news,
     note_expiry,
 )
-from multiqueue.multikueue.connections.credentials import SafeKubeconfig
-from multiqueue.multikueue.connections.expiry import Expiry, find_expiries
+from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
+from multiqueue.workers.kubeconfigs.expiry import Expiry, find_expiries
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 YEAR, HOUR = timedelta(days=365), timedelta(hours=1)

@@ -15,9 +15,9 @@ from multiqueue.api.names import (
     CORDON,
     DRAIN,
 )
-from multiqueue.multikueue.filters import why_not
-from multiqueue.multikueue.filters.candidate import Candidate, list_wishes
-from multiqueue.multikueue.filters.taints import why_avoid
+from multiqueue.capacity.filters import why_not
+from multiqueue.capacity.filters.candidate import Candidate, list_wishes
+from multiqueue.capacity.filters.taints import why_avoid
 
 
 def candidate(

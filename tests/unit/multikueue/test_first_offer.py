@@ -13,12 +13,12 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.dispatch.decide.cluster_state import GroupConfig
+from multiqueue.dispatch.decide.view import GroupView
+from multiqueue.dispatch.execute.first_offer import PATIENCE_SECONDS, FirstOffers
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import Conflict
-from multiqueue.multikueue.cluster_state import GroupConfig
-from multiqueue.multikueue.first_offer import PATIENCE_SECONDS, FirstOffers
-from multiqueue.multikueue.group import GroupView
-from multiqueue.multikueue.memory import GroupMemory
-from multiqueue.multikueue.observe import Observation
 from multiqueue.plugins import Nomination
 from tests.unit.multikueue.builders import T0, make_cluster, make_local, make_nomination
 from tests.virtual_time import virtual_time

@@ -8,10 +8,10 @@ from typing import NoReturn
 
 from multiqueue.kube.clock import SystemClock
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.connections.connection import ConnectionState
-from multiqueue.multikueue.connections.credentials import SafeKubeconfig
-from multiqueue.multikueue.connections.fleet import Fleet
 from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.connections.connection import ConnectionState
+from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
 from tests.virtual_time import virtual_time
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "old"), ("2026-01-02T00:00:00Z", "new")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.connections import health
-from multiqueue.multikueue.connections.health import (
+from multiqueue.workers.connections import health
+from multiqueue.workers.connections.health import (
     MAX_ALLOWANCE,
     MAX_OPEN_SECONDS,
     OPEN_SECONDS,

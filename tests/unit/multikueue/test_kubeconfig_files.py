@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from multiqueue.multikueue.connections.credentials import Refusal
-from multiqueue.multikueue.connections.kubeconfig_files import KubeconfigFiles
+from multiqueue.workers.kubeconfigs.credentials import Refusal
+from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from multiqueue.multikueue.line import Line
-from multiqueue.multikueue.waiting import Rank
+from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.plugins import DispatchView, Forecast, Nomination, Place, Prospect, StartEstimate
 from multiqueue.plugins.testing import T0, make_cluster, make_view, make_workload
 

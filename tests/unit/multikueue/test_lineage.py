@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
+from multiqueue.dispatch.decide.slice_chain import Heir
+from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import WORKLOAD_INDEXES
 from multiqueue.kube.store import Store
-from multiqueue.multikueue.chain import Heir
-from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.lineage import Lineage
+from multiqueue.workers.connections.fleet import Fleet
 from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
 
 

@@ -12,24 +12,24 @@ import pytest
 from multiqueue.api.conditions import ACTIVE, CANARY, HEALTHY, find_condition
 from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.multikueue.dispatching.answer import Answer
-from multiqueue.multikueue.dispatching.live_profile import LiveProfile
-from multiqueue.multikueue.dispatching.policy import Way, build_policy
-from multiqueue.multikueue.dispatching.profile_conditions import (
+from multiqueue.dispatcher_host.answer import Answer
+from multiqueue.dispatcher_host.live_profile import LiveProfile
+from multiqueue.dispatcher_host.policy import Way, build_policy
+from multiqueue.dispatcher_host.profile_conditions import (
     build_status,
     find_news,
     why_returned,
 )
-from multiqueue.multikueue.dispatching.registry import Dispatchers
-from multiqueue.multikueue.dispatching.runner import DispatchRunner
-from multiqueue.multikueue.dispatching.shadow import (
+from multiqueue.dispatcher_host.registry import Dispatchers
+from multiqueue.dispatcher_host.runner import DispatchRunner
+from multiqueue.dispatcher_host.shadow import (
     MOST_WAITING,
     Question,
     ShadowFigures,
     Shadows,
     find_difference,
 )
-from multiqueue.multikueue.dispatching.turns import Turns
+from multiqueue.dispatcher_host.turns import Turns
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 

@@ -13,8 +13,8 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.serde import decode
 from multiqueue.api.workload_state import evict
-from multiqueue.multikueue.local import LocalWriter, Outdated
-from multiqueue.multikueue.plan import Nominate, SetCheck
+from multiqueue.dispatch.decide.plan import Nominate, SetCheck
+from multiqueue.dispatch.execute.manager_writes import LocalWriter, Outdated
 from tests.unit.multikueue.builders import T0
 
 NOMINATE = Nominate(clusters=("a",), message="offered")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from multiqueue.multikueue.clusters.status import FIRST_CHANCE, first_lost_at
+from multiqueue.workers.connections.status import FIRST_CHANCE, first_lost_at
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TIMEOUT = timedelta(minutes=15)

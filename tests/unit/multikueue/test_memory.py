@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.multikueue.group import Opening
-from multiqueue.multikueue.memory import FIGURES_FOR, GroupMemory, is_ask_due
-from multiqueue.multikueue.plan import Trouble
+from multiqueue.dispatch.decide.plan import Trouble
+from multiqueue.dispatch.decide.view import Opening
+from multiqueue.dispatch.observe.memory import FIGURES_FOR, GroupMemory, is_ask_due
 from tests.unit.multikueue.builders import (
     T0,
     make_cluster,

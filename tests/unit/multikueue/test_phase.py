@@ -11,9 +11,9 @@ import pytest
 from multiqueue.api import workload_checks, workload_state
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, Workload, WorkloadStatus
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.phase import State, find_phase
-from multiqueue.multikueue.plan import SetCheck
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.decide.plan import SetCheck
+from multiqueue.views.phase import State, find_phase
 from tests.unit.cli.builders import condition, make_workload
 from tests.unit.multikueue.builders import (
     T0,

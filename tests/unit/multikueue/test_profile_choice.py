@@ -11,10 +11,10 @@ import pytest
 from multiqueue.api.config import load_configuration
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.multikueue.dispatching.canary import Trials
-from multiqueue.multikueue.dispatching.choice import DispatcherChoice
-from multiqueue.multikueue.dispatching.references import Reference
-from multiqueue.multikueue.dispatching.registry import Dispatchers
+from multiqueue.dispatcher_host.canary import Trials
+from multiqueue.dispatcher_host.choice import DispatcherChoice
+from multiqueue.dispatcher_host.references import Reference
+from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view

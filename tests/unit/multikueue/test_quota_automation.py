@@ -6,6 +6,13 @@ import pytest
 
 from multiqueue.api.conditions import AutomationReason
 from multiqueue.api.names import QUOTA_PERCENT
+from multiqueue.capacity.quota_automation import (
+    WorkerShare,
+    change_of,
+    decide_quota,
+    read_percent,
+    sum_up,
+)
 from multiqueue.lib.amount import UNLIMITED, Amount
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
@@ -14,13 +21,6 @@ from multiqueue.model.cluster_queue import (
     ResourceGroup,
 )
 from multiqueue.model.resources import parse_request
-from multiqueue.multikueue.capacity.quota_automation import (
-    WorkerShare,
-    change_of,
-    decide_quota,
-    read_percent,
-    sum_up,
-)
 
 
 def amount(resource: str, raw: str | int) -> Amount:

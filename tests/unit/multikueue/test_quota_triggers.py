@@ -10,7 +10,7 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.multikueue.capacity.quota_automation_controller import QuotaAutomation
+from multiqueue.capacity.quota_automation_controller import QuotaAutomation
 
 KINDS = (
     "cluster_queues",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import ClusterQueue, Cohort, ResourceFlavor
-from multiqueue.multikueue.capacity import quota_view
+from multiqueue.capacity import quota_view
 from multiqueue.plugins import QueueView, QuotaView, ResourceGroupView
 
 GPU = "nvidia.com/gpu"

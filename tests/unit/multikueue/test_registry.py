@@ -12,7 +12,7 @@ from multiqueue_dispatchers.incremental import Incremental
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.api import names
-from multiqueue.multikueue.dispatching.registry import ENTRY_POINT_GROUP, Dispatchers
+from multiqueue.dispatcher_host.registry import ENTRY_POINT_GROUP, Dispatchers
 from tests.dispatcher_package import install
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from multiqueue.api import names
+from multiqueue.dispatch.execute.worker_writes import RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import NotFound, RequestTimeout, ServerError, TooManyRequests
-from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.remote import RemoteWriter
+from multiqueue.workers.owner import Owner
 from tests.virtual_time import virtual_time
 
 

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from multiqueue.dispatch.decide.view import GroupView
+from multiqueue.dispatch.execute.outcome import AGAIN, WAITING, Outcome, stuck
+from multiqueue.dispatch.execute.remote_steps import BUSY_SECONDS, REFUSAL_FOR, RemoteSteps
+from multiqueue.dispatch.execute.worker_writes import Foreign
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import Conflict
-from multiqueue.multikueue.group import GroupView
-from multiqueue.multikueue.memory import GroupMemory
-from multiqueue.multikueue.observe import Observation
-from multiqueue.multikueue.outcome import AGAIN, WAITING, Outcome, stuck
-from multiqueue.multikueue.owner import Owner
-from multiqueue.multikueue.remote import Foreign
-from multiqueue.multikueue.remote_steps import BUSY_SECONDS, REFUSAL_FOR, RemoteSteps
 from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.owner import Owner
 from tests.unit.multikueue.builders import make_local
 from tests.workloads import make_workload
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.connections.retry_pause import (
+from multiqueue.workers.connections.retry_pause import (
     GRACE_CAP_SECONDS,
     LAST_CHANCE_SECONDS,
     retry_pause,

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.cluster_state import GroupConfig
-from multiqueue.multikueue.decide import decide
-from multiqueue.multikueue.group import GroupView
-from multiqueue.multikueue.plan import CreateWorkload, SyncJob
+from multiqueue.dispatch.decide.cluster_state import GroupConfig
+from multiqueue.dispatch.decide.decide import decide
+from multiqueue.dispatch.decide.plan import CreateWorkload, SyncJob
+from multiqueue.dispatch.decide.view import GroupView
 from multiqueue.plugins import Nomination
 from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local, make_plan
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from multiqueue.multikueue.cluster_state import GroupConfig
-from multiqueue.multikueue.group import GroupView
-from multiqueue.multikueue.plan import SyncJob
-from multiqueue.multikueue.rules.choose import choose
+from multiqueue.dispatch.decide.cluster_state import GroupConfig
+from multiqueue.dispatch.decide.plan import SyncJob
+from multiqueue.dispatch.decide.rules.choose import choose
+from multiqueue.dispatch.decide.view import GroupView
 from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local
 
 

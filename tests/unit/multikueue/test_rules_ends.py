@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.group import Check, LocalJob
-from multiqueue.multikueue.plan import (
+from multiqueue.dispatch.decide.plan import (
     DeactivateCopy,
     EndEviction,
     FinishJob,
@@ -18,6 +17,7 @@ from multiqueue.multikueue.plan import (
     SetCheck,
     StopLocalJob,
 )
+from multiqueue.dispatch.decide.view import Check, LocalJob
 from tests.unit.multikueue.builders import (
     T0,
     TIMEOUT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from multiqueue.multikueue.group import Check
-from multiqueue.multikueue.plan import CreateWorkload, Explain, Nominate, Removal, Trouble
+from multiqueue.dispatch.decide.plan import CreateWorkload, Explain, Nominate, Removal, Trouble
+from multiqueue.dispatch.decide.view import Check
 from multiqueue.plugins import ClusterVerdict, Nomination
 from tests.unit.multikueue.builders import (
     make_admitted,

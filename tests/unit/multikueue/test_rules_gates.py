@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.group import Opening
-from multiqueue.multikueue.plan import CreateWorkload, GroupPlan, OpenGate, Removal
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.decide.plan import CreateWorkload, GroupPlan, OpenGate, Removal
+from multiqueue.dispatch.decide.view import Opening
 from multiqueue.plugins import Nomination
 from tests.unit.multikueue.builders import (
     A_MINUTE,

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from multiqueue.api.conditions import CheckState
-from multiqueue.multikueue.cluster_state import Priority
-from multiqueue.multikueue.decide import RULES
-from multiqueue.multikueue.group import Check, GroupView, LocalWorkload
-from multiqueue.multikueue.plan import (
+from multiqueue.dispatch.decide.cluster_state import Priority
+from multiqueue.dispatch.decide.decide import RULES
+from multiqueue.dispatch.decide.plan import (
     ConfirmCopyGone,
     ConfirmJobGone,
     CreateWorkload,
@@ -23,6 +22,7 @@ from multiqueue.multikueue.plan import (
     Trouble,
     UpdatePriority,
 )
+from multiqueue.dispatch.decide.view import Check, GroupView, LocalWorkload
 from multiqueue.plugins import Nomination
 from tests.unit.multikueue.builders import (
     CONFIG,

@@ -12,11 +12,8 @@ from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.slices import list_earlier
 from multiqueue.api.v1beta2 import AdmissionCheckState, Workload
 from multiqueue.api.workload_state import finish
-from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
-from multiqueue.kube.errors import Conflict
-from multiqueue.multikueue.chain import Heir, find_heir
-from multiqueue.multikueue.cluster_state import RemoteWorkload
-from multiqueue.multikueue.plan import (
+from multiqueue.dispatch.decide.cluster_state import RemoteWorkload
+from multiqueue.dispatch.decide.plan import (
     ConfirmCopyGone,
     ConfirmJobGone,
     CreateWorkload,
@@ -33,7 +30,10 @@ from multiqueue.multikueue.plan import (
     SyncJob,
     TakeJobOver,
 )
-from multiqueue.multikueue.remote import Busy, RemoteWriter
+from multiqueue.dispatch.decide.slice_chain import Heir, find_heir
+from multiqueue.dispatch.execute.worker_writes import Busy, RemoteWriter
+from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
+from multiqueue.kube.errors import Conflict
 from tests.unit.multikueue.builders import (
     T0,
     make_admitted,
@@ -52,7 +52,7 @@ from tests.unit.multikueue.builders import (
 from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_status
 
 if TYPE_CHECKING:
-    from multiqueue.multikueue.connections.session import WorkerSession
+    from multiqueue.workers.connections.session import WorkerSession
 
 HEIR = Heir(cluster="a")
 EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
-from multiqueue.multikueue.connections.session import CREATE_JOB, REMOVE, WorkerSession
-from multiqueue.multikueue.owner import Owner
+from multiqueue.workers.connections.session import CREATE_JOB, REMOVE, WorkerSession
+from multiqueue.workers.owner import Owner
 
 OWNER = Owner(origin="here")
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from multiqueue.dispatch.decide.view import GroupView
+from multiqueue.dispatch.execute.remote_steps import LATE
+from multiqueue.dispatch.execute.slice_steps import SliceSteps
+from multiqueue.dispatch.execute.worker_writes import Busy
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import TransportError
-from multiqueue.multikueue.group import GroupView
-from multiqueue.multikueue.memory import GroupMemory
-from multiqueue.multikueue.observe import Observation
-from multiqueue.multikueue.remote import Busy
-from multiqueue.multikueue.remote_steps import LATE
-from multiqueue.multikueue.slice_steps import SliceSteps
 from tests.workloads import make_workload
 
 

@@ -11,9 +11,9 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
+from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.model.build import BuildOptions
-from multiqueue.multikueue.steering import steer
-from multiqueue.multikueue.workload_view import build_workload_view
 from multiqueue.plugins import (
     FlavorView,
     QueueView,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from multiqueue.multikueue.dispatching.turns import DismissedError, Turns
+from multiqueue.dispatcher_host.turns import DismissedError, Turns
 from tests.virtual_time import settle, virtual_time
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterable
 
-from multiqueue.multikueue.waiting import MAX_MISSES, SWEEP_SECONDS, Rank, WaitingLane
+from multiqueue.dispatch.wake.waiting import MAX_MISSES, SWEEP_SECONDS, Rank, WaitingLane
 from tests.virtual_time import virtual_time
 
 

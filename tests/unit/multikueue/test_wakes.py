@@ -17,6 +17,8 @@ from multiqueue.api.names import (
     WORKLOAD_SLICE_REPLACEMENT_FOR,
 )
 from multiqueue.api.workload_state import finish
+from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.wake import Wakes
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import build_informers
@@ -24,10 +26,8 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
-from multiqueue.multikueue.connections.fleet import Fleet
-from multiqueue.multikueue.line import Line
-from multiqueue.multikueue.wakes import Wakes
 from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.connections.fleet import Fleet
 from tests.unit.multikueue.builders import T0
 from tests.workloads import evicted, make_workload, reserved, with_checks, with_status
 

@@ -12,9 +12,9 @@ import pytest
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.multikueue.cluster_state import ClusterState
-from multiqueue.multikueue.plan import SetCheck
-from multiqueue.multikueue.worker_figures import Rejection, WorkerFigures, classify
+from multiqueue.dispatch.decide.cluster_state import ClusterState
+from multiqueue.dispatch.decide.plan import SetCheck
+from multiqueue.dispatch.worker_metrics import Rejection, WorkerFigures, classify
 from multiqueue.observability.metrics import Metrics
 from tests.unit.cli.builders import T0, condition, make_workload
 from tests.unit.multikueue import builders as rules

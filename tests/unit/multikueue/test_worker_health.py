@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from multiqueue.kube.sender import Outcome
-from multiqueue.multikueue.connections.health import OPEN_SECONDS, Circuit
-from multiqueue.multikueue.connections.worker_health import (
+from multiqueue.workers.connections.health import OPEN_SECONDS, Circuit
+from multiqueue.workers.connections.worker_health import (
     CONFIRM_SECONDS,
     GRANT_SECONDS,
     WorkerHealth,

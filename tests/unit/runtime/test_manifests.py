@@ -21,11 +21,11 @@ from multiqueue.kube.resources import (
     PROVISIONING_REQUEST_CONFIGS,
     PROVISIONING_REQUESTS,
 )
-from multiqueue.multikueue.connections.capabilities import CONFIG_MAP as CAPABILITIES
 from multiqueue.runtime.preconditions import list_informers
 from multiqueue.serving.server import SHUTDOWN_SECONDS
 from multiqueue.visibility.setup import SECRET_NAME as VISIBILITY_SECRET
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
+from multiqueue.workers.connections.capabilities import CONFIG_MAP as CAPABILITIES
 
 CONFIG = Path(__file__).parents[3] / "config"
 

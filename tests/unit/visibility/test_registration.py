@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from multiqueue.api.config import Configuration, load_configuration
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import API_SERVICES, NAMESPACES, SERVICES

@@ -17,7 +17,7 @@ from cryptography import x509
 
 from multiqueue.api.config import load_configuration
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube import certificates
 from multiqueue.kube.certificate_bundle import Bundle, encode_secret
 from multiqueue.kube.client import KubeClient

@@ -15,7 +15,7 @@ from cryptography import x509
 
 from multiqueue.api.config import Configuration, load_configuration
 from multiqueue.api.crd import load_crds
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority
 from multiqueue.kube.credentials import Credentials

@@ -14,7 +14,7 @@ import pytest
 from multiqueue.api.config import Configuration, load_configuration
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import WEBHOOK_PROBLEM
-from multiqueue.apiserver.server import ApiServer, ServerOptions
+from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube import certificates
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from multiqueue.api.alternatives import OTHERWISE
+from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.needs import build_needs
+from multiqueue.forecast.replica import Replica
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
-from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.foresight.needs import build_needs
-from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins import Prospect, Runtime
 from multiqueue.plugins.testing import make_cluster
 from multiqueue.plugins.testing import make_workload as make_view

@@ -6,11 +6,11 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode, encode
+from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.workload_view import build_workload_view
+from multiqueue.dispatch.decide.copy import encode_pod_set
+from multiqueue.forecast.asked import Asking
 from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
-from multiqueue.multikueue.clone import encode_pod_set
-from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.steering import steer
-from multiqueue.multikueue.workload_view import build_workload_view
 from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
 from tests.engine_world import T0
 from tests.unit.multikueue.test_worker_state import GPU, make_workload

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit
+from multiqueue.forecast.replica import Replica
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
-from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins.forecast import Runtime, StartEstimate
 from tests.engine_world import (
     NAMESPACE,

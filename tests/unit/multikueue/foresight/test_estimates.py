@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from multiqueue.multikueue.foresight.estimates import Budget, Estimates, Question
-from multiqueue.multikueue.foresight.replica import Replica
-from multiqueue.multikueue.foresight.runs import FEW
+from multiqueue.forecast.estimates import Budget, Estimates, Question
+from multiqueue.forecast.replica import Replica
+from multiqueue.forecast.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
 from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
 from tests.unit.multikueue.foresight.test_replica import ask, gang, make_replica, running

@@ -14,13 +14,13 @@ from multiqueue.api.names import RUNTIME, SPEEDS
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import sync_admitted
+from multiqueue.capacity.workload_view import build_workload_view
+from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.history import History
+from multiqueue.forecast.node_informers import Ground
+from multiqueue.forecast.other_workload import read_seen
+from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForesight
 from multiqueue.model.build import DEFAULT_OPTIONS
-from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.foresight.feed import BACKLOG, INTENT, WorkerForesight
-from multiqueue.multikueue.foresight.ground import Ground
-from multiqueue.multikueue.foresight.history import History
-from multiqueue.multikueue.foresight.seen import read_seen
-from multiqueue.multikueue.workload_view import build_workload_view
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
 from tests.unit.multikueue.test_worker_state import GPU, FakeInformer, make_workload

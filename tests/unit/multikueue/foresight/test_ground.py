@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from multiqueue.engine.engine import Engine
+from multiqueue.forecast.node_informers import Ground
+from multiqueue.forecast.node_model import Terrain
 from multiqueue.jobs.machines.nodes import WatchedNode
-from multiqueue.multikueue.foresight.ground import Ground
-from multiqueue.multikueue.foresight.terrain import Terrain
 from multiqueue.observability.metrics import Metrics
 from tests.unit.multikueue.foresight.test_terrain import make_node
 from tests.unit.multikueue.test_worker_state import FakeInformer

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from multiqueue.api.names import JOB_CLASS, RUNTIME
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
 from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
-from multiqueue.model.build import build_workload
-from multiqueue.multikueue.foresight.curve import OVERDUE, UNKNOWN, Curve, summarize
-from multiqueue.multikueue.foresight.history import History, speed_on
-from multiqueue.multikueue.foresight.strays import Strays
-from multiqueue.multikueue.foresight.traits import (
+from multiqueue.forecast.curve import OVERDUE, UNKNOWN, Curve, summarize
+from multiqueue.forecast.history import History, speed_on
+from multiqueue.forecast.outliers import Strays
+from multiqueue.forecast.traits import (
     FinishedRun,
     Traits,
     read_finished,
     read_traits,
     stem_of,
 )
+from multiqueue.model.build import build_workload
 from multiqueue.plugins.forecast import Basis, Runtime
 from tests.workloads import make_workload, minutes, with_status
 

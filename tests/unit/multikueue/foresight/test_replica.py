@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from multiqueue.engine.queues.entry import Entry, rank_of
+from multiqueue.forecast.replica import Replica
+from multiqueue.forecast.strict_lines import MOST_CHANGES
 from multiqueue.model.cluster_queue import (
     ClusterQueue,
     Cohort,
@@ -21,8 +23,6 @@ from multiqueue.model.cluster_queue import (
 )
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
-from multiqueue.multikueue.foresight.replica import Replica
-from multiqueue.multikueue.foresight.strict_lines import MOST_CHANGES
 from multiqueue.plugins.forecast import Forecast, Prospect
 from tests.engine_world import (
     NAMESPACE,

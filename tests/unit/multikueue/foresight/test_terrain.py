@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
+from multiqueue.forecast.replica import Replica
 from multiqueue.model.cluster_queue import CheckRule, ClusterQueue, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.topology import HOSTNAME, Node, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Workload
-from multiqueue.multikueue.foresight.replica import Replica
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from tests.engine_world import (
     NAMESPACE,

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from multiqueue.multikueue.foresight.traits import FinishedRun, Traits
-from multiqueue.multikueue.foresight.usual import KINDS, UsualSpeeds
+from multiqueue.forecast.traits import FinishedRun, Traits
+from multiqueue.forecast.usual import KINDS, UsualSpeeds
 
 
 def run(flavor: str = "a100", hours: float = 1, devices: int = 1) -> FinishedRun:

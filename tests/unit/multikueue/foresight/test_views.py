@@ -13,10 +13,10 @@ import pytest
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import PRICES, RUNTIME
 from multiqueue.api.serde import decode
+from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.history import History
+from multiqueue.forecast.views import NOT_READ, Foresight
 from multiqueue.model.build import DEFAULT_OPTIONS
-from multiqueue.multikueue.foresight.asked import Asking
-from multiqueue.multikueue.foresight.history import History
-from multiqueue.multikueue.foresight.views import NOT_READ, Foresight
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
 from tests.unit.multikueue.foresight.test_feed import NOW, Worker, view_of

@@ -1,0 +1,348 @@
+"""What one worker has and what is on its way there, kept up to date by its informers.
+
+Reading a worker's queues is a right that it may not grant: then they are unknown, and dispatch
+goes on without. Between a nomination and the worker's next ClusterQueue status lie some hundred
+milliseconds in which a burst of jobs would see the same room; what this manager sent there
+meanwhile is counted as in flight.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
+from multiqueue.api.workload_state import has_quota, is_finished
+from multiqueue.capacity import quota_view
+from multiqueue.capacity.intents import INTENT_SECONDS, Intents
+from multiqueue.capacity.quota_view import QueueObject
+from multiqueue.capacity.workload_view import build_workload_view, usage_of
+from multiqueue.kube.informer import Informer
+from multiqueue.model import cluster_queue as model
+from multiqueue.model.build import BuildOptions
+from multiqueue.plugins import QueueView, WorkloadView
+
+SETTLE_SECONDS = 1.0
+"""How long a copy that just got quota counts as not yet in the ClusterQueue's status, unless that
+changes before."""
+MAX_MISSES = 20
+"""Waiting copies in a row that find no room before the rest is taken not to either."""
+
+
+class QueueInformers(Protocol):
+    """The informers of a worker that its queues are read from."""
+
+    @property
+    def workloads(self) -> Informer[api.Workload]:
+        """Our copies."""
+        ...
+
+    @property
+    def local_queues(self) -> Informer[api.LocalQueue]:
+        """LocalQueues."""
+        ...
+
+    @property
+    def cluster_queues(self) -> Informer[api.ClusterQueue]:
+        """ClusterQueues."""
+        ...
+
+    @property
+    def cohorts(self) -> Informer[api.Cohort]:
+        """Cohorts."""
+        ...
+
+    @property
+    def flavors(self) -> Informer[api.ResourceFlavor]:
+        """ResourceFlavors."""
+        ...
+
+
+class WorkerState:
+    """The queues of one worker.
+
+    Args:
+        informers: Of the worker.
+        on_change: Called when room may have changed.
+        monotonic: A clock that never jumps, in seconds.
+        options: How requests are read.
+    """
+
+    def __init__(
+        self,
+        informers: QueueInformers,
+        *,
+        on_change: Callable[[], None],
+        monotonic: Callable[[], float],
+        options: BuildOptions,
+    ) -> None:
+        self._informers = informers
+        self._on_change = on_change
+        self._monotonic = monotonic
+        self._options = options
+        self._queues: dict[str, QueueObject | None] = {}
+        self._cohorts: dict[str, model.Cohort] = {}
+        self._views: dict[str, QueueView | None] = {}
+        self._copies: dict[str, WorkloadView] = {}
+        self._recent: dict[str, float] = {}
+        self._holding: set[str] = set()
+        self._by_local_queue: Counter[str] = Counter()
+        self._intents = Intents(monotonic)
+        # Views with everything that is in flight, for Workloads that have nothing here; and until
+        # when they are good.
+        self._demand: dict[str, tuple[QueueView, float]] = {}
+        informers.workloads.add_handler(self._on_copy)
+        informers.local_queues.add_handler(self._on_local_queue)
+        informers.cluster_queues.add_handler(self._on_cluster_queue)
+        informers.cohorts.add_handler(self._on_cohort)
+        informers.flavors.add_handler(self._on_flavor)
+
+    # ------------------------------------------------------------ reading
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the queues can be believed."""
+        known = (
+            self._informers.local_queues,
+            self._informers.cluster_queues,
+            self._informers.flavors,
+        )
+        # Old workers have no Cohorts; a tree without them is a tree.
+        cohorts: Informer[Any] = self._informers.cohorts
+        return all(informer.synced.is_set() for informer in known) and (
+            cohorts.synced.is_set() or not cohorts.available
+        )
+
+    def queue_view(self, namespace: str, local_queue: str, *, without: str) -> QueueView | None:
+        """Return the queue behind a LocalQueue as the Workload ``without`` sees it.
+
+        Its own copy, or the intent to make one, neither uses room nor is in flight. None: there is
+        no such queue.
+        """
+        found = self._informers.local_queues.store.get(key_of(namespace, local_queue))
+        if found is None:
+            return None
+        name = found.spec.cluster_queue
+        if name not in self._views:
+            self._views[name] = self._build(name)
+        view = self._views[name]
+        if view is None:
+            return None
+        if without in self._copies or without in self._holding or without in self._intents:
+            return self._with_demand(view, name, without=without)
+        known = self._demand.get(name)
+        now = self._monotonic()
+        if known is None or known[1] <= now:
+            horizon = SETTLE_SECONDS if self._recent else INTENT_SECONDS
+            known = (self._with_demand(view, name, without=""), now + horizon)
+            self._demand[name] = known
+        return known[0]
+
+    def count_copies(self, *, without: str) -> tuple[int, int]:
+        """Return how many of our Workloads hold quota there and how many wait, but for one.
+
+        What was just nominated waits, too: a burst would see the same numbers.
+        """
+        self._intents.expire()
+        waiting = len(self._copies) + len(self._intents)
+        is_waiting = without in self._copies or without in self._intents
+        return len(self._holding) - (without in self._holding), waiting - is_waiting
+
+    def count_neighbours(self, namespace: str, local_queue: str, *, without: str) -> int:
+        """Return how many of both are of a LocalQueue, but for one."""
+        key = key_of(namespace, local_queue)
+        self._intents.expire()
+        own = self._informers.workloads.store.get(without)
+        is_counted = _is_of(own) == key or self._intents.is_of(without, key)
+        return self._by_local_queue[key] + self._intents.count(key) - is_counted
+
+    # ------------------------------------------------------------ what is on its way
+
+    def intend(self, workload: WorkloadView) -> None:
+        """Count a Workload that was just nominated here, until its copy shows up."""
+        if workload.key in self._copies or workload.key in self._holding:
+            return
+        is_new = self._intents.add(workload)
+        name = self._queue_of(workload)
+        if is_new and name in self._demand:
+            view, until = self._demand[name]
+            self._demand[name] = (quota_view.with_demand(view, workload), until)
+
+    def forget_intent(self, key: str) -> None:
+        """Stop counting it: it was sent elsewhere."""
+        if self._intents.pop(key) is not None:
+            self._demand.clear()
+
+    def take_intents(self, other: WorkerState) -> None:
+        """Count what another state of the same worker counts, for as long as it would have."""
+        for intent in other._intents:
+            if intent.workload.key not in self._copies and intent.workload.key not in self._holding:
+                self._intents.take(intent)
+        self._demand.clear()
+
+    # ------------------------------------------------------------ building
+
+    def _build(self, name: str) -> QueueView | None:
+        member = self._queues.get(name)
+        if member is None:
+            return None
+        flavors = self._informers.flavors.store
+        found = {
+            flavor.name: value
+            for group in member.queue.resource_groups
+            for flavor in group.flavors
+            if (value := flavors.get(flavor.name)) is not None
+        }
+        readable = (other for other in self._queues.values() if other is not None)
+        pools = quota_view.pools_of(member, readable, self._cohorts)
+        return quota_view.build_queue_view(member, found, pools)
+
+    def _with_demand(self, view: QueueView, name: str, *, without: str) -> QueueView:
+        own = self._informers.workloads.store.get(without)
+        if own is not None and has_quota(own.status) and not is_finished(own.status):
+            view = quota_view.with_usage(view, usage_of(own))
+        for workload in self._late(name, without):
+            view = quota_view.with_in_flight(view, usage_of(workload))
+        misses = 0
+        for workload_view in self._waiting(name, without):
+            before = view
+            view = quota_view.with_demand(view, workload_view, look=misses < MAX_MISSES)
+            misses = misses + 1 if view.quotas is before.quotas else 0
+        return view
+
+    def _late(self, queue: str, without: str) -> Iterator[api.Workload]:
+        """Yield copies with quota that the queue's status does not count yet."""
+        now = self._monotonic()
+        for key, since in list(self._recent.items()):
+            if now - since > SETTLE_SECONDS:
+                del self._recent[key]
+                continue
+            workload = self._informers.workloads.store.get(key)
+            if workload is None or key == without:
+                continue
+            if workload.status.admission and workload.status.admission.cluster_queue == queue:
+                yield workload
+
+    def _waiting(self, queue: str, without: str) -> Iterator[WorkloadView]:
+        """Yield our Workloads that are to use this queue and hold nothing there yet, by age."""
+        self._intents.expire()
+        yield from (
+            intent.workload
+            for intent in self._intents
+            if intent.workload.key != without and self._queue_of(intent.workload) == queue
+        )
+        yield from (
+            view
+            for key, view in self._copies.items()
+            if key != without and key not in self._intents and self._queue_of(view) == queue
+        )
+
+    def _queue_of(self, workload: WorkloadView) -> str:
+        store = self._informers.local_queues.store
+        found = store.get(key_of(workload.namespace, workload.queue))
+        return found.spec.cluster_queue if found is not None else ""
+
+    # ------------------------------------------------------------ events
+
+    def _on_copy(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        key = workload.metadata.key
+        self._by_local_queue[_is_of(old)] -= 1
+        self._by_local_queue[_is_of(new)] += 1
+        # Its queue's status may never tell: what begins and ends between two writes of it.
+        gives_room = key in self._holding and not _holds(new)
+        if new is None or is_finished(new.status):
+            self._forget_copy(key)
+            self._intents.pop(key)
+        elif has_quota(new.status):
+            if key not in self._holding:
+                self._forget_copy(key)
+                self._holding.add(key)
+                if old is not None:
+                    self._recent[key] = self._monotonic()
+            self._intents.pop(key)
+        elif key not in self._copies:
+            # What was an intent until now is counted already.
+            known = self._intents.pop(key)
+            if known is None or key in self._holding:
+                self._forget_copy(key)
+            self._copies[key] = build_workload_view(
+                new, kind="", find_flavor=lambda _: None, options=self._options
+            )
+        if gives_room:
+            self._on_change()
+
+    def _forget_copy(self, key: str) -> None:
+        self._copies.pop(key, None)
+        self._recent.pop(key, None)
+        self._holding.discard(key)
+        self._demand.clear()
+
+    def _on_local_queue(self, old: api.LocalQueue | None, new: api.LocalQueue | None) -> None:
+        before = old.spec.cluster_queue if old is not None else None
+        after = new.spec.cluster_queue if new is not None else None
+        if before != after:
+            self._demand.clear()
+            self._on_change()
+
+    def _on_cluster_queue(self, old: api.ClusterQueue | None, new: api.ClusterQueue | None) -> None:
+        known = new or old
+        assert known is not None
+        name = known.metadata.name
+        before = self._queues.get(name)
+        after = quota_view.read_queue(new) if new is not None else None
+        if new is None:
+            self._queues.pop(name, None)
+        else:
+            self._queues[name] = after
+        if before == after:
+            return
+        cohorts = {member.queue.cohort for member in (before, after) if member is not None} - {""}
+        if cohorts:
+            self._views.clear()
+        else:
+            self._views.pop(name, None)
+        self._settle(name)
+        self._demand.clear()
+        self._on_change()
+
+    def _settle(self, queue: str) -> None:
+        """Believe that a new status counts everything that got quota before it."""
+        for key in list(self._recent):
+            workload = self._informers.workloads.store.get(key)
+            admission = workload.status.admission if workload is not None else None
+            if admission is None or admission.cluster_queue == queue:
+                del self._recent[key]
+
+    def _on_cohort(self, old: api.Cohort | None, new: api.Cohort | None) -> None:
+        known = new or old
+        assert known is not None
+        cohort = quota_view.read_cohort(new) if new is not None else None
+        if cohort is None:
+            self._cohorts.pop(known.metadata.name, None)
+        else:
+            self._cohorts[known.metadata.name] = cohort
+        self._views.clear()
+        self._demand.clear()
+        self._on_change()
+
+    def _on_flavor(self, old: api.ResourceFlavor | None, new: api.ResourceFlavor | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        self._views.clear()
+        self._demand.clear()
+        self._on_change()
+
+
+def _holds(workload: api.Workload | None) -> bool:
+    return workload is not None and has_quota(workload.status) and not is_finished(workload.status)
+
+
+def _is_of(workload: api.Workload | None) -> str:
+    """Return the LocalQueue that a copy counts for; empty where it counts no more."""
+    if workload is None or is_finished(workload.status):
+        return ""
+    return key_of(workload.metadata.namespace, workload.spec.queue_name)

@@ -1,0 +1,132 @@
+"""The copy of a Workload that a worker gets, and the marks by which we know it again. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from multiqueue.api import names
+from multiqueue.api.conditions import WorkloadCondition, find_condition
+from multiqueue.api.serde import encode
+from multiqueue.api.slices import is_elastic
+from multiqueue.api.v1beta2 import PodSet, Workload
+from multiqueue.kube.clock import format_micro_time
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.workers.owner import Owner
+
+DIGEST_LENGTH = 16
+_OURS_ALONE = frozenset({names.ALTERNATIVES, names.RAN_ON})
+"""Annotations that a copy must not have: a worker that runs this program would go by them."""
+Json = dict[str, Any]
+
+
+def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool = False) -> Json:
+    """Return the Workload to create on a worker (M-105).
+
+    Name, namespace, labels, annotations and spec; never owners, finalizers or status. How many pods
+    it has where that depends on the hardware is said by `steering`, and not by the worker.
+
+    Args:
+        local: The Workload on the manager.
+        owner: Who we are.
+        now: The time, which the copy is stamped with.
+        gated: Whether it may preempt only after our gate was opened (M-180).
+    """
+    metadata = local.metadata
+    labels = {key: value for key, value in metadata.labels.items() if key != names.JOB_UID}
+    labels[names.MULTIKUEUE_ORIGIN] = owner.origin
+    annotations = {k: v for k, v in metadata.annotations.items() if k not in _OURS_ALONE}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": labels,
+            "annotations": {
+                **_slice_mark(local),
+                **annotations,
+                **_stamp(local, owner),
+                names.DISPATCH_DIGEST: digest_of(local),
+                names.OFFERED_AT: format_micro_time(now),
+            },
+        },
+        "spec": _spec(local, gated=gated),
+    }
+
+
+def _slice_mark(local: Workload) -> dict[str, str]:
+    """Have the first slice of an elastic job say, too, that it replaces one: itself, so nobody.
+
+    A worker that runs upstream Kueue finishes a copy as OutOfSync when its job has another size,
+    unless the copy replaces a slice. When a job shrinks, the two are written one after the other.
+    """
+    key = local.metadata.key
+    return {names.WORKLOAD_SLICE_REPLACEMENT_FOR: key} if is_elastic(local) else {}
+
+
+def stamp_job(job: Json, local: Workload, *, owner: Owner) -> Json:
+    """Mark a remote job with its manager, and with the reservation that it is made for."""
+    metadata = job["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), **_stamp(local, owner)}
+    return {**job, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _stamp(local: Workload, owner: Owner) -> dict[str, str]:
+    stamp = {names.DISPATCH_EPOCH: epoch_of(local)}
+    return {**stamp, names.MANAGER: owner.manager} if owner.manager else stamp
+
+
+def epoch_of(local: Workload) -> str:
+    """Name the reservation that a Workload holds: when it got it. Empty without one.
+
+    An eviction that is under way does not change it; the next reservation does.
+    """
+    reserved = find_condition(local.status.conditions, WorkloadCondition.QUOTA_RESERVED)
+    if reserved is None or reserved.status != "True":
+        return ""
+    return reserved.last_transition_time
+
+
+def digest_of(local: Workload) -> str:
+    """Digest of what a copy must have in common with the Workload.
+
+    Compared with what the copy was made from, not with its spec: the worker's API server fills in
+    defaults and drops fields that it does not know.
+    """
+    return _digest(local.spec.queue_name, encode_pod_sets(local.spec.pod_sets))
+
+
+def encode_pod_sets(pod_sets: tuple[PodSet, ...]) -> bytes:
+    """Return the pod sets as canonical JSON."""
+    return msgspec.json.encode(pod_sets, order="deterministic")
+
+
+@lru_cache(maxsize=4096)
+def _digest(queue: str, pod_sets: bytes) -> str:
+    text = queue.encode() + b"\0" + pod_sets
+    return hashlib.sha256(text).hexdigest()[:DIGEST_LENGTH]
+
+
+def _spec(local: Workload, *, gated: bool) -> Json:
+    spec = encode(local.spec)
+    # The manager's own gates are its own business (M-184).
+    spec.pop("preemptionGates", None)
+    if gated:
+        spec["preemptionGates"] = [{"name": names.MULTIKUEUE_GATE}]
+    spec["podSets"] = [encode_pod_set(pod_set) for pod_set in local.spec.pod_sets]
+    return spec
+
+
+def encode_pod_set(pod_set: PodSet) -> Json:
+    """Encode with the fields that a list entry must have, defaults or not."""
+    return {
+        **encode(pod_set),
+        "name": pod_set.name,
+        "count": pod_set.count,
+        "template": pod_set.template,
+    }

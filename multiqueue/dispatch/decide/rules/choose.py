@@ -1,0 +1,77 @@
+"""A copy is admitted and no cluster holds the latch yet."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from multiqueue.dispatch.decide.cluster_state import ClusterState, GroupConfig, Presence, grace_left
+from multiqueue.dispatch.decide.plan import Explain, GroupPlan, Removal, SyncJob
+from multiqueue.dispatch.decide.rules.follow import set_ready
+from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
+
+AT_ONCE = timedelta(seconds=1)
+"""Whoever admitted within this time of each other did so at once, as far as can be told."""
+
+
+def choose(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Take the first that admitted it; the losers go before its job exists (M-90, M-92).
+
+    Kubernetes counts in whole seconds, and clusters by clocks of their own: of those within a
+    second of the first, the one with the fewest jobs of ours takes it, or in a burst one would get
+    them all.
+
+    Only nominated clusters count, or any where a Workload that is Ready lost its latch. A cluster
+    that has the job already comes first: that was chosen before a crash. While another cluster may
+    hold a job of ours, none is created: at most one runs it (I-1).
+    """
+    local = view.local
+    if local is None or local.job is None or not (local.is_pending or local.is_ready):
+        return None
+    candidates = [cluster for cluster in view.clusters if _is_candidate(cluster, local)]
+    if not candidates:
+        return None
+    first = min(cluster.admitted_at for cluster in candidates if cluster.admitted_at is not None)
+    # Whoever was chosen before stays chosen: its job may be there before it is seen.
+    winner = min(
+        candidates,
+        key=lambda c: (c.job is None, not c.creating, _lateness(c, first), c.jobs, c.name),
+    )
+    others = [cluster for cluster in view.clusters if cluster.name != winner.name]
+    losers = tuple(
+        Removal(cluster=cluster.name, why=f'cluster "{winner.name}" admitted the workload first')
+        for cluster in others
+        if cluster.can_be_cleared
+    )
+    rivals = [cluster for cluster in others if _blocks(cluster, config, now)]
+    if rivals:
+        left = [grace_left(rival, config, now) for rival in rivals if _is_unseen(rival)]
+        names = ", ".join(f'"{rival.name}"' for rival in rivals)
+        why = f'Cluster "{winner.name}" admitted the workload, but {names} may still run its job'
+        return GroupPlan(
+            removals=losers, steps=(Explain(message=why),), wait=min(left, default=None), why=why
+        )
+    return GroupPlan(removals=losers, steps=(SyncJob(cluster=winner.name), set_ready(winner.name)))
+
+
+def _is_candidate(cluster: ClusterState, local: LocalWorkload) -> bool:
+    if cluster.admitted_at is None or not cluster.job_known or cluster.refusal:
+        return False
+    return local.is_ready or cluster.name in local.nominated
+
+
+def _lateness(cluster: ClusterState, first: datetime) -> timedelta:
+    """How much later than the first it admitted, where that can be told."""
+    assert cluster.admitted_at is not None
+    late = cluster.admitted_at - first
+    return late if late > AT_ONCE else timedelta()
+
+
+def _blocks(cluster: ClusterState, config: GroupConfig, now: datetime) -> bool:
+    """Whether a job of ours may run there that has not been given up."""
+    if _is_unseen(cluster):
+        return grace_left(cluster, config, now) > timedelta()
+    return cluster.job_presence is Presence.PRESENT
+
+
+def _is_unseen(cluster: ClusterState) -> bool:
+    return cluster.job_presence is Presence.UNKNOWN

@@ -1,0 +1,203 @@
+"""A cluster holds the latch: ``status.clusterName``."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from multiqueue.api.conditions import CheckState, Reason
+from multiqueue.dispatch.decide.cluster_state import (
+    ClusterState,
+    GroupConfig,
+    Presence,
+    RemoteWorkload,
+    grace_left,
+)
+from multiqueue.dispatch.decide.plan import (
+    NOTHING,
+    ConfirmCopyGone,
+    ConfirmJobGone,
+    DeactivateCopy,
+    GroupPlan,
+    Removal,
+    ResizeCopy,
+    SetCheck,
+    Step,
+    SyncJob,
+    TakeJobOver,
+)
+from multiqueue.dispatch.decide.rules.priority import update_priorities
+from multiqueue.dispatch.decide.view import GroupView, LocalWorkload
+
+OUT_OF_SYNC_BACKOFF = timedelta(seconds=10)
+"""Wait after the first copy that its worker found out of sync; doubled each time, for whatever made
+it differ is likely to do so again."""
+LOST_BACKOFF = timedelta(seconds=1)
+"""Wait after the second time that a cluster lost what ran there, doubled each time: whoever deletes
+it may do so for ever. The first time may be an accident, and is not waited for."""
+MAX_BACKOFF = timedelta(minutes=10)
+
+
+def follow(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan | None:
+    """Keep in step with the one cluster that runs the Workload; the others were swept (M-91, M-92).
+
+    The latch decides, not the configuration: a cluster that was taken out of the MultiKueueConfig,
+    or whose MultiKueueCluster was deleted, keeps its job until that ends.
+
+    Deviates: upstream evicts when the cluster leaves the configuration (M-91), and lets an older
+    admission of a returning worker win over the latch (M-92).
+    """
+    local = view.local
+    if local is None or local.cluster_name is None:
+        return None
+    if not (local.is_pending or local.is_ready or local.check is None):
+        return NOTHING
+    name = local.cluster_name
+    cluster = view.find_cluster(name) or ClusterState(name=name, reachable=False)
+    if not cluster.reachable:
+        return _wait_for(cluster, local, config, now)
+    if cluster.copy is None:
+        return _give_up_missing(cluster, local)
+    if cluster.admitted_at is None:
+        return _give_up_stopped(cluster, local)
+    if cluster.job_presence is Presence.ABSENT and local.is_ready:
+        return GroupPlan(
+            steps=(
+                ConfirmJobGone(cluster=name),
+                Removal(cluster=name, why="its job is gone"),
+                _retry_lost(f'The job was deleted on cluster "{name}"', local),
+            ),
+        )
+    return _keep(view, cluster, local)
+
+
+def _keep(view: GroupView, cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    steps: list[Step] = [*update_priorities(view)]
+    if cluster.has_earlier_job:
+        steps.append(TakeJobOver(cluster=cluster.name))
+    if cluster.job_known:
+        steps.append(SyncJob(cluster=cluster.name))
+    copy = cluster.copy
+    # The job first: quota is held until what is too much has been told to go.
+    if local.elastic and copy is not None and copy.digest not in {"", local.digest}:
+        steps.append(ResizeCopy(cluster=cluster.name))
+    if local.is_pending:
+        steps.append(set_ready(cluster.name))
+    return GroupPlan(steps=tuple(steps))
+
+
+def _wait_for(
+    cluster: ClusterState, local: LocalWorkload, config: GroupConfig, now: datetime
+) -> GroupPlan:
+    left = grace_left(cluster, config, now)
+    if left > timedelta():
+        return GroupPlan(wait=left, why=f'cluster "{cluster.name}" cannot be reached')
+    if local.check is None:
+        return NOTHING
+    message = (
+        f'Cluster "{cluster.name}", which runs the workload, has been out of reach for '
+        f"{_describe(config.worker_lost_timeout)}"
+    )
+    return GroupPlan(steps=(_retry(message, warning=True),))
+
+
+def _give_up_missing(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    """The copy is gone, or on its way out."""
+    if local.check is None:
+        return NOTHING
+    copy, name = cluster.workload, cluster.name
+    if (
+        copy is not None
+        and copy.finished is not None
+        and copy.finished.reason == Reason.OUT_OF_SYNC
+    ):
+        return GroupPlan(steps=(_retry_out_of_sync(cluster, local),))
+    steps: list[Step] = [ConfirmCopyGone(cluster=name)]
+    if not cluster.is_empty and not cluster.condemned:
+        steps.append(Removal(cluster=name, why="its copy is gone"))
+    steps.append(_retry_lost(f'The workload was deleted on cluster "{name}"', local))
+    return GroupPlan(steps=tuple(steps))
+
+
+def _give_up_stopped(cluster: ClusterState, local: LocalWorkload) -> GroupPlan:
+    """The copy is there, but may not run; it queues again there."""
+    copy, name = cluster.copy, cluster.name
+    if not local.is_ready or copy is None:
+        return GroupPlan(why=f'cluster "{name}" has not admitted it yet')
+    if copy.evicted_at is not None:
+        return give_up_evicted(cluster, copy)
+    retry = _retry_lost(f'The workload is no longer admitted on cluster "{name}"', local)
+    return _stop_and(retry, cluster)
+
+
+def give_up_evicted(cluster: ClusterState, evicted: RemoteWorkload) -> GroupPlan:
+    """Send round again what its worker evicted: by its own copy, or an earlier slice's (M-170)."""
+    words = f": {evicted.evicted_why}" if evicted.evicted_why else ""
+    retry = _retry(f'The workload was evicted on cluster "{cluster.name}"{words}')
+    return _stop_and(retry, cluster)
+
+
+def give_up_lost(
+    confirm: ConfirmCopyGone | ConfirmJobGone, message: str, cluster: ClusterState, view: GroupView
+) -> GroupPlan | None:
+    """Send round again what waits to grow where the worker has nothing any more that could."""
+    if view.local is None:
+        return None
+    plan = _stop_and(_retry_lost(message, view.local), cluster)
+    return GroupPlan(steps=(confirm, *plan.steps))
+
+
+def _stop_and(retry: SetCheck, cluster: ClusterState) -> GroupPlan:
+    """Keep it from being admitted there again first.
+
+    Here nothing of it runs, as far as the last status tells, so the quota would go while the job
+    ran on.
+    """
+    copy = cluster.copy
+    stop = () if copy is None or copy.deactivating else (DeactivateCopy(cluster=cluster.name),)
+    return GroupPlan(steps=(*stop, retry))
+
+
+def _retry_out_of_sync(cluster: ClusterState, local: LocalWorkload) -> SetCheck:
+    return _retry(
+        f'The job on cluster "{cluster.name}" differed from its workload (OutOfSync)',
+        warning=True,
+        requeue_after=grow(OUT_OF_SYNC_BACKOFF, _count_retries(local)),
+    )
+
+
+def _retry_lost(message: str, local: LocalWorkload) -> SetCheck:
+    retries = _count_retries(local)
+    backoff = grow(LOST_BACKOFF, retries - 1) if retries else timedelta()
+    return _retry(message, warning=True, requeue_after=backoff)
+
+
+def _count_retries(local: LocalWorkload) -> int:
+    return local.check.retry_count if local.check is not None else 0
+
+
+def grow(backoff: timedelta, doublings: int) -> timedelta:
+    """Double a backoff so often, up to `MAX_BACKOFF`."""
+    factor: int = 2 ** min(doublings, 10)
+    return min(backoff * factor, MAX_BACKOFF)
+
+
+def _retry(
+    message: str, *, warning: bool = False, requeue_after: timedelta | None = None
+) -> SetCheck:
+    return SetCheck(
+        state=CheckState.RETRY, message=message, warning=warning, requeue_after=requeue_after
+    )
+
+
+def set_ready(cluster: str) -> SetCheck:
+    """Let the Workload go, and latch the cluster that runs it."""
+    return SetCheck(
+        state=CheckState.READY,
+        message=f'The workload was admitted on "{cluster}"',
+        cluster=cluster,
+    )
+
+
+def _describe(duration: timedelta) -> str:
+    minutes, seconds = divmod(int(duration.total_seconds()), 60)
+    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"

@@ -1,0 +1,192 @@
+"""One Workload here and its copies there, as values: what the rules decide on.
+
+`observe` builds a `GroupView` from the informers, `decide` turns it into a `GroupPlan` (`plan.py`),
+`execute` applies that. Pure: no clock, no I/O; whatever a rule needs to know is in the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from multiqueue.api.conditions import CheckState
+from multiqueue.dispatch.decide.cluster_state import ClusterState, Priority
+from multiqueue.dispatch.decide.slice_chain import Heir
+from multiqueue.plugins import Nomination
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalJob:
+    """The user's job on the manager.
+
+    Attributes:
+        refusal: Why MultiKueue may not run it (M-81, M-82); empty when it may.
+        active: Whether its status, which is what was last brought back, says that pods run.
+        suspended: Whether it was stopped here, with all that belongs to that.
+        finished: Whether its status says that it ended.
+    """
+
+    refusal: str = ""
+    active: bool = False
+    suspended: bool = True
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The MultiKueue check of a Workload."""
+
+    name: str
+    state: CheckState = CheckState.PENDING
+    message: str = ""
+    retry_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalWorkload:
+    """The Workload on the manager.
+
+    Attributes:
+        uid: Its identity.
+        deleting: It has a deletion timestamp.
+        finished: It ended.
+        has_quota: Quota is reserved.
+        epoch: Names the reservation; every copy and every remote job carries the one that it was
+            made for. It stays the same while an eviction is under way. "" without quota.
+        digest: Digest of the spec that copies must have.
+        evicted_at: When the eviction in force began; None without one.
+        was_evicted: It was evicted at least once.
+        cluster_name: The cluster that runs it: the latch.
+        nominated: Clusters that it is offered to.
+        check: Its MultiKueue check; None when its ClusterQueue has none (any more).
+        other_checks_ready: Whether all the other checks let it go (M-100).
+        priority: Its priority.
+        job: Its job; None while it is not known.
+        elastic: Whether its size may change while it runs: counts may differ from those of copies.
+        earlier: Keys of the slices that it took over from, the last one first.
+    """
+
+    uid: str = ""
+    deleting: bool = False
+    finished: bool = False
+    has_quota: bool = False
+    epoch: str = ""
+    digest: str = ""
+    evicted_at: datetime | None = None
+    was_evicted: bool = False
+    cluster_name: str | None = None
+    nominated: tuple[str, ...] = ()
+    check: Check | None = None
+    other_checks_ready: bool = True
+    priority: Priority = field(default_factory=Priority)
+    job: LocalJob | None = None
+    elastic: bool = False
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether MultiKueue has a say in it: by its check, or because a cluster runs it."""
+        return self.check is not None or self.cluster_name is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it may run any more: it ends, has ended, or holds no quota."""
+        return self.deleting or self.finished or not self.has_quota
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether one cluster runs it, and nothing else was decided here: no other one counts."""
+        return self.cluster_name is not None and not self.is_over and self.evicted_at is None
+
+    @property
+    def is_being_evicted(self) -> bool:
+        """Whether it holds its quota until what runs of it elsewhere has ended."""
+        return (
+            self.evicted_at is not None
+            and self.has_quota
+            and self.job is not None
+            and not self.job.refusal
+        )
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the check says that it can never run."""
+        return self.check is not None and self.check.state == CheckState.REJECTED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the check waits for a cluster."""
+        return self.check is not None and self.check.state == CheckState.PENDING
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the check let it go."""
+        return self.check is not None and self.check.state == CheckState.READY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """Leave to preempt, given to one cluster at one time."""
+
+    cluster: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """Everything about one Workload.
+
+    Attributes:
+        key: ``namespace/name``, the same everywhere.
+        local: None: it is gone.
+        clusters: Sorted by name: the configured ones, and all that hold something of ours.
+        last_cluster: The cluster that last held the latch, as long as this process remembers;
+            an eviction clears ``cluster_name`` before the job has stopped.
+        hopeless: Why no cluster can ever hold it on the flavors that it reserved; empty where one
+            can, or might.
+        ask_due: Whether the dispatcher is to be asked (again).
+        nomination: Its answer, once it was asked.
+        problem: Why it gave none.
+        ask_again_at: When it is to be asked again, if nothing happens before.
+        opening: The gate that this process last opened, or tried to; None: none yet.
+        heir: The slice that took over from this one, where one did.
+    """
+
+    key: str
+    local: LocalWorkload | None = None
+    clusters: tuple[ClusterState, ...] = ()
+    last_cluster: str | None = None
+    hopeless: str = ""
+    ask_due: bool = True
+    nomination: Nomination | None = None
+    problem: str = ""
+    ask_again_at: datetime | None = None
+    opening: Opening | None = None
+    heir: Heir | None = None
+
+    def find_cluster(self, name: str | None) -> ClusterState | None:
+        """Return the cluster of that name."""
+        return next((cluster for cluster in self.clusters if cluster.name == name), None)
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """Keys of the slices that the Workload took over from, the last one first."""
+        return self.local.earlier if self.local is not None else ()
+
+    @property
+    def reachable(self) -> Iterator[ClusterState]:
+        """The clusters that can be seen and changed now."""
+        return (cluster for cluster in self.clusters if cluster.reachable)
+
+    def condemn(self, why: Mapping[str, str]) -> GroupView:
+        """Return the view as the rules shall see it while objects of these clusters go."""
+        if not why:
+            return self
+        return replace(
+            self,
+            clusters=tuple(
+                replace(cluster, condemned=why[cluster.name]) if cluster.name in why else cluster
+                for cluster in self.clusters
+            ),
+        )

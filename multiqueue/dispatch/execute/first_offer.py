@@ -1,0 +1,145 @@
+"""Where a Workload is offered first, in the same write that reserves its quota.
+
+Otherwise two writes of its status would follow each other, and one costs an API server more than
+creating the Workload and its job together. What cannot be told in time is decided after the
+reservation is written, by the loop: no quota waits long for a dispatcher.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from datetime import datetime
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import CheckState
+from multiqueue.api.names import key_of
+from multiqueue.api.workload_checks import find_check, set_check_state
+from multiqueue.capacity.checks import find_multikueue_check, is_multikueue
+from multiqueue.dispatch.decide.cluster_state import GroupConfig
+from multiqueue.dispatch.decide.decide import decide
+from multiqueue.dispatch.decide.plan import Explain, Nominate
+from multiqueue.dispatch.execute.manager_writes import LocalWriter
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.observe.observe import Observation, Observer
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.fleet_gate import Amend, unchanged
+
+PATIENCE_SECONDS = 15.0
+"""How long a reservation waits for its turn to be asked about: asked about it is in any case, and
+before that nothing becomes of it. Those of others do not wait behind it."""
+
+Ask = Callable[[Observation, GroupMemory], Awaitable[Observation]]
+Step = Nominate | Explain
+
+
+class FirstOffers:
+    """Decides about Workloads whose quota is about to be reserved.
+
+    Args:
+        context: Of the manager.
+        config: For the rules.
+        observer: Looks at Workloads.
+        ask: Asks the dispatcher, and returns the view with its answer.
+        recall: Returns what is remembered of a Workload.
+        forget: Told the uid of a Workload that did not get its quota after all.
+        find_fleet_version: Of the fleet now; None while nobody is to be sent anywhere.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        config: GroupConfig,
+        observer: Observer,
+        *,
+        ask: Ask,
+        recall: Callable[[str], GroupMemory],
+        forget: Callable[[str], None],
+        find_fleet_version: Callable[[], int | None],
+    ) -> None:
+        self._context = context
+        self._config = config
+        self._observer = observer
+        self._local = LocalWriter(context)
+        self._ask = ask
+        self._recall = recall
+        self._forget = forget
+        self._find_fleet_version = find_fleet_version
+        # One of each queue, so that a queue whose dispatcher is slow holds up no other.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def concerns(self, checks: Collection[str]) -> bool:
+        """Whether one of these checks is ours."""
+        store = self._context.informers.admission_checks.store
+        found = map(store.get, checks)
+        return any(check is not None and is_multikueue(check) for check in found)
+
+    @asynccontextmanager
+    async def offer(self, reserved: api.Workload) -> AsyncIterator[Amend]:
+        """Give what is to be written beside a reservation; the write belongs into the block.
+
+        Args:
+            reserved: The Workload as it will be then.
+        """
+        check = find_multikueue_check(reserved, self._context.informers)
+        found = await self._decide_in_turn(reserved) if check is not None else None
+        if check is None or found is None:
+            yield unchanged
+            return
+        step, memory = found
+        now = self._context.clock.now()
+        try:
+            yield lambda status: _with_offer(status, check.name, step, now)
+        except BaseException:
+            # It was not recorded, and nothing else would tell.
+            memory.asked_at = None
+            self._forget(reserved.metadata.uid)
+            raise
+        if memory.meet(step.trouble):
+            self._local.tell(reserved, step.message, warning=True)
+        memory.explained_at = now
+
+    async def _decide_in_turn(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
+        queue = key_of(reserved.metadata.namespace, reserved.spec.queue_name)
+        turn = self._turns.setdefault(queue, asyncio.Lock())
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await turn.acquire()
+        except TimeoutError:
+            return None
+        try:
+            return await self._decide(reserved)
+        finally:
+            turn.release()
+
+    async def _decide(self, reserved: api.Workload) -> tuple[Step, GroupMemory] | None:
+        version = self._find_fleet_version()
+        if version is None:
+            return None
+        memory = self._recall(reserved.metadata.key)
+        seen = self._observer.foresee(reserved, memory, version)
+        if not decide(seen.view, self._config, self._context.clock.now()).ask:
+            return None
+        seen = await self._ask(seen, memory)
+        plan = decide(seen.view, self._config, self._context.clock.now())
+        first = plan.steps[0] if plan.steps else None
+        if plan.removals or not isinstance(first, Nominate | Explain):
+            memory.asked_at = None
+            return None
+        return first, memory
+
+
+def _with_offer(
+    status: api.WorkloadStatus, check: str, step: Step, now: datetime
+) -> api.WorkloadStatus:
+    """Return the status with the offer, unless it is none that waits for one any more."""
+    found = find_check(status, check)
+    if found is None or found.state != CheckState.PENDING or status.cluster_name is not None:
+        return status
+    if isinstance(step, Nominate):
+        status = msgspec.structs.replace(status, nominated_cluster_names=step.clusters)
+    return set_check_state(status, check, CheckState.PENDING, message=step.message, now=now)

@@ -1,0 +1,81 @@
+"""The steps of elastic jobs that are done on workers (M-161, M-163)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from multiqueue.dispatch.decide.copy import digest_of, stamp_job
+from multiqueue.dispatch.execute.outcome import DONE, WAITING, Outcome
+from multiqueue.dispatch.execute.remote_steps import RemoteSteps
+from multiqueue.dispatch.observe.memory import GroupMemory
+from multiqueue.dispatch.observe.observe import Observation
+
+Json = dict[str, Any]
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class SliceSteps(RemoteSteps):
+    """All that is done on workers, and what is done there for elastic jobs alone."""
+
+    async def take_job_over(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Have the job of an earlier slice name this one, at its size."""
+        jobs = (self._find_job(cluster, key) for key in seen.view.earlier)
+        job = next((job for job in jobs if job is not None), None)
+        return await self._resize(cluster, seen, memory, job)
+
+    async def resize_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Bring the size of the remote job to that of the slice."""
+        return await self._resize(cluster, seen, memory, self._find_job(cluster, seen.view.key))
+
+    async def _resize(
+        self, cluster: str, seen: Observation, memory: GroupMemory, remote: Json | None
+    ) -> Outcome:
+        workload, adapter, local = seen.workload, seen.adapter, seen.job
+        if workload is None or adapter is None or local is None or remote is None:
+            return WAITING
+        patch = adapter.resize_patch(
+            local,
+            remote,
+            workload_name=workload.metadata.name,
+            pods=workload.spec.pod_sets[0].count,
+        )
+        if patch is None:
+            return DONE
+        if "metadata" in patch:
+            patch = stamp_job(patch, workload, owner=self._fleet.owner)
+            # Before the request, which may succeed without our learning of it.
+            memory.suspects.add(cluster)
+        got = await self._call(
+            "resize job",
+            cluster,
+            seen.view.key,
+            lambda writer: writer.patch_job(adapter, remote, patch),
+        )
+        outcome = self._judge(got, cluster, seen, memory)
+        if outcome is DONE:
+            log.info("remote job resized", worker=cluster, workload=seen.view.key)
+        return outcome
+
+    async def resize_copy(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+        """Bring the counts of a copy down."""
+        workload, key = seen.workload, seen.view.key
+        if workload is None:
+            return WAITING
+        counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+        digest = digest_of(workload)
+        got = await self._call(
+            "resize copy",
+            cluster,
+            key,
+            lambda writer: writer.resize_workload(key, counts, digest),
+        )
+        return self._judge(got, cluster, seen, memory)
+
+    def _find_job(self, cluster: str, key: str) -> Json | None:
+        session = self._fleet.find_session(cluster)
+        if session is None:
+            return None
+        return next((job for _, job in session.find_jobs(key)), None)

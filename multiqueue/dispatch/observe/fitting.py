@@ -1,0 +1,115 @@
+"""Fits what is sent to a worker to what it has: which hardware is asked for, and how many pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.alternatives import find_alternatives
+from multiqueue.api.names import OFFERED_AT
+from multiqueue.api.slices import counts_of
+from multiqueue.api.v1beta2.meta import parse_time
+from multiqueue.api.workload_state import has_quota
+from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.workload_view import build_workload_view
+from multiqueue.jobs.build_options import build_options
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.multikueue import NO_PODS
+from multiqueue.plugins import QueueView, WorkloadView
+from multiqueue.plugins.capacity import find_room
+from multiqueue.workers.connections.fleet import Fleet
+
+Json = dict[str, Any]
+
+SETTLE = timedelta(seconds=5)
+"""How long a copy has its chance: a worker with room admits within a second or two, and meanwhile
+what else was sent there seems to be in its way."""
+
+
+class Misfit(NamedTuple):
+    """Why a copy should be made anew; or when to look again, as nothing else would tell then."""
+
+    why: str = ""
+    again_at: datetime | None = None
+
+
+FITS = Misfit()
+
+
+class Fitting:
+    """Knows the workers.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+        self._context = context
+        self._fleet = fleet
+
+    def fit(self, body: Json, workload: api.Workload) -> Callable[[str], Json]:
+        """Return what says of a copy's body how a cluster gets it, by the cluster's name."""
+        shown = self._view(workload)
+        return lambda cluster: steer(body, shown, self._find_queue(cluster, workload, shown))
+
+    def find_misfit(self, cluster: str, workload: api.Workload, now: datetime) -> Misfit:
+        """Say whether a copy that waits on a cluster should be made anew.
+
+        It has the number of pods of one hardware, and only another has room meanwhile.
+        """
+        if not find_alternatives(workload.metadata.annotations):
+            return FITS
+        session = self._fleet.find_session(cluster)
+        copy = session.find_copy(workload.metadata.key) if session is not None else None
+        if copy is None or has_quota(copy.status):
+            return FITS
+        settled_at = _made_at(copy) + SETTLE
+        if now < settled_at:
+            return Misfit(again_at=settled_at)
+        shown = self._view(workload)
+        queue = self._find_queue(cluster, workload, shown)
+        way = find_room(shown, queue) if queue is not None else None
+        if way is None:
+            return FITS
+        wanted = {pod_set.name: pod_set.count for pod_set in way.workload.pod_sets}
+        if wanted == counts_of(copy.spec.pod_sets):
+            return FITS
+        return Misfit(why=f"there is room for {way} there")
+
+    def find_pods(self, cluster: str, workload: api.Workload) -> Mapping[str, int] | None:
+        """Return how many pods a job has on a cluster where that is not what it asks for.
+
+        As many as its copy there; None where that is gone.
+        """
+        if not find_alternatives(workload.metadata.annotations):
+            return NO_PODS
+        session = self._fleet.find_session(cluster)
+        copy = session.find_copy(workload.metadata.key) if session is not None else None
+        return counts_of(copy.spec.pod_sets) if copy is not None else None
+
+    def _view(self, workload: api.Workload) -> WorkloadView:
+        find_flavor = self._context.informers.resource_flavors.store.get
+        options = build_options(self._context.config)
+        return build_workload_view(workload, kind="", find_flavor=find_flavor, options=options)
+
+    def _find_queue(
+        self, cluster: str, workload: api.Workload, shown: WorkloadView
+    ) -> QueueView | None:
+        """Return a worker's queue: with what is free, where the number of pods depends on that."""
+        limits, state = self._fleet.limits.find(cluster), self._fleet.find_state(cluster)
+        queue = limits.find_for(workload) if limits is not None else None
+        if queue is None or state is None or not find_alternatives(workload.metadata.annotations):
+            return queue
+        return state.queue_view(shown.namespace, shown.queue, without=shown.key) or queue
+
+
+def _made_at(copy: api.Workload) -> datetime:
+    """Return when we made a copy; where that cannot be read, when the worker says so."""
+    try:
+        made = parse_time(copy.metadata.annotations.get(OFFERED_AT))
+    except ValueError:
+        made = None
+    return made or copy.metadata.created_at

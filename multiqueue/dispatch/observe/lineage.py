@@ -1,0 +1,97 @@
+"""Which slices come before one and after it, by what the manager and the workers know. Reads only.
+
+Workloads say which one they replace. Where some of a chain were deleted here, the job on the worker
+closes the gap: it has the name of the job here, and names the slice that has it now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
+from multiqueue.api.slices import is_elastic, list_earlier, replaced_key
+from multiqueue.api.workload_state import has_quota, is_finished
+from multiqueue.capacity.owners import find_kind
+from multiqueue.dispatch.decide.slice_chain import Heir, find_heir
+from multiqueue.jobs.context import Informers
+from multiqueue.jobs.informers import BY_OWNER_KEY, BY_REPLACED, owner_key
+from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.connections.informers import list_workload_keys
+
+
+class Lineage:
+    """Looks at the slices of elastic jobs.
+
+    Args:
+        informers: Of the manager.
+        fleet: The workers.
+    """
+
+    def __init__(self, informers: Informers, fleet: Fleet) -> None:
+        self._informers = informers
+        self._fleet = fleet
+        self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
+
+    def list_earlier(self, workload: api.Workload) -> tuple[str, ...]:
+        """Return the keys of the slices whose quota a Workload has, the last one first."""
+        if not is_elastic(workload) or not replaced_key(workload):
+            return ()
+        known = tuple(list_earlier(workload, self._informers.workloads.store.get))
+        named = self._find_named(workload)
+        if named is None or named in {workload.metadata.key, *known}:
+            return known
+        return (*known, named)
+
+    def find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
+        """Return the slice that took over from one, gone or not, and may keep what it has."""
+        store = self._informers.workloads.store
+        heir = find_heir(key, partial(store.by_index, BY_REPLACED))
+        if heir is not None or not _is_over(workload):
+            return heir
+        found = [w for w in self._list_namesakes(key) if key in self.list_earlier(w)]
+        return find_heir(key, lambda each: found if each == key else ())
+
+    def list_later(self, key: str) -> list[str]:
+        """Return the keys of all that take over from a slice, and may wait for what it has."""
+        store = self._informers.workloads.store
+        later = [key]
+        for each in later:
+            heirs = store.by_index(BY_REPLACED, each)
+            later += [w.metadata.key for w in heirs if w.metadata.key not in later]
+        if key not in store:
+            known = (w.metadata.key for w in self._list_namesakes(key))
+            later += [each for each in known if each not in later]
+        return later[1:]
+
+    def _find_named(self, workload: api.Workload) -> str | None:
+        """Return the slice that the job names on the cluster that runs it."""
+        kind, cluster = find_kind(workload), workload.status.cluster_name
+        session = self._fleet.find_session(cluster) if cluster is not None else None
+        if kind is None or session is None:
+            return None
+        jobs, namespace = session.informers.jobs.get(kind), workload.metadata.namespace
+        named: list[str] = []
+        for owner in workload.metadata.owner_references:
+            job = jobs.store.get(key_of(namespace, owner.name)) if jobs is not None else None
+            if job is not None and session.owner.owns_job(job):
+                named += list_workload_keys(self._adapters[kind], job)
+        return named[0] if named else None
+
+    def _list_namesakes(self, key: str) -> Iterator[api.Workload]:
+        """Yield the elastic Workloads with quota of the job that a slice has on some worker."""
+        store = self._informers.workloads.store
+        for name in sorted(self._fleet.find_holders(key)):
+            session = self._fleet.find_session(name)
+            for kind, job in session.find_jobs(key) if session is not None else ():
+                metadata = job["metadata"]
+                owner = owner_key(kind, metadata.get("namespace", ""), metadata["name"])
+                for workload in store.by_index(BY_OWNER_KEY, owner):
+                    is_here = workload.status.cluster_name == name and workload.metadata.key != key
+                    if is_here and is_elastic(workload) and has_quota(workload.status):
+                        yield workload
+
+
+def _is_over(workload: api.Workload | None) -> bool:
+    return workload is None or is_finished(workload.status)

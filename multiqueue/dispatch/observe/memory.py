@@ -1,0 +1,216 @@
+"""What a manager remembers about a Workload beyond what the API objects say; lost with the process.
+
+Everything here only makes decisions better informed: a manager that starts empty assumes the worst
+about clusters it has not seen since it started (M-230, M-231).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
+from multiqueue.dispatch.decide.plan import Trouble
+from multiqueue.dispatch.decide.view import LocalWorkload, Opening
+from multiqueue.plugins import Round
+
+MAX_ROUNDS = 20
+FIGURES_FOR = timedelta(minutes=5)
+"""How long figures in a message may be stale: each change of room changes some, for everybody."""
+_FIGURE = re.compile(r"(?<![\w.-])\d[\w.]*")
+"""A number with its unit; not the digits in a name."""
+
+
+@dataclass(slots=True)
+class GroupMemory:
+    """Memory of one Workload, by its uid.
+
+    Attributes:
+        uid: Which incarnation this is about.
+        last_cluster: The cluster that was last seen with the latch; kept while an eviction, which
+            clears the latch, is under way.
+        suspects: Clusters where a job of ours was seen, or may be: its creation was begun, or the
+            cluster was nominated when this process started and has not been seen since. One that
+            is seen without a job is none any more.
+        refusals: Clusters that turned out to be unable to take it: why, and until when that is
+            believed.
+        stopping: Clusters that were seen with something of ours during an eviction here, and since
+            when.
+        rounds: Earlier nominations of this reservation.
+        wishes: What the user said about clusters when it was last looked at; None: not yet.
+        followed: The nominations of somebody else that the last answer was about; None: the
+            dispatcher nominates itself.
+        opening: The gate that was last opened, or may have been.
+        epoch: The reservation that `rounds` and `refusals` are about.
+        asked_at: When the dispatcher was last asked; None: not yet.
+        ask_again_at: When it wants to be asked again.
+        room_changed: Room changed on a worker since then; it is this one's turn to use it.
+        explained_at: When the message of the check was last written.
+        trouble: What kept it waiting when it was last looked at.
+        fleet: Version of the fleet, and clusters of the check, that it was asked about.
+    """
+
+    uid: str = ""
+    last_cluster: str | None = None
+    suspects: set[str] = field(default_factory=set)
+    refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    stopping: dict[str, datetime] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    wishes: tuple[str, ...] | None = None
+    followed: tuple[str, ...] | None = None
+    opening: Opening | None = None
+    epoch: str = ""
+    asked_at: datetime | None = None
+    ask_again_at: datetime | None = None
+    room_changed: bool = False
+    explained_at: datetime | None = None
+    fleet: tuple[int, tuple[str, ...]] | None = None
+    trouble: Trouble | None = None
+
+    def note(self, local: LocalWorkload | None, seen: Collection[str]) -> None:
+        """Take in the state of the Workload.
+
+        Args:
+            local: Its state now.
+            seen: Clusters that this process has been connected to.
+        """
+        if local is None:
+            return
+        if local.cluster_name is not None:
+            self.last_cluster = local.cluster_name
+        elif not local.has_quota:
+            self.last_cluster = None
+        self.suspects.update(name for name in local.nominated if name not in seen)
+        if local.evicted_at is None:
+            self.stopping.clear()
+        if local.epoch != self.epoch:
+            self.epoch = local.epoch
+            self.rounds, self.asked_at, self.ask_again_at = (), None, None
+            self.opening = None
+            self.refusals.clear()
+
+    def hear(self, wishes: tuple[str, ...]) -> None:
+        """Take in where the user wants it to run; what became possible is worth a question."""
+        if self.wishes is not None and self.wishes != wishes:
+            self.room_changed = True
+        self.wishes = wishes
+
+    def see(self, cluster: ClusterState) -> None:
+        """Take in what a cluster holds now: what is seen there once may run unseen later."""
+        self._see_gate(cluster)
+        if cluster.job_presence is Presence.PRESENT:
+            self.suspects.add(cluster.name)
+        elif cluster.reachable and cluster.job_known:
+            self.suspects.discard(cluster.name)
+
+    def _see_gate(self, cluster: ClusterState) -> None:
+        """An opening counts when its copy is gone, too."""
+        copy = cluster.workload
+        if copy is None or copy.gate_opened_at is None or copy.epoch not in {"", self.epoch}:
+            return
+        if self.opening is None or self.opening.at < copy.gate_opened_at:
+            self.opening = Opening(cluster=cluster.name, at=copy.gate_opened_at)
+
+    def may_run_unseen(self, name: str, local: LocalWorkload, seen: Collection[str]) -> bool:
+        """Whether a cluster that cannot be seen could hold a job for the Workload.
+
+        An eviction clears both latch and nominations, and its worker may have been given up. So
+        after a restart every cluster that has not been seen since is suspect for what was ever
+        evicted.
+        """
+        if name in self.suspects or name in {local.cluster_name, self.last_cluster}:
+            return True
+        return local.was_evicted and name not in seen
+
+    def stopping_since(
+        self, cluster: str, local: LocalWorkload | None, now: datetime
+    ) -> datetime | None:
+        """Since when a cluster has been seen to have to stop what was evicted here; None: not yet.
+
+        How long the eviction has been in force does not count: the worker learns of it from us.
+        """
+        if local is None or local.evicted_at is None:
+            return None
+        return self.stopping.setdefault(cluster, now)
+
+    def refuse(self, cluster: str, why: str, until: datetime) -> bool:
+        """Remember that a cluster cannot take it; the dispatcher is asked again.
+
+        Returns:
+            Whether that is news for this reservation.
+        """
+        known = self.refusals.get(cluster)
+        self.refusals[cluster] = (why, until)
+        self.asked_at = None
+        return known is None or known[0] != why
+
+    def meet(self, trouble: Trouble | None) -> bool:
+        """Remember what keeps it waiting now; whether that is trouble of a new kind."""
+        is_new = trouble is not None and trouble is not self.trouble
+        self.trouble = trouble
+        return is_new
+
+    def refusal(self, cluster: str, now: datetime) -> str:
+        """Why a cluster cannot take it; empty where nothing is known against it."""
+        why, until = self.refusals.get(cluster, ("", now))
+        if now < until:
+            return why
+        if self.refusals.pop(cluster, None) is not None:
+            # Nothing else would tell that it may be able to again.
+            self.asked_at = None
+        return ""
+
+    def next_refusal_end(self, now: datetime) -> datetime | None:
+        """When a cluster is next believed to be able again; None where no refusal will end."""
+        return min((until for _, until in self.refusals.values() if until > now), default=None)
+
+    def may_explain(self, old: str, new: str, now: datetime) -> bool:
+        """Whether a message is worth a write: it says something else, or old figures are stale."""
+        if old == new:
+            return False
+        if _FIGURE.sub("", old) != _FIGURE.sub("", new):
+            return True
+        return self.explained_at is None or now - self.explained_at >= FIGURES_FOR
+
+    def add_round(self, at: datetime, clusters: tuple[str, ...]) -> None:
+        """Remember a nomination that differs from the one before."""
+        if not self.rounds or self.rounds[-1].clusters != clusters:
+            self.rounds = (*self.rounds, Round(at=at, clusters=clusters))[-MAX_ROUNDS:]
+
+    def offered_since(self, cluster: str) -> datetime | None:
+        """Since when a cluster has been nominated without a pause; None: it is not."""
+        since = None
+        for round_ in reversed(self.rounds):
+            if cluster not in round_.clusters:
+                break
+            since = round_.at
+        return since
+
+
+def is_ask_due(
+    memory: GroupMemory,
+    local: LocalWorkload,
+    clusters: list[ClusterState],
+    fleet: tuple[int, tuple[str, ...]],
+    now: datetime,
+) -> bool:
+    """Whether the dispatcher is to be asked: for the first time, again as it wished, or anew.
+
+    A copy that holds quota on its worker is on its way; then only its cluster's loss counts.
+    """
+    if memory.asked_at is None:
+        return True
+    if memory.followed is not None and memory.followed != local.nominated:
+        return True
+    by_name = {cluster.name: cluster for cluster in clusters}
+    for name in local.nominated:
+        cluster = by_name.get(name)
+        if cluster is None or not cluster.configured or not cluster.reachable or cluster.refusal:
+            return True
+    if any(c.copy is not None and c.copy.quota_reserved for c in clusters):
+        return False
+    if memory.ask_again_at is not None and now >= memory.ask_again_at:
+        return True
+    return memory.room_changed or memory.fleet != fleet

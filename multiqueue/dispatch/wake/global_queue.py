@@ -1,0 +1,86 @@
+"""Who waits in line for room, and what is kept for whom (`multiqueue.plugins.line`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.dispatch.wake.waiting import Rank
+from multiqueue.plugins import Claim, DispatchView, Nomination, Place, WorkloadView, scarce_resource
+
+
+class Line:
+    """The turns of those that wait, and their claims.
+
+    Args:
+        is_waiting: Whether a Workload waits for a cluster; a claim of another one is none. It may
+            have gone while its dispatcher was asked.
+    """
+
+    def __init__(self, is_waiting: Callable[[str], bool]) -> None:
+        self._is_waiting = is_waiting
+        self._turns: dict[str, str] = {}
+        self._places: dict[str, str] = {}
+        self._claims: dict[str, dict[str, Claim]] = {}
+
+    def note(self, view: DispatchView, nomination: Nomination) -> None:
+        """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
+        self.leave(view.workload.key)
+        if nomination.line is not None and not nomination.clusters:
+            self._stand(view, nomination.line)
+            return
+        for name in nomination.clusters:
+            if name not in view.nominated:
+                self._pass_by(name, view.workload)
+
+    def _stand(self, view: DispatchView, place: Place) -> None:
+        workload = view.workload
+        self._turns[workload.key] = format_time(place.turn)
+        cluster = view.find_cluster(place.claim)
+        if cluster is None:
+            return
+        start = cluster.forecast.start if cluster.forecast is not None else None
+        self._places[workload.key] = cluster.name
+        self._claims.setdefault(cluster.name, {})[workload.key] = Claim(
+            key=workload.key,
+            priority=workload.priority,
+            turn=place.turn,
+            start=start.at if start is not None else None,
+            spare=start.spare if start is not None else 0,
+        )
+
+    def _pass_by(self, cluster: str, workload: WorkloadView) -> None:
+        """Count what one that is sent there takes of what others may."""
+        size = workload.total(scarce_resource(workload))
+        claims = self._claims.get(cluster, {})
+        for key, claim in claims.items():
+            claims[key] = replace(claim, spare=max(0, claim.spare - size))
+
+    def leave(self, key: str) -> bool:
+        """Forget one that waits no more; whether room was kept for it."""
+        self._turns.pop(key, None)
+        cluster = self._places.pop(key, None)
+        return cluster is not None and self._claims[cluster].pop(key, None) is not None
+
+    def give_turn(self, rank: Rank) -> Rank:
+        """Return where a Workload stands, with its turn."""
+        turn = self._turns.get(rank.key)
+        return rank if turn is None else replace(rank, turn=turn)
+
+    def find_own(self, key: str) -> str:
+        """Return where room is kept for a Workload; empty: nowhere."""
+        return self._places.get(key, "")
+
+    def list_claims(self, cluster: str, *, without: str) -> tuple[Claim, ...]:
+        """Return who waits for room on a cluster, in order, without who asks."""
+        claims = self._claims.get(cluster)
+        if not claims:
+            return ()
+        others = (c for key, c in claims.items() if key != without and self._is_waiting(key))
+        return tuple(sorted(others, key=_order))
+
+
+def _order(claim: Claim) -> tuple[int, datetime, str]:
+    return -claim.priority, claim.turn, claim.key

@@ -1,0 +1,267 @@
+"""What wakes the loop: Workloads, their jobs, checks, configurations, clusters and connections.
+
+Keeps just enough of each Workload to know whom a change concerns; nothing is looked at for a change
+that cannot concern it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
+from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
+from multiqueue.capacity.checks import is_multikueue
+from multiqueue.capacity.filters.candidate import read_wishes
+from multiqueue.dispatch.observe.lineage import Lineage
+from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.waiting import Rank
+from multiqueue.jobs.context import Informers
+from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
+from multiqueue.model.build import effective_priority
+from multiqueue.workers.connections.fleet import Fleet, FleetListener, Reach
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """What is remembered of a Workload to know when to look at it."""
+
+    waits: bool
+    evicting: bool
+    cluster: str | None
+    rank: Rank
+
+
+class Wakes:
+    """Listens to everything that a decision may depend on.
+
+    Args:
+        informers: Of the manager.
+        fleet: The workers.
+        line: Of those that wait for room.
+        enqueue: Asks for a look at a Workload.
+        is_known: Whether something is remembered of a Workload.
+        on_room: Called when room changes on a worker.
+
+    Attributes:
+        fleet_version: Counts the changes after which a dispatcher may answer otherwise.
+    """
+
+    def __init__(
+        self,
+        informers: Informers,
+        fleet: Fleet,
+        line: Line,
+        *,
+        enqueue: Callable[[str], None],
+        is_known: Callable[[str], bool],
+        on_room: Callable[[], None],
+    ) -> None:
+        self.fleet_version = 0
+        self._informers = informers
+        self._fleet = fleet
+        self._line = line
+        self._on_room = on_room
+        self._lineage = Lineage(informers, fleet)
+        self._enqueue = enqueue
+        self._is_known = is_known
+        self._tracked: dict[str, Tracked] = {}
+        self._reach: dict[str, tuple[Reach, datetime | None]] = {}
+        informers.workloads.add_handler(self._on_workload)
+        informers.admission_checks.add_handler(self._on_check)
+        informers.multikueue_configs.add_handler(self._on_config)
+        informers.multikueue_clusters.add_handler(self._on_cluster)
+        informers.local_queues.add_handler(self._on_queue)
+        informers.cluster_queues.add_handler(self._on_queue)
+        for informer in informers.jobs.values():
+            informer.add_handler(self._on_job)
+        fleet.add_listener(
+            FleetListener(
+                on_remote=self.on_remote, on_connection=self._on_connection, on_room=on_room
+            )
+        )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every Workload that we have a part in."""
+        return tuple(self._tracked)
+
+    def is_waiting(self, key: str) -> bool:
+        """Whether a Workload waits for a cluster."""
+        known = self._tracked.get(key)
+        return known is not None and known.waits
+
+    def list_waiting(self) -> list[Rank]:
+        """Return who waits for a cluster."""
+        return [self._line.give_turn(known.rank) for known in self._tracked.values() if known.waits]
+
+    def ask_all_again(self) -> None:
+        """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
+        self.fleet_version += 1
+        self._enqueue_all(key for key, known in self._tracked.items() if known.waits)
+
+    def on_remote(self, key: str) -> None:
+        """Something of a Workload changed on a worker; a slice that took over from it waits there.
+
+        Args:
+            key: Of the Workload.
+        """
+        self._enqueue(key)
+        self._enqueue_all(each for each in self._lineage.list_later(key) if each in self._tracked)
+
+    def _on_queue(
+        self,
+        old: api.LocalQueue | api.ClusterQueue | None,
+        new: api.LocalQueue | api.ClusterQueue | None,
+    ) -> None:
+        """Another profile counts."""
+        before, after = (
+            "" if each is None else each.metadata.annotations.get(DISPATCH_PROFILE, "")
+            for each in (old, new)
+        )
+        if before != after:
+            self.ask_all_again()
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        workload = new or old
+        assert workload is not None
+        key = workload.metadata.key
+        for earlier in self._lineage.list_earlier(workload):
+            # What that one has on a cluster is this one's to take over, or goes with it.
+            if any(self._fleet.find_holders(earlier)):
+                self._enqueue(earlier)
+        if new is None or is_finished(new.status):
+            known = self._tracked.pop(key, None)
+            self._leave_line(key)
+            if known is not None or self._is_known(key):
+                self._enqueue(key)
+            return
+        evicting = is_evicted(new.status) and has_quota(new.status)
+        # What lost its check meanwhile has an end of its eviction, too, and that is ours.
+        concerns_us = _concerns_us(new)
+        if not concerns_us and not evicting and key not in self._tracked:
+            return
+        holds = has_quota(new.status) and not evicting
+        self._tracked[key] = Tracked(
+            waits=concerns_us and holds and new.status.cluster_name is None,
+            evicting=evicting,
+            cluster=new.status.cluster_name,
+            rank=_rank(new),
+        )
+        if not self._tracked[key].waits:
+            self._leave_line(key)
+        self._enqueue(key)
+
+    def _leave_line(self, key: str) -> None:
+        """What was kept for it is there for others."""
+        if self._line.leave(key):
+            self._on_room()
+
+    def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
+        """The job's status waits for its spec (M-140), a stop for its status; its wishes count."""
+        if new is None or (old is not None and _same_job(old, new)):
+            return
+        uid = new["metadata"].get("uid", "")
+        for workload in self._informers.workloads.store.by_index(BY_OWNER, uid):
+            if workload.metadata.key in self._tracked:
+                self._enqueue(workload.metadata.key)
+
+    def _on_check(self, old: api.AdmissionCheck | None, new: api.AdmissionCheck | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        check = new or old
+        assert check is not None
+        if not is_multikueue(check):
+            return
+        name = check.metadata.name
+        for workload in self._informers.workloads.store.by_index(BY_CHECK, name):
+            self._on_workload(workload, workload)
+
+    def _on_config(
+        self, old: api.MultiKueueConfig | None, new: api.MultiKueueConfig | None
+    ) -> None:
+        """Clusters were added or taken away: what waits for them is looked at (M-70)."""
+        config = new or old
+        assert config is not None
+        if (
+            old is not None
+            and new is not None
+            and (old.spec, old.metadata.annotations) == (new.spec, new.metadata.annotations)
+        ):
+            return
+        self.fleet_version += 1
+        informers = self._informers
+        for check in informers.admission_checks.store.list():
+            parameters = check.spec.parameters
+            if parameters is None or parameters.name != config.metadata.name:
+                continue
+            for workload in informers.workloads.store.by_index(BY_CHECK, check.metadata.name):
+                known = self._tracked.get(workload.metadata.key)
+                if known is not None and known.waits:
+                    self._enqueue(workload.metadata.key)
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        """Filters look at labels and annotations."""
+        if old is None or new is None:
+            return
+        before, after = old.metadata, new.metadata
+        if (before.labels, before.annotations) != (after.labels, after.annotations):
+            self.ask_all_again()
+
+    def _on_connection(self, name: str) -> None:
+        """A worker came or went, or serves other job kinds; another failed attempt is no news.
+
+        Deviates: upstream does not offer what waits to a worker that comes back (M-71, #10428).
+        """
+        connection = self._fleet.find(name)
+        # Since when it is lost is news too: who waits for it was told what was known before.
+        lost_at = connection.lost_at if connection is not None else None
+        reach = (self._fleet.find_reach(name), lost_at)
+        if reach == self._reach.get(name):
+            return
+        self._reach[name] = reach
+        self.fleet_version += 1
+        self._enqueue_all(
+            key
+            for key, known in self._tracked.items()
+            if known.waits or known.evicting or known.cluster == name
+        )
+
+    def _enqueue_all(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            self._enqueue(key)
+
+
+def _concerns_us(workload: api.Workload) -> bool:
+    """Whether there is a check that may be ours, or a cluster."""
+    status = workload.status
+    return bool(status.admission_checks or status.cluster_name or status.nominated_cluster_names)
+
+
+def _rank(workload: api.Workload) -> Rank:
+    metadata = workload.metadata
+    return Rank(
+        urgency=-effective_priority(workload),
+        turn=metadata.creation_timestamp,
+        key=metadata.key,
+        queue=key_of(metadata.namespace, workload.spec.queue_name),
+    )
+
+
+def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    return bool(
+        old["metadata"].get("generation") == new["metadata"].get("generation")
+        and old.get("spec") == new.get("spec")
+        and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
+        and _is_stopping(old) == _is_stopping(new)
+        and read_wishes(old) == read_wishes(new)
+    )
+
+
+def _is_stopping(job: dict[str, Any]) -> bool:
+    return STOPPING in (job["metadata"].get("annotations") or {})

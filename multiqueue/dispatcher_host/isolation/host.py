@@ -1,0 +1,138 @@
+"""A dispatcher in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+from multiqueue.dispatcher_host.answer import MAX_TEXT, Reading, take
+from multiqueue.dispatcher_host.conduct import Finding
+from multiqueue.dispatcher_host.host import EndedError
+from multiqueue.dispatcher_host.isolation.frames import (
+    Answered,
+    Ask,
+    Examine,
+    Examined,
+    Load,
+    Loaded,
+    Raised,
+    Reply,
+    Request,
+)
+from multiqueue.dispatcher_host.isolation.mirror import Writer
+from multiqueue.dispatcher_host.isolation.process import Child
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import Selection
+from multiqueue.kube.call_thread import PluginError
+from multiqueue.plugins import DispatchView
+
+MEMORY = 1024**3
+"""Of address space, by default: numpy and its threads take a few hundred mebibytes."""
+MOST_TOLD = 16
+"""Findings, and the like: an honest process has a few."""
+
+OnOpenWays = Callable[[str, tuple[str, ...]], None]
+R = TypeVar("R", bound=Reply)
+
+
+class ProcessHost:
+    """Runs one dispatcher, as `dispatching.host.Host` says.
+
+    Args:
+        way: How it is asked.
+        value: Its entry point.
+        memory: Bytes of address space that it may use; 0: as much as there is.
+        on_open_ways: Gets the dispatcher's name, and what this machine cannot keep it away from.
+    """
+
+    def __init__(
+        self,
+        way: Way,
+        value: str,
+        *,
+        memory: int = MEMORY,
+        on_open_ways: OnOpenWays = lambda _name, _ways: None,
+    ) -> None:
+        self._on_open_ways = on_open_ways
+        self._way = way
+        self._value = value
+        self._memory = memory
+        self._child: Child | None = None
+        self._writer = Writer()
+        self._is_busy = False
+        self._is_closed = False
+
+    async def load(self) -> Selection:
+        """Start the process, and load the dispatcher in it."""
+        name = self._way.dispatcher
+        try:
+            self._child = Child(name, self._memory)
+        except OSError as error:
+            raise EndedError(f"has no process: {error}") from error
+        arguments = dict(self._way.arguments) if self._way.path else None
+        loaded = _expect(Loaded, await self._ask(Load(self._value, _list_paths(), arguments)))
+        self._on_open_ways(name, tuple(way[:MAX_TEXT] for way in loaded.open_ways[:MOST_TOLD]))
+        problem = f'dispatcher "{name}" {loaded.problem[:MAX_TEXT]}' if loaded.problem else ""
+        wrong = loaded.wrong_arguments and loaded.wrong_arguments[:MOST_TOLD]
+        return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
+
+    async def nominate(self, view: DispatchView) -> Reading:
+        """Ask it, as `Host` says."""
+        question = Ask(replace(view, clusters=()), self._writer.write(view.clusters))
+        reading = _expect(Answered, await self._ask(question)).reading
+        if reading.nomination is None:
+            return Reading(malformed=reading.malformed[:MAX_TEXT])
+        try:  # its process says that this was read; nobody has to believe that
+            return take(reading.nomination)
+        except (ValueError, OverflowError) as error:
+            raise PluginError(f"its answer cannot be read: {error}") from error
+
+    async def examine(self) -> tuple[Finding, ...]:
+        """Look at it, as `Host` says."""
+        findings = _expect(Examined, await self._ask(Examine())).findings
+        return tuple(replace(found, words=found.words[:MAX_TEXT]) for found in findings[:MOST_TOLD])
+
+    def abandon(self) -> None:
+        """End the process."""
+        if self._child is not None:
+            self._child.kill()
+
+    def close(self) -> None:
+        """End the process; an answer that is on its way still comes."""
+        self._is_closed = True
+        if not self._is_busy:
+            self.abandon()
+
+    async def _ask(self, request: Request) -> Reply:
+        if self._child is None:
+            raise EndedError("has no process")
+        self._is_busy = True
+        try:
+            return await self._child.ask(request)
+        finally:
+            self._is_busy = False
+            if self._is_closed:
+                self._child.kill()
+
+
+def _list_paths() -> tuple[str, ...]:
+    """Where this process looks for modules.
+
+    Not where it was started, as ``python -m`` has it: who knows what else lies there.
+    """
+    here = {""}
+    with contextlib.suppress(OSError):
+        here.add(str(Path.cwd()))
+    return tuple(path for path in sys.path if path not in here)
+
+
+def _expect(kind: type[R], reply: Reply) -> R:
+    if isinstance(reply, Raised):
+        raise PluginError(reply.error[:MAX_TEXT])
+    if not isinstance(reply, kind):
+        raise EndedError("answered something else than it was asked")
+    return reply

@@ -1,0 +1,228 @@
+"""Loads one dispatcher into what it runs in: importing a package runs a stranger's code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from multiqueue.dispatcher_host.host import EndedError, Host
+from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.registry import EXTERNAL, Selection
+from multiqueue.kube.backoff import exponential
+from multiqueue.kube.call_thread import PluginError
+
+PATIENCE = timedelta(seconds=1)
+"""How long a Workload waits for a package that is being imported; then it says so and goes on."""
+BUDGET = timedelta(seconds=30)
+"""Packages with large dependencies take some seconds on a busy machine."""
+RETRY = timedelta(seconds=10)
+"""When to look again whether there is one, or another one than the one that could not be loaded."""
+LONGEST_PAUSE = timedelta(minutes=10)
+"""The same package is tried again after `RETRY`, then twice as long each time, at most this."""
+HANG_PAUSE = timedelta(minutes=5)
+"""The same where it hung: each trial costs half a minute of a processor."""
+
+OpenApart = Callable[[Way, str], Host]
+"""Makes what a dispatcher that is left apart runs in; gets its entry point."""
+
+log = structlog.get_logger("multiqueue.dispatcher_host.loader")
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A package that could not be loaded in a process: so many times, and why the last time."""
+
+    stamp: Hashable
+    count: int
+    problem: str
+    again_at: datetime
+
+
+class Loader:
+    """Gets the dispatcher of one way, and has it look at its arguments.
+
+    Args:
+        way: Which one.
+        open_host: Makes what it runs in.
+        open_apart: The same where it is to be left apart.
+        now: Tells the time.
+        patience: How long whoever asks waits for it.
+
+    Attributes:
+        problem: Why there is none; empty where there is.
+        host: What it runs in, once it is loaded.
+        label: Its name in metrics.
+        is_unchecked: Whether it has arguments that it cannot check beforehand.
+    """
+
+    def __init__(
+        self,
+        way: Way,
+        open_host: Callable[[], Host],
+        open_apart: OpenApart,
+        *,
+        now: Callable[[], datetime],
+        patience: timedelta = PATIENCE,
+    ) -> None:
+        self.problem = ""
+        self.host: Host | None = None
+        self.label = way.dispatcher
+        self.is_unchecked = False
+        self._way = way
+        self._open_host = open_host
+        self._open_apart = open_apart
+        self._now = now
+        self._patience = patience.total_seconds()
+        self._opened: Host | None = None
+        self._loading: asyncio.Future[Selection | None] | None = None
+        self._give_up_at: datetime | None = None
+        self._again_at: datetime | None = None
+        self._stamp: Hashable = None
+        self._trial: _Trial | None = None
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is on its way."""
+        return self._loading is not None
+
+    @property
+    def outlook(self) -> str:
+        """When what could not be loaded in a process is tried again; empty where it is no such."""
+        trial = self._trial
+        if trial is None or self.problem != trial.problem:
+            return ""
+        times = "once" if trial.count == 1 else f"{trial.count} times"
+        at = trial.again_at.strftime("%H:%M:%S")
+        return f"tried {times}, and again at {at} UTC or when its package changes"
+
+    async def load(self) -> None:
+        """Load it where that is not done; waits a moment at most."""
+        if self.host is not None:
+            return
+        now = self._now()
+        if self._loading is None:
+            if self._again_at is not None and now < self._again_at:
+                return
+            self._begin(now)
+        assert self._loading is not None
+        if not self._loading.done() and not self.problem:
+            await asyncio.wait({self._loading}, timeout=self._patience)
+        self._take()
+
+    def drop(self, until: datetime) -> None:
+        """Have no more to do with what it ran in; another one is opened from then on."""
+        self.host = None
+        self._again_at = until
+
+    def close(self) -> None:
+        """It is not needed any more."""
+        opened = self.host or self._opened
+        if opened is not None:
+            opened.close()
+        if self._loading is not None:
+            self._loading.cancel()
+        self.host = self._opened = self._loading = None
+
+    def _begin(self, now: datetime) -> None:
+        self.problem = ""
+        self._loading = asyncio.ensure_future(self._load())
+        # Nobody may be left to ask for it.
+        self._loading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._give_up_at = now + BUDGET
+
+    async def _load(self) -> Selection | None:
+        """Load it; None: it is what could not be loaded, and it is not the time to try again."""
+        self._stamp = None
+        self._opened = self._open_host()
+        selection = await self._opened.load()
+        if not selection.apart:
+            return selection
+        self._opened.close()
+        trial = self._trial
+        if trial is not None and trial.stamp == selection.stamp and self._now() < trial.again_at:
+            return None
+        self._stamp = selection.stamp
+        self._opened = self._open_apart(self._way, selection.apart)
+        return await self._opened.load()
+
+    def _take(self) -> None:
+        """Take in what came of it, if anything did."""
+        loading, now = self._loading, self._now()
+        if loading is None:
+            return
+        name = self._way.dispatcher
+        if not loading.done():
+            self.problem = f'dispatcher "{name}" is still being loaded'
+            if self._give_up_at is not None and now >= self._give_up_at:
+                self._give_up(now)
+            return
+        self._loading = None
+        try:
+            selection = loading.result()
+        except (PluginError, EndedError) as error:
+            words = f'dispatcher "{name}" cannot be loaded: {error}'
+            selection = Selection(name=name, problem=words)
+        self._again_at = now + RETRY
+        if selection is None:
+            assert self._trial is not None
+            self.problem = self._trial.problem
+            self.close()
+            return
+        self.problem = self._describe_problem(selection)
+        if selection.notice:
+            self.label = EXTERNAL
+            log.info("dispatcher is external", dispatcher=selection.name, notice=selection.notice)
+        self.is_unchecked = bool(self._way.arguments) and selection.wrong_arguments is None
+        if not self.problem:
+            self.host, self._opened, self._trial = self._opened, None, None
+            return
+        self._note_trial(now, RETRY)
+        self.close()
+
+    def _give_up(self, now: datetime) -> None:
+        assert self._loading is not None
+        self._loading.cancel()
+        if self._opened is not None:
+            self._opened.abandon()
+        self._opened = self._loading = None
+        seconds = BUDGET.total_seconds()
+        self.problem = f'dispatcher "{self._way.dispatcher}" could not be loaded in {seconds:g} s'
+        self._again_at = now + (RETRY if self._stamp is not None else HANG_PAUSE)
+        self._note_trial(now, HANG_PAUSE)
+
+    def _note_trial(self, now: datetime, pause: timedelta) -> None:
+        """Remember what could not be loaded in a process."""
+        if self._stamp is None:
+            return
+        last = self._trial
+        count = last.count + 1 if last is not None and last.stamp == self._stamp else 1
+        seconds = exponential(count, base=pause.total_seconds(), cap=LONGEST_PAUSE.total_seconds())
+        again_at = now + timedelta(seconds=seconds)
+        self._trial = _Trial(self._stamp, count, self.problem, again_at)
+
+    def _describe_problem(self, selection: Selection) -> str:
+        path = self._way.path
+        if selection.problem:
+            return f"{path}: {selection.problem}" if path else selection.problem
+        if not selection.wrong_arguments:
+            return ""
+        words = "; ".join(selection.wrong_arguments)
+        return (
+            f"{_find_field(path, selection.wrong_arguments)}: "
+            f'dispatcher "{self._way.dispatcher}": {words:.1000}'
+        )
+
+
+def _find_field(path: str, problems: Sequence[str]) -> str:
+    """Return which field of a profile is wrong: filters and scorers have fields of their own."""
+    if not path.endswith("dispatcher"):
+        return path
+    spec = path.removesuffix("dispatcher")
+    for name in ("filters", "scorers"):
+        if all(problem.startswith(f"argument {name}:") for problem in problems):
+            return f"{spec}{name}"
+    return f"{spec}arguments"

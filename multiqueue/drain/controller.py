@@ -1,0 +1,240 @@
+"""Cordon and drain of workers, as the annotations of their MultiKueueClusters ask for it.
+
+A drain takes those that run on the worker off it, a few at a time; rule `drain` sends each of them
+round again. All that a later manager must know is in the conditions ``Cordoned`` and ``Drained``,
+which are written before anything is moved: one that starts in mid-drain goes on at the same pace.
+
+A cluster that is taken out of the MultiKueueConfig, or whose MultiKueueCluster is deleted, is not
+drained by that: what runs there is followed to its end. Only this order, from somebody who means
+it, stops a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import (
+    DEFAULT_PACE,
+    DrainOrder,
+    Orders,
+    Pace,
+    read_orders,
+)
+from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.drain.conditions import (
+    build_conditions,
+    describe_drain,
+    find_unfinished,
+    with_conditions,
+)
+from multiqueue.drain.events import DrainEvents
+from multiqueue.drain.run import Drainer
+from multiqueue.drain.state import (
+    LOOK_SECONDS,
+    DrainRun,
+    begin,
+    may_pick,
+    next_look,
+    report_on,
+)
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.reconciler import DONE, Reconciler, Result
+from multiqueue.model.build import BuildOptions
+from multiqueue.workers.clusters.conditions import write_conditions
+from multiqueue.workers.connections.fleet import Fleet, FleetListener
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class DrainReconciler:
+    """Carries out cordons and drains.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests of Workloads are read.
+        enqueue: Asks for a look at a Workload.
+        pace: Of drains that name none.
+    """
+
+    name = "multikueue-drains"
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        options: BuildOptions,
+        *,
+        enqueue: Callable[[str], None],
+        pace: Pace = DEFAULT_PACE,
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._enqueue = enqueue
+        self._pace = pace
+        self._drainer = Drainer(context, fleet, options)
+        self._runs: dict[str, DrainRun] = {}
+        self._events = DrainEvents(context)
+        self._reconciler: Reconciler[str] = Reconciler(
+            self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
+        )
+        context.informers.multikueue_clusters.add_handler(self._on_cluster)
+        context.informers.multikueue_configs.add_handler(lambda _old, _new: self._look_at_all())
+        context.informers.workloads.add_handler(self._on_workload)
+        fleet.add_listener(
+            FleetListener(
+                on_remote=self._on_key,
+                on_connection=lambda _: self._look_at_all(),
+                on_room=self._on_room,
+            )
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        informers = self._context.informers
+        for settled in (informers.multikueue_clusters.settled, informers.workloads.settled):
+            await settled.wait()
+        await self._reconciler.run()
+
+    async def reconcile(self, name: str) -> Result:
+        """Bring one worker closer to where it shall be."""
+        cluster = self._context.informers.multikueue_clusters.store.get(name)
+        gauge = self._context.metrics.worker_cordoned
+        if cluster is None or cluster.metadata.deletion_timestamp:
+            gauge.forget(cluster=name)
+            self._end(name)
+            return DONE
+        orders = read_orders(cluster.metadata.annotations, self._pace)
+        gauge.child(name).set(orders.cordoned)
+        if orders.drain is None:
+            self._end(name)
+            await self._write(cluster, orders, None)
+            return DONE
+        return await self._drain(cluster, orders, orders.drain)
+
+    async def _drain(
+        self, cluster: api.MultiKueueCluster, orders: Orders, order: DrainOrder
+    ) -> Result:
+        name, now = cluster.metadata.name, self._context.clock.now()
+        run = self._runs.get(name)
+        if run is None:
+            known = find_unfinished(cluster)
+            run = begin(name, resumed=known, pace=order.pace, now=now)
+            self._runs[name] = run
+            if known is None:
+                first = report_on(run, order, self._drainer.follow(run, now), now, trouble="")
+                await self._write(cluster, orders, describe_drain(run.chances, first))
+                cluster = self._context.informers.multikueue_clusters.store.get(name) or cluster
+        run.obey(order, now)
+        residents = self._drainer.follow(run, now)
+        trouble = self._find_trouble(name, order)
+        if not trouble and may_pick(run, order, now):
+            await self._drainer.pick(run, order, residents, now)
+        report = report_on(run, order, residents, now, trouble=trouble)
+        await self._write(cluster, orders, describe_drain(run.chances, report))
+        self._send_away(run)
+        self._events.tell_staying(run)
+        metrics = self._context.metrics
+        metrics.worker_drain_left.child(name).set(report.left + report.moving)
+        if not residents and not run.leaving:
+            return DONE
+        return Result(requeue_after=next_look(run, order, residents, now))
+
+    def _find_trouble(self, name: str, order: DrainOrder) -> str:
+        now = self._context.clock.now()
+        if order.not_before is not None and order.not_before > now:
+            return f"nothing is moved before {order.not_before:%Y-%m-%dT%H:%M:%SZ}"
+        if self._fleet.find_session(name) is None:
+            return (
+                "the worker cannot be reached, so nothing there can be stopped; what runs there is "
+                "moved once it answers, or taken for lost after workerLostTimeout"
+            )
+        return ""
+
+    def _send_away(self, run: DrainRun) -> None:
+        """Have those looked at whose turn it is, once that is on record."""
+        metrics = self._context.metrics
+        for key, entry in run.leaving.items():
+            if entry.message and (run.name, key) not in self._fleet.leaving:
+                self._fleet.leaving[run.name, key] = entry.message
+                metrics.drain_moves_total.child(run.name).inc()
+                metrics.drain_lost_gpu_seconds_total.child(run.name).inc(entry.lost_gpu_seconds)
+                log.info("workload leaves", workload=key, worker=run.name, reason=entry.message)
+                self._enqueue(key)
+        for name, key in list(self._fleet.leaving):
+            if name == run.name and key not in run.leaving:
+                del self._fleet.leaving[name, key]
+
+    def _end(self, name: str) -> None:
+        """Move nothing more; what is on its way out goes on to wherever it fits."""
+        if self._runs.pop(name, None) is None:
+            return
+        self._context.metrics.worker_drain_left.forget(cluster=name)
+        for worker, key in list(self._fleet.leaving):
+            if worker == name:
+                del self._fleet.leaving[worker, key]
+        self._events.forget(name)
+
+    # ------------------------------------------------------------ conditions
+
+    async def _write(
+        self, cluster: api.MultiKueueCluster, orders: Orders, drained: Condition | None
+    ) -> None:
+        """Write both conditions, where they changed; who looks later learns of it by them alone."""
+        before = cluster.status.conditions
+        after = with_conditions(
+            before,
+            build_conditions(cluster.metadata.name, orders, drained),
+            now=self._context.clock.now(),
+            generation=cluster.metadata.generation,
+        )
+        if await write_conditions(self._context, cluster, after):
+            self._events.tell(cluster, before, after)
+
+    # ------------------------------------------------------------ what wakes us
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        cluster = new or old
+        assert cluster is not None
+        if old is not None and new is not None and _same_marks(old, new):
+            return
+        self._reconciler.queue.add(cluster.metadata.name)
+        self._look_at_all()
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        if not self._runs:
+            return
+        for workload in (old, new):
+            name = workload.status.cluster_name if workload is not None else None
+            if name is not None and name in self._runs:
+                self._reconciler.queue.add_after(name, LOOK_SECONDS)
+        workload = new or old
+        assert workload is not None
+        self._on_key(workload.metadata.key)
+
+    def _on_key(self, key: str) -> None:
+        for name, run in self._runs.items():
+            if run.concerns(key):
+                self._reconciler.queue.add(name)
+
+    def _on_room(self) -> None:
+        for name, run in self._runs.items():
+            if run.staying:
+                self._reconciler.queue.add_after(name, LOOK_SECONDS)
+
+    def _look_at_all(self) -> None:
+        for name in self._runs:
+            self._reconciler.queue.add(name)
+
+
+def _same_marks(old: api.MultiKueueCluster, new: api.MultiKueueCluster) -> bool:
+    return (old.metadata.uid, old.metadata.annotations, old.metadata.labels) == (
+        new.metadata.uid,
+        new.metadata.annotations,
+        new.metadata.labels,
+    )

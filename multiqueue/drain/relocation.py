@@ -1,0 +1,247 @@
+"""Whether what runs on a worker could run elsewhere: now, later, or nowhere.
+
+The manager reserves anew for whatever leaves, maybe another flavor, and that decides which clusters
+may take it; so each way to reserve is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.capacity.filters import why_not
+from multiqueue.capacity.filters.candidate import Candidate
+from multiqueue.capacity.own_quota import Choice, Claim, OwnQuota
+from multiqueue.capacity.workload_view import build_workload_view
+from multiqueue.dispatch.ask.dispatcher_view import describe_kind
+from multiqueue.dispatch.observe.observe import Observation, Observer
+from multiqueue.drain.stop_time import find_cut_off
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.framework.multikueue import NO_PODS
+from multiqueue.model.build import BuildOptions
+from multiqueue.plugins import ClusterView, Fit, Outlook, WorkloadView, judge
+from multiqueue.workers.connections.fleet import Fleet
+
+
+class Chance(Enum):
+    """Whether another cluster would take a Workload."""
+
+    NOW = "Now"
+    ROOM = "Room"
+    """One can hold it, once it has room."""
+    MEND = "Mend"
+    """One might, once somebody mends something: a connection, a queue, a restriction."""
+    NEVER = "Never"
+
+
+_CHANCES = {
+    Outlook.FITS: Chance.NOW,
+    Outlook.UNKNOWN: Chance.NOW,
+    Outlook.WAITS: Chance.ROOM,
+    Outlook.UNAVAILABLE: Chance.MEND,
+    Outlook.NEVER: Chance.NEVER,
+}
+_ORDER = list(Chance)
+_OUTLOOKS = list(_CHANCES)
+_WORDS = {
+    Chance.ROOM: "no other cluster has room for it now",
+    Chance.MEND: "no other cluster can take it",
+    Chance.NEVER: "no other cluster can ever hold it",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """What there is for a Workload elsewhere.
+
+    Attributes:
+        chance: The best of all other clusters.
+        why: Why it is better left where it is: it would not run at once, cluster by cluster, or
+            its checkpoint would be cut off; empty for no reason.
+        cluster: With `Chance.NOW`: which one it is expected on.
+        claim: What it is expected to take of the manager's quota; None: nobody knows.
+    """
+
+    chance: Chance
+    why: str = ""
+    cluster: str = ""
+    claim: Claim | None = None
+
+
+class Relocation:
+    """Looks for other clusters.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests of Workloads are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._options = options
+        self._observer = Observer(context, fleet)
+        self._own = OwnQuota(
+            cluster_queues=context.informers.cluster_queues.store.list,
+            cohorts=context.informers.cohorts.store.list,
+            flavors=context.informers.resource_flavors.store.list,
+        )
+
+    def refresh(self, claims: Iterable[Claim]) -> None:
+        """Read the manager's quota anew; those on their way have these claims to it."""
+        self._own.refresh(claims)
+
+    def take(self, claim: Claim) -> None:
+        """Count the claim of one that is sent away now."""
+        self._own.take(claim)
+
+    def judge(self, key: str, *, leaving: str) -> Prospect:
+        """Say what there is for a Workload on other clusters than the one that it leaves.
+
+        A cluster whose queues cannot be read counts as one with room: it decides for itself.
+        Cost: a look at each cluster of the MultiKueueConfig for each way to reserve.
+        """
+        seen = self._observer.survey(key)
+        workload = seen.workload
+        if workload is None:
+            return Prospect(chance=Chance.NEVER, why="it is gone")
+        shown = self.view(with_flavors(workload, None))
+        others = [name for name in seen.clusters if name != leaving]
+        ways = []
+        for choice, asked in list_ways(workload, self._own.choices(workload, shown)):
+            view = self.view(asked, kind=_kind_of(seen))
+            ways.append((choice, view, [self._cluster(n, seen, asked, view) for n in others]))
+        return judge_ways(ways, cut_off=find_cut_off(workload, seen.job))
+
+    def expect(self, workload: api.Workload, cluster: str) -> None:
+        """Count a Workload at the cluster that it is expected on, until its copy shows up there."""
+        state = self._fleet.find_state(cluster)
+        if state is not None:
+            state.intend(self.view(with_flavors(workload, None)))
+
+    def view(self, workload: api.Workload, *, kind: str = "") -> WorkloadView:
+        """Return a Workload as a dispatcher would see it."""
+        return build_workload_view(
+            workload,
+            kind=kind,
+            find_flavor=self._context.informers.resource_flavors.store.get,
+            options=self._options,
+        )
+
+    def _cluster(
+        self, name: str, seen: Observation, asked: api.Workload, view: WorkloadView
+    ) -> ClusterView:
+        cluster = self._context.informers.multikueue_clusters.store.get(name)
+        state, queues = seen.view.find_cluster(name), self._fleet.find_state(name)
+        if cluster is None:
+            return ClusterView(name=name, connected=False, unusable="has no MultiKueueCluster")
+        if state is None or queues is None or not state.reachable or seen.workload is None:
+            return ClusterView(name=name, connected=False, unusable="is not connected")
+        refusal = state.refusal
+        if refusal == why_not(Candidate(cluster=cluster, workload=seen.workload, job=seen.job)):
+            refusal = why_not(Candidate(cluster=cluster, workload=asked, job=seen.job))
+        known = queues.is_known
+        return ClusterView(
+            name=name,
+            unusable=refusal,
+            queue=queues.queue_view(view.namespace, view.queue, without=view.key)
+            if known
+            else None,
+            queue_known=known,
+        )
+
+
+def list_ways(
+    workload: api.Workload, choices: list[Choice]
+) -> Iterator[tuple[Choice | None, api.Workload]]:
+    """Yield the Workload as it would be with each choice; bare where there is none to make."""
+    for choice in choices:
+        yield choice, with_flavors(workload, choice.flavors, choice.pods)
+    if not choices:
+        yield None, with_flavors(workload, None)
+
+
+def judge_ways(
+    ways: Iterable[tuple[Choice | None, WorkloadView, Iterable[ClusterView]]], *, cut_off: str
+) -> Prospect:
+    """Return what there is for a Workload elsewhere. Pure.
+
+    Args:
+        ways: Each way to reserve, with the Workload and the other clusters as they are seen so.
+        cut_off: Why its checkpoint would be cut off; empty where it would not.
+    """
+    best: dict[str, tuple[Fit, Claim | None]] = {}
+    for choice, view, clusters in ways:
+        for cluster in clusters:
+            fit = _with_room(judge(view, cluster), choice)
+            if cluster.name not in best or _rank(fit) < _rank(best[cluster.name][0]):
+                best[cluster.name] = (fit, choice.claim if choice is not None else None)
+    prospect = combine({name: fit for name, (fit, _) in best.items()})
+    if prospect.cluster:
+        prospect = replace(prospect, claim=best[prospect.cluster][1])
+    return replace(prospect, why=cut_off) if cut_off and not prospect.why else prospect
+
+
+def combine(fits: Mapping[str, Fit]) -> Prospect:
+    """Return the best of what the other clusters offer, by name, in order of preference. Pure."""
+    if not fits:
+        return Prospect(chance=Chance.NEVER, why="no other cluster is configured for it")
+    first = min(fits, key=lambda name: _rank(fits[name]))
+    best = min((_CHANCES[fit.outlook] for fit in fits.values()), key=_ORDER.index)
+    if best is Chance.NOW:
+        return Prospect(chance=best, cluster=first)
+    reasons = "; ".join(f"{name} {fit.reason}" for name, fit in fits.items())
+    return Prospect(chance=best, why=f"{_WORDS[best]}: {reasons}")
+
+
+def with_flavors(
+    workload: api.Workload,
+    flavors: Mapping[str, Mapping[str, str]] | None,
+    pods: Mapping[str, int] = NO_PODS,
+) -> api.Workload:
+    """Return a Workload as if it had another reservation.
+
+    Args:
+        workload: It.
+        flavors: By pod set and resource; None: nothing is reserved.
+        pods: By pod set, where they are not those of the reservation that it has.
+    """
+    admission = workload.status.admission
+    if flavors is None or admission is None:
+        admission = None
+    else:
+        assignments = tuple(
+            msgspec.structs.replace(
+                assignment,
+                flavors=dict(flavors.get(assignment.name, {})),
+                count=pods.get(assignment.name, assignment.count),
+            )
+            for assignment in admission.pod_set_assignments
+        )
+        admission = msgspec.structs.replace(admission, pod_set_assignments=assignments)
+    status = msgspec.structs.replace(workload.status, admission=admission)
+    return msgspec.structs.replace(workload, status=status)
+
+
+def _with_room(fit: Fit, choice: Choice | None) -> Fit:
+    """A cluster that has room is not enough where the manager has none on that hardware."""
+    if choice is None or choice.has_room or _CHANCES[fit.outlook] is not Chance.NOW:
+        return fit
+    words = (
+        f'would take it, but ClusterQueue "{choice.claim.queue}" here has no {choice.words} left'
+    )
+    return Fit(outlook=Outlook.WAITS, reason=words)
+
+
+def _rank(fit: Fit) -> int:
+    """Known room comes before unknown, and that before none."""
+    return _OUTLOOKS.index(fit.outlook)
+
+
+def _kind_of(seen: Observation) -> str:
+    return describe_kind(seen.adapter.gvk) if seen.adapter is not None else ""

@@ -1,0 +1,191 @@
+"""One worker that is being drained: who runs there, who is on the way out, who goes next.
+
+Remembers what is under way; everything else is read anew. What a manager that starts finds on the
+worker without a latch counts as on its way out, so that no more than allowed are moved at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from datetime import datetime
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.cluster_orders import DrainOrder
+from multiqueue.api.conditions import WorkloadCondition
+from multiqueue.api.slices import is_replaced
+from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.drain.pace import Resident, sort_residents
+from multiqueue.drain.relocation import Prospect, Relocation
+from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
+from multiqueue.drain.stop_time import find_stop_time
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.informers import BY_CLUSTER
+from multiqueue.model.build import BuildOptions
+from multiqueue.model.resources import is_accelerator
+from multiqueue.workers.connections.fleet import Fleet
+
+AT_A_TIME = 10
+"""Workloads that are looked at before others get a turn: a look takes up to a millisecond."""
+
+
+class Drainer:
+    """Looks at drains.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests of Workloads are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._options = options
+        self._relocation = Relocation(context, fleet, options)
+
+    def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
+        """See who has left; return who runs there still, in the order in which they leave."""
+        workloads = self._context.informers.workloads.store
+        for key in list(self._find_leaving(run)):
+            run.leaving.setdefault(key, Leaving(until=now))
+        if run.unaccounted and self._fleet.find_session(run.name) is not None:
+            run.moved += max(0, run.unaccounted - len(run.leaving))
+            run.unaccounted = 0
+        for key, entry in list(run.leaving.items()):
+            workload = workloads.get(key)
+            if self._is_there(run.name, key) and not _is_elsewhere(workload, run.name):
+                continue
+            del run.leaving[key]
+            if workload is not None and not is_finished(workload.status):
+                if entry.by_force:
+                    run.stopped += 1
+                else:
+                    run.moved += 1
+                run.arriving[key] = (entry.cluster, now + ARRIVAL)
+        self._expect(run, now)
+        there = (
+            workload
+            for workload in workloads.by_index(BY_CLUSTER, run.name)
+            if workload.metadata.key not in run.leaving and _runs(workload, run.name)
+        )
+        residents = sort_residents(self._resident(run, workload, now) for workload in there)
+        for key in run.residents.keys() - {resident.key for resident in residents}:
+            del run.residents[key]
+        return residents
+
+    async def pick(
+        self, run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime
+    ) -> None:
+        """Let those leave whose turn it is, and note why others stay."""
+        run.staying, run.chances, run.looked_at = {}, {}, now
+        on_their_way = run.leaving.keys() | run.arriving.keys()
+        run.claims = {key: run.claims[key] for key in run.claims.keys() & on_their_way}
+        self._relocation.refresh(run.claims.values())
+        for index, resident in enumerate(residents):
+            if index % AT_A_TIME == AT_A_TIME - 1:
+                await asyncio.sleep(0)
+            prospect = self._relocation.judge(resident.key, leaving=run.name)
+            if prospect.why and not order.force:
+                run.staying[resident.key] = prospect.why
+                run.chances[resident.key] = prospect.chance
+                continue
+            if len(run.leaving) >= order.pace.at_once or not run.bucket.has_one(order.pace, now):
+                continue
+            self._let_go(run, order, resident, prospect, now)
+
+    def _let_go(
+        self,
+        run: DrainRun,
+        order: DrainOrder,
+        resident: Resident,
+        prospect: Prospect,
+        now: datetime,
+    ) -> None:
+        run.bucket = run.bucket.take(order.pace, now)
+        lost = resident.lost_gpu_seconds(now)
+        run.lost_gpu_seconds += lost
+        words = f'Cluster "{run.name}" is being drained'
+        told = prospect.why
+        run.leaving[resident.key] = Leaving(
+            until=now + resident.stop,
+            message=f"{words}, by force: {told}" if told else words,
+            by_force=not prospect.cluster,
+            cluster=prospect.cluster,
+            lost_gpu_seconds=lost,
+        )
+        if prospect.claim is not None:
+            run.claims[resident.key] = prospect.claim
+            self._relocation.take(prospect.claim)
+        workload = self._context.informers.workloads.store.get(resident.key)
+        if workload is not None and prospect.cluster:
+            self._relocation.expect(workload, prospect.cluster)
+
+    def _find_leaving(self, run: DrainRun) -> Iterator[str]:
+        """Yield those whose job is there though it may not run: it is on its way out.
+
+        The job of a slice that was replaced is the larger one's, and moves with that.
+        """
+        session = self._fleet.find_session(run.name)
+        if session is None:
+            return
+        store = self._context.informers.workloads.store
+        for key in session.keys:
+            workload = store.get(key)
+            if workload is not None and (_runs(workload, run.name) or is_replaced(workload.status)):
+                continue
+            if next(session.find_jobs(key), None) is not None:
+                yield key
+
+    def _is_there(self, name: str, key: str) -> bool:
+        """Whether something of it is there, or may be."""
+        session = self._fleet.find_session(name)
+        if session is None or session.find_copy(key) is not None:
+            return True
+        return next(session.find_jobs(key), None) is not None
+
+    def _expect(self, run: DrainRun, now: datetime) -> None:
+        """Keep room for those that are on their way."""
+        store = self._context.informers.workloads.store
+        for key, (_, until) in list(run.arriving.items()):
+            workload = store.get(key)
+            if workload is None or workload.status.cluster_name is not None or now > until:
+                del run.arriving[key]
+        expected = {key: entry.cluster for key, entry in run.leaving.items()}
+        expected.update((key, cluster) for key, (cluster, _) in run.arriving.items())
+        for key, cluster in expected.items():
+            workload = store.get(key)
+            if workload is not None and cluster:
+                self._relocation.expect(workload, cluster)
+
+    def _resident(self, run: DrainRun, workload: api.Workload, now: datetime) -> Resident:
+        key, version = workload.metadata.key, workload.metadata.resource_version
+        known = run.residents.get(key)
+        if known is not None and known[0] == version:
+            return known[1]
+        shown = self._relocation.view(workload)
+        admitted = find(workload.status, WorkloadCondition.ADMITTED)
+        resident = Resident(
+            key=key,
+            priority=shown.priority,
+            gpus=sum(n for resource, n in shown.totals().items() if is_accelerator(resource)),
+            admitted_at=admitted.transitioned_at if admitted is not None else now,
+            stop=find_stop_time(workload),
+        )
+        run.residents[key] = (version, resident)
+        return resident
+
+
+def _runs(workload: api.Workload, name: str) -> bool:
+    """Whether it runs on that worker, and is to."""
+    status = workload.status
+    return (
+        status.cluster_name == name
+        and has_quota(status)
+        and not is_finished(status)
+        and not workload.metadata.deletion_timestamp
+    )
+
+
+def _is_elsewhere(workload: api.Workload | None, name: str) -> bool:
+    return workload is not None and workload.status.cluster_name not in {None, name}

@@ -1,0 +1,166 @@
+"""What is remembered of a drain, and what follows from it: when to look again, how far it is. Pure.
+
+Lost with the process, but for what `drain_report` brings over into the next one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from multiqueue.api.cluster_orders import DrainOrder, Pace
+from multiqueue.capacity.own_quota import Claim
+from multiqueue.drain.pace import Bucket, Resident, estimate_end
+from multiqueue.drain.relocation import Chance
+from multiqueue.drain.report import Report
+
+LOOK_SECONDS = 0.25
+"""Shortest time between two looks at who could run elsewhere; changes of room come in bursts."""
+LOOK = timedelta(seconds=LOOK_SECONDS)
+STALE_SECONDS = 10.0
+"""How old a reason to stay may be; most changes are told of, and looked at sooner."""
+EXPECT_SECONDS = 5.0
+"""How often the room that is kept for those on their way is asked for again; see `Intent`."""
+ARRIVAL = timedelta(seconds=30)
+"""How long room is kept for one that has stopped and waits for its turn in the queue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """A Workload that is on its way out.
+
+    Attributes:
+        until: When it has stopped at the latest, if it takes as long as it may.
+        message: What is said to it; empty where an earlier manager has.
+        by_force: Whether it has nowhere to go.
+        cluster: Where it is expected; empty where that is open.
+        lost_gpu_seconds: What it had done since it was admitted.
+    """
+
+    until: datetime
+    message: str = ""
+    by_force: bool = False
+    cluster: str = ""
+    lost_gpu_seconds: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class DrainRun:
+    """The drain of one worker.
+
+    Attributes:
+        name: Name of the MultiKueueCluster.
+        bucket: How many moves may begin.
+        moved: Workloads that have left for another worker.
+        stopped: Workloads that have left by force, for nowhere.
+        lost_gpu_seconds: What they had done since they were admitted.
+        leaving: Those that are on their way out, by key.
+        arriving: Those that have left and run nowhere yet: where they are expected, until when.
+        claims: What those on their way are expected to take of the manager's quota.
+        staying: Why those stay that could not be moved at the last look.
+        chances: What there is for each of them elsewhere.
+        looked_at: When that was.
+        residents: What was last read of those that run there, with the version of each.
+        order: What it follows; with another one, everybody is looked at again.
+        unaccounted: Those that an earlier manager has sent away and may have left since.
+    """
+
+    name: str
+    bucket: Bucket
+    moved: int = 0
+    stopped: int = 0
+    lost_gpu_seconds: float = 0.0
+    leaving: dict[str, Leaving] = field(default_factory=dict)
+    arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
+    staying: dict[str, str] = field(default_factory=dict)
+    chances: dict[str, Chance] = field(default_factory=dict)
+    looked_at: datetime | None = None
+    residents: dict[str, tuple[str, Resident]] = field(default_factory=dict)
+    order: DrainOrder | None = None
+    unaccounted: int = 0
+
+    def obey(self, order: DrainOrder, now: datetime) -> None:
+        """Follow an order from now on."""
+        if self.order is not None and self.order.pace != order.pace:
+            self.bucket = self.bucket.change(self.order.pace, order.pace, now)
+        if self.order != order:
+            self.order, self.looked_at = order, None
+
+    def concerns(self, key: str) -> bool:
+        """Whether news of a Workload are news for the drain."""
+        return key in self.leaving or key in self.arriving
+
+
+def begin(name: str, *, resumed: Report | None, pace: Pace, now: datetime) -> DrainRun:
+    """Return a drain that begins, or goes on after another manager's report of it."""
+    if resumed is None:
+        return DrainRun(name=name, bucket=Bucket.full(now))
+    return DrainRun(
+        name=name,
+        bucket=Bucket.empty(now, pace),
+        moved=resumed.moved,
+        stopped=resumed.stopped,
+        unaccounted=resumed.moving,
+        lost_gpu_seconds=resumed.lost_gpu_hours * 3600,
+    )
+
+
+def may_pick(run: DrainRun, order: DrainOrder, now: datetime) -> bool:
+    """Whether a look at who could go is worth it now."""
+    if run.looked_at is None:
+        return True
+    age = (now - run.looked_at).total_seconds()
+    if age < LOOK_SECONDS:
+        return False
+    can_go = len(run.leaving) < order.pace.at_once and run.bucket.has_one(order.pace, now)
+    return can_go or age >= STALE_SECONDS
+
+
+def report_on(
+    run: DrainRun,
+    order: DrainOrder,
+    residents: list[Resident],
+    now: datetime,
+    *,
+    trouble: str,
+) -> Report:
+    """Return how far a drain is."""
+    going = [r for r in residents if r.key not in run.staying and r.key not in run.leaving]
+    ends_at = None
+    if not trouble and (going or run.leaving):
+        ends_at = estimate_end(
+            [max(timedelta(), entry.until - now) for entry in run.leaving.values()],
+            [resident.stop for resident in going],
+            bucket=run.bucket,
+            pace=order.pace,
+            now=now,
+        )
+    here = {resident.key for resident in residents} - run.leaving.keys()
+    return Report(
+        moved=run.moved,
+        stopped=run.stopped,
+        moving=len(run.leaving),
+        left=len(here),
+        lost_gpu_hours=run.lost_gpu_seconds / 3600,
+        ends_at=ends_at,
+        staying={key: why for key, why in run.staying.items() if key in here},
+        trouble=trouble,
+    )
+
+
+def next_look(run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime) -> float:
+    """In how many seconds to look again, if nothing happens before."""
+    waits = [STALE_SECONDS]
+    if run.looked_at is not None and timedelta() < now - run.looked_at < LOOK:
+        waits.append(LOOK_SECONDS)
+    if run.leaving or run.arriving:
+        waits.append(EXPECT_SECONDS)
+    going = any(r.key not in run.staying and r.key not in run.leaving for r in residents)
+    if going and len(run.leaving) < order.pace.at_once:
+        waits.append((run.bucket.next_at(order.pace) - now).total_seconds())
+    if order.not_before is not None and order.not_before > now:
+        waits.append((order.not_before - now).total_seconds())
+    if run.looked_at is not None and run.staying:
+        waits.append(STALE_SECONDS - (now - run.looked_at).total_seconds())
+    return max(min(waits), LOOK_SECONDS)

@@ -1,0 +1,163 @@
+"""Admission: asks webhooks about every operation that their configuration wants to judge.
+
+Mutating webhooks run one after the other, by name of their configuration, and once more where
+they ask for it and a later one changed the object; validating ones run side by side.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from multiqueue.embedded.server.kinds import JsonObject, Registry
+from multiqueue.embedded.server.plane import Call
+from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.webhook_client import Verdict, WebhookClient
+from multiqueue.embedded.server.webhook_match import (
+    ConditionError,
+    Match,
+    Review,
+    Webhook,
+    compile_webhooks,
+    find_match,
+)
+from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookTransport
+
+MUTATING = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations")
+VALIDATING = ("admissionregistration.k8s.io", "validatingwebhookconfigurations")
+HARMLESS_SIDE_EFFECTS = {"None", "NoneOnDryRun"}
+
+log = structlog.get_logger(__name__)
+
+
+class Admission:
+    """Finds the webhooks that want to judge an operation, and asks them."""
+
+    def __init__(self, store: Store, registry: Registry, transport: WebhookTransport) -> None:
+        self._store = store
+        self._registry = registry
+        self._client = WebhookClient(transport)
+        self._compiled_from: tuple[int, int] = (-1, -1)
+        self._mutating: tuple[Webhook, ...] = ()
+        self._validating: tuple[Webhook, ...] = ()
+
+    def concerns(self, review: Review) -> bool:
+        """Whether any webhook may be called: the fast path skips everything else."""
+        self._compile()
+        if review.target.kind.group == MUTATING[0]:
+            return False  # nobody may lock everybody out
+        hooks = (*self._mutating, *self._validating)
+        return any(find_match(hook, review) is not None for hook in hooks)
+
+    async def mutate(self, call: Call, review: Review) -> JsonObject | None:
+        """The object as mutating webhooks want it; None: unchanged.
+
+        Raises:
+            StatusError: a webhook denied the operation, or failed and may not be ignored.
+        """
+        original = review.obj
+        changed_by: list[Webhook] = []
+        asked: list[Match] = []
+        for match in self._matches(self._mutating, review):
+            review, changed = await self._mutate_once(call, review, match)
+            asked.append(match)
+            if changed:
+                changed_by.append(match.webhook)
+        for match in asked:
+            others = [hook for hook in changed_by if hook is not match.webhook]
+            if match.webhook.reinvoke and others:
+                review, _ = await self._mutate_once(call, review, match)
+        return review.obj if review.obj is not original else None
+
+    async def validate(self, call: Call, review: Review) -> None:
+        """Ask validating webhooks.
+
+        Raises:
+            StatusError: the first refusal, in the order of the configurations.
+        """
+        matches = self._matches(self._validating, review)
+        if not matches:
+            return
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._verdict(call, review, match)) for match in matches]
+        for outcome in (task.result() for task in tasks):
+            if isinstance(outcome, StatusError):
+                raise outcome
+
+    async def _mutate_once(self, call: Call, review: Review, match: Match) -> tuple[Review, bool]:
+        verdict = await self._verdict(call, review, match)
+        if isinstance(verdict, StatusError):
+            raise verdict
+        if verdict is None or not verdict.patch:
+            return review, False
+        try:
+            patched = await match.patched(call, review, verdict.patch)
+        except ValueError as error:
+            raise _failed(match.webhook, f"the patch could not be applied: {error}") from error
+        return (review, False) if patched == review.obj else (replace(review, obj=patched), True)
+
+    async def _verdict(
+        self, call: Call, review: Review, match: Match
+    ) -> Verdict | StatusError | None:
+        """What a webhook says; None: it is not concerned, or failed and its policy is to be ignored
+        then.
+        """
+        hook = match.webhook
+        request = await match.request(call, review)
+        try:
+            if not hook.is_concerned(request):
+                return None
+        except ConditionError as error:
+            log.warning("match conditions failed", webhook=hook.name, error=str(error))
+            if hook.ignore_failures:
+                return None
+            return forbidden(review.target.kind, request["name"], str(error))
+        if call.dry_run and hook.side_effects not in HARMLESS_SIDE_EFFECTS:
+            return bad_request(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            verdict = await self._client.ask(hook, request)
+        except WebhookFailed as error:
+            if hook.ignore_failures:
+                log.warning(
+                    "admission webhook failed, ignored", webhook=hook.name, error=str(error)
+                )
+                return None
+            return _failed(hook, str(error))
+        for warning in verdict.warnings:
+            call.warn(warning)
+        return verdict if verdict.allowed else _denied(hook, verdict.status)
+
+    def _matches(self, hooks: Iterable[Webhook], review: Review) -> list[Match]:
+        found = (find_match(hook, review) for hook in hooks)
+        return [
+            match for match in found if match is not None and match.selects(self._store, review)
+        ]
+
+    def _compile(self) -> None:
+        """Read the configurations again if one of them changed."""
+        mutating, validating = self._store.collection(MUTATING), self._store.collection(VALIDATING)
+        state = (mutating.changes, validating.changes)
+        if state != self._compiled_from:
+            self._mutating = compile_webhooks(each.decode() for each in mutating.entries())
+            self._validating = compile_webhooks(each.decode() for each in validating.entries())
+            self._compiled_from = state
+
+
+def _failed(hook: Webhook, why: str) -> StatusError:
+    return internal_error(f'failed calling webhook "{hook.name}": {why}')
+
+
+def _denied(hook: Webhook, status: Mapping[str, Any]) -> StatusError:
+    code = status.get("code") or 0
+    reason = status.get("reason") or ""
+    denied = f'admission webhook "{hook.name}" denied the request'
+    why = status.get("message") or reason
+    return StatusError(
+        max(code, 400),
+        reason,
+        f"{denied}: {why}" if why else f"{denied} without explanation",
+        details=status.get("details"),
+    )

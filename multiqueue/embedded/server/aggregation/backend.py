@@ -1,0 +1,111 @@
+"""Who serves an aggregated version of a group, and at which address. Reads the store only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiqueue.embedded.server.builtin.api_service import AVAILABLE
+from multiqueue.embedded.server.builtin.columns import is_true
+from multiqueue.embedded.server.store import Store
+
+Services = Mapping[tuple[str, str], str]
+"""(namespace, name) of a Service -> base URL, for those that the server was told of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """An APIService that names a Service."""
+
+    name: str
+    group: str
+    version: str
+    namespace: str
+    service: str
+    port: int
+    authority: str
+    """PEM in base64; empty: whom the machine trusts."""
+    insecure: bool
+    priorities: tuple[int, int]
+    """Of the group and of the version in it; higher ones come first in discovery."""
+    available: bool
+
+    @property
+    def server_name(self) -> str:
+        """What its certificate is for."""
+        return f"{self.service}.{self.namespace}.svc"
+
+    @property
+    def path(self) -> str:
+        """``/apis/<group>/<version>``."""
+        return f"/apis/{self.group}/{self.version}"
+
+
+class Unresolved(Exception):  # noqa: N818 - a finding
+    """A Service leads nowhere: reason and message of the condition that says so."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def read_backend(obj: Mapping[str, Any]) -> Backend | None:
+    """An APIService as a backend; None: it is served here."""
+    spec = obj["spec"]
+    service = spec.get("service")
+    if service is None:
+        return None
+    return Backend(
+        name=obj["metadata"]["name"],
+        group=spec.get("group", ""),
+        version=spec["version"],
+        namespace=service["namespace"],
+        service=service["name"],
+        port=service["port"],
+        authority=spec.get("caBundle") or "",
+        insecure=bool(spec.get("insecureSkipTLSVerify")),
+        priorities=(spec["groupPriorityMinimum"], spec["versionPriority"]),
+        available=is_true(obj, AVAILABLE),
+    )
+
+
+def find_address(backend: Backend, store: Store, services: Services) -> str:
+    """The base URL of a backend.
+
+    A Service that the server was told of leads where it was told; one of type ExternalName to that
+    host; any other to one of its endpoints, since nobody routes cluster addresses here.
+
+    Raises:
+        Unresolved: it leads nowhere.
+    """
+    namespace, name = backend.namespace, backend.service
+    if (mapped := services.get((namespace, name))) is not None:
+        return mapped.rstrip("/")
+    where = f'service/{name} in "{namespace}"'
+    entry = store.get(("", "services"), namespace, name)
+    if entry is None:
+        raise Unresolved("ServiceNotFound", f"{where} is not present")
+    spec = entry.decode().get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return f"https://{_bracketed(spec.get('externalName', ''))}:{backend.port}"
+    ports = [each for each in spec.get("ports") or () if each["port"] == backend.port]
+    if not ports:
+        message = f"{where} is not listening on port {backend.port}"
+        raise Unresolved("ServicePortError", message)
+    return _endpoint(backend, store, ports[0].get("name", ""), where)
+
+
+def _endpoint(backend: Backend, store: Store, port_name: str, where: str) -> str:
+    entry = store.get(("", "endpoints"), backend.namespace, backend.service)
+    if entry is None:
+        raise Unresolved("EndpointsNotFound", f"cannot find endpoints for {where}")
+    for subset in entry.decode().get("subsets") or ():
+        for port in subset.get("ports") or ():
+            for address in subset.get("addresses") or ():
+                if port.get("name", "") == port_name:
+                    return f"https://{_bracketed(address['ip'])}:{port['port']}"
+    message = f'endpoints for {where} have no addresses with port name "{port_name}"'
+    raise Unresolved("MissingEndpoints", message)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,131 @@
+"""Discovery and OpenAPI of backends among those of the kinds served here. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiqueue.embedded.server.aggregation.backend import Backend
+from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.version_order import version_priority
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a backend said when it was last asked; empty until it answered."""
+
+    resources: Sequence[JsonObject] = ()
+    """As in aggregated discovery."""
+    is_current: bool = False
+    openapi: Mapping[str, JsonObject] = field(default_factory=dict)
+    """Its part of the index of OpenAPI v3."""
+
+
+def sorted_backends(backends: Iterable[Backend]) -> list[Backend]:
+    """In the order of discovery: groups of high priority first, then by name; versions likewise."""
+    found = list(backends)
+    of_group: dict[str, int] = {}
+    for each in found:
+        of_group[each.group] = max(each.priorities[0], of_group.get(each.group, 0))
+    return sorted(
+        found,
+        key=lambda each: (
+            -of_group[each.group],
+            each.group,
+            -each.priorities[1],
+            version_priority(each.version),
+        ),
+    )
+
+
+def add_groups(local: Sequence[JsonObject], backends: Iterable[Backend]) -> list[JsonObject]:
+    """The groups of an APIGroupList, with those of backends behind."""
+    groups = {group["name"]: {**group, "versions": [*group["versions"]]} for group in local}
+    for backend in sorted_backends(backends):
+        group = groups.setdefault(backend.group, {"name": backend.group, "versions": []})
+        if all(each["version"] != backend.version for each in group["versions"]):
+            name = f"{backend.group}/{backend.version}"
+            group["versions"].append({"groupVersion": name, "version": backend.version})
+        group["preferredVersion"] = group["versions"][0]
+    return list(groups.values())
+
+
+def add_discovery(
+    local: Sequence[JsonObject], backends: Iterable[Backend], known: Mapping[str, Known]
+) -> list[JsonObject]:
+    """The items of an APIGroupDiscoveryList, with those of backends behind."""
+    items = {
+        item["metadata"].get("name", ""): {**item, "versions": [*item["versions"]]}
+        for item in local
+    }
+    for backend in sorted_backends(backends):
+        empty: JsonObject = {"metadata": {"name": backend.group}, "versions": []}
+        versions = items.setdefault(backend.group, empty)["versions"]
+        versions[:] = [each for each in versions if each["version"] != backend.version]
+        versions.append(_discovery(backend, known.get(backend.name, Known())))
+    return list(items.values())
+
+
+def _discovery(backend: Backend, known: Known) -> JsonObject:
+    freshness = "Current" if known.is_current else "Stale"
+    version: JsonObject = {"version": backend.version, "freshness": freshness}
+    return {**version, "resources": list(known.resources)} if known.resources else version
+
+
+def resources_of_group_list(document: Any, backend: Backend) -> list[JsonObject] | None:
+    """The resources that an APIGroupDiscoveryList has for a version; None: it is none."""
+    if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
+        return None
+    for item in document.get("items") or ():
+        if item.get("metadata", {}).get("name") == backend.group:
+            for version in item.get("versions") or ():
+                if version.get("version") == backend.version:
+                    return list(version.get("resources") or ())
+    return None
+
+
+def resources_of_list(document: Any) -> list[JsonObject]:
+    """The resources of an APIResourceList, as aggregated discovery shows them."""
+    resources: dict[str, JsonObject] = {}
+    listed = document.get("resources") if isinstance(document, dict) else ()
+    for each in listed or ():
+        plural, _, subresource = each["name"].partition("/")
+        kind = {
+            "group": each.get("group") or "",
+            "version": each.get("version") or "",
+            "kind": each.get("kind", ""),
+        }
+        shown = {"responseKind": kind, "verbs": each.get("verbs") or []}
+        if subresource:
+            parent = resources.setdefault(plural, _unknown(plural, each))
+            parent.setdefault("subresources", []).append({"subresource": subresource, **shown})
+            continue
+        resources[plural] = {
+            **resources.get(plural, {}),
+            "resource": plural,
+            **shown,
+            "scope": "Namespaced" if each.get("namespaced") else "Cluster",
+            "singularResource": each.get("singularName", ""),
+            **{key: each[key] for key in ("shortNames", "categories") if each.get(key)},
+        }
+    return list(resources.values())
+
+
+def _unknown(plural: str, each: Mapping[str, Any]) -> JsonObject:
+    """A subresource may be listed without what it belongs to."""
+    scope = "Namespaced" if each.get("namespaced") else "Cluster"
+    return {"resource": plural, "scope": scope, "singularResource": "", "verbs": []}
+
+
+def add_openapi(local: JsonObject, known: Iterable[Known]) -> JsonObject:
+    """The index of OpenAPI v3, with the documents of backends."""
+    paths = dict(local["paths"])
+    for each in known:
+        paths.update(each.openapi)
+    return {"paths": paths}
+
+
+def openapi_part(index: Any, backend: Backend) -> dict[str, JsonObject]:
+    """What a backend's index of OpenAPI v3 has for its version."""
+    key = backend.path.strip("/")
+    entry = (index.get("paths") or {}).get(key) if isinstance(index, dict) else None
+    return {key: entry} if isinstance(entry, dict) else {}

@@ -1,0 +1,55 @@
+"""How this server proves to others that it speaks for its users, and where it publishes that."""
+
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+
+from multiqueue.embedded.server.auth import User
+from multiqueue.kube.certificates import KeyPair, create_authority, issue_client_certificate
+
+CLIENT_NAME = "front-proxy-client"
+NAMESPACE, CONFIG_MAP = "kube-system", "extension-apiserver-authentication"
+_HEADERS = {
+    "requestheader-allowed-names": [CLIENT_NAME],
+    "requestheader-username-headers": ["X-Remote-User"],
+    "requestheader-uid-headers": ["X-Remote-Uid"],
+    "requestheader-group-headers": ["X-Remote-Group"],
+    "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
+}
+
+
+def create_proxy_authority(now: datetime) -> KeyPair:
+    """An authority whose certificates speak for others: it must issue no other ones."""
+    return create_authority("multiqueue-front-proxy-ca", now)
+
+
+class FrontProxy:
+    """An authority, which is kept, and a client certificate of it, new at every start."""
+
+    def __init__(self, authority: KeyPair, now: datetime) -> None:
+        self._authority = authority
+        self.pair = issue_client_certificate(authority, CLIENT_NAME, (), now)
+
+    def config_map(self) -> dict[str, Any]:
+        """What extension API servers read to know whom to believe."""
+        data = {key: orjson.dumps(value).decode() for key, value in _HEADERS.items()}
+        data["requestheader-client-ca-file"] = self._authority.certificate.decode()
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE},
+            "data": data,
+        }
+
+
+def remote_headers(user: User) -> list[tuple[str, str]]:
+    """The headers that say on whose behalf a request is sent."""
+    headers = [("X-Remote-User", user.name)]
+    if user.uid:
+        headers.append(("X-Remote-Uid", user.uid))
+    headers += [("X-Remote-Group", group) for group in user.groups]
+    for key, values in user.extra:
+        headers += [(f"X-Remote-Extra-{quote(key, safe='')}", value) for value in values]
+    return headers

@@ -1,0 +1,102 @@
+"""What a request wants to do, as rules judge it, and the words with which it is refused."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.causes import show
+from multiqueue.embedded.server.field_selectors import parse_field_selector
+from multiqueue.embedded.server.routes import Route
+from multiqueue.embedded.server.schema import names
+from multiqueue.embedded.server.status import StatusError
+
+VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+
+
+class Attributes(NamedTuple):
+    """One wish: a verb on a resource, or on a path."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    """Not empty: this is about a path, and nothing else but the verb counts."""
+
+    @property
+    def combined(self) -> str:
+        """``pods``, ``pods/log``."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+Audit = Callable[[User, Attributes], None]
+"""Is told who wants what, before it is judged."""
+
+
+def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: bool) -> Attributes:
+    """What a request for a resource path wants.
+
+    Args:
+        method: of HTTP.
+        route: the parsed path.
+        query: the first value of each parameter.
+        watch: whether the query asks for a watch.
+    """
+    verb, name = VERBS.get(method, ""), route.name
+    if route.legacy_watch:
+        verb = "watch"
+    elif not name and verb == "get":
+        verb, name = "watch" if watch else "list", _selected_name(query)
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    namespace = route.namespace or (route.name if route.plural == "namespaces" else "")
+    return Attributes(verb, route.group, route.plural, route.subresource, namespace, name)
+
+
+def of_path(method: str, path: str) -> Attributes:
+    """What a request for any other path wants: the verb is the method."""
+    return Attributes(verb=method.lower(), path=path)
+
+
+def refusal(user: User, wish: Attributes, reason: str) -> StatusError:
+    """The 403 of an authorizer."""
+    who = f"User {show(user.name)} cannot {wish.verb}"
+    tail = f": {reason}" if reason else ""
+    if wish.path:
+        message = f"forbidden: {who} path {show(wish.path)}{tail}"
+        return StatusError(403, "Forbidden", message)
+    where = f"in the namespace {show(wish.namespace)}" if wish.namespace else "at the cluster scope"
+    what = f"resource {show(wish.combined)} in API group {show(wish.group)} {where}"
+    details: dict[str, Any] = {
+        **({"name": wish.name} if wish.name else {}),
+        **({"group": wish.group} if wish.group else {}),
+        "kind": wish.resource,
+    }
+    resource = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
+    subject = f"{resource} {show(wish.name)}" if wish.name else resource
+    message = f"{subject} is forbidden: {who} {what}{tail}"
+    return StatusError(403, "Forbidden", message, details=details)
+
+
+def _selected_name(query: Mapping[str, str]) -> str:
+    """The one object that a field selector leaves: who may list it alone may ask for it so.
+
+    A selector that cannot be read selects nothing here; the list refuses it with words.
+    """
+    text = query.get("fieldSelector")
+    if not text:
+        return ""
+    try:
+        name = parse_field_selector(text).exact_name or ""
+    except StatusError:
+        return ""
+    return "" if names.segment(name) else name

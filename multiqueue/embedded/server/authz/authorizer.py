@@ -1,0 +1,129 @@
+"""Decides who may do what: compiled for each subject when it first asks, until a role changes."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.authz.attributes import Attributes, refusal
+from multiqueue.embedded.server.authz.policy import Grants, Policy
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.watch import Event
+
+MAX_SUBJECTS = 1024
+MAX_ANSWERS = 4096
+"""Remembered at most; then forgotten all at once. Reviews may ask for anybody and anything."""
+
+Subject = tuple[str, tuple[str, ...]]
+Candidates = tuple[tuple[frozenset[str], str], ...]
+"""(names, why) of the rules that speak of a wish, in their order; no names: any object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether something is allowed, and why."""
+
+    allowed: bool
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Compiled:
+    """What was found out about one subject."""
+
+    grants: dict[str, Grants] = field(default_factory=dict)
+    """By namespace."""
+    answers: dict[tuple[str, ...], Candidates] = field(default_factory=dict)
+
+
+_MASTER = Decision(allowed=True)
+
+
+class Authorizer:
+    """Judges by the roles and bindings of one store.
+
+    Cost: for masters one look at their groups; for others a few dictionary lookups, and a walk
+    over their rules when they ask for something for the first time after a role changed.
+    """
+
+    def __init__(self) -> None:
+        self.policy = Policy()
+        self._subjects: dict[Subject, _Compiled] = {}
+
+    def load(self, store: Store) -> None:
+        """Start with what is stored, and follow its changes."""
+        self.policy.load(store)
+        store.observers.append(self.observe)
+
+    def observe(self, event: Event) -> None:
+        """Forget what was compiled if a role or a binding changes."""
+        if self.policy.observe(event):
+            self._subjects.clear()
+
+    def decide(self, user: User, wish: Attributes) -> Decision:
+        """Judge a wish."""
+        if user.is_master:
+            return _MASTER
+        compiled = self._compiled(user)
+        for names, source in self._candidates(compiled, user, wish):
+            if not names or wish.name in names:
+                return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
+        return Decision(allowed=False, reason=_complaint(self.grants(user, wish.namespace).missing))
+
+    def check(self, user: User, wish: Attributes) -> None:
+        """Refuse what is not allowed.
+
+        Raises:
+            StatusError: 403.
+        """
+        if user.is_master:
+            return
+        for names, _ in self._candidates(self._compiled(user), user, wish):
+            if not names or wish.name in names:
+                return
+        reason = _complaint(self.grants(user, wish.namespace).missing)
+        raise refusal(user, wish, reason)
+
+    def grants(self, user: User, namespace: str) -> Grants:
+        """The rules that hold for a user, those of the whole cluster first."""
+        known = self._compiled(user).grants
+        grants = known.get(namespace)
+        if grants is None:
+            if len(known) >= MAX_ANSWERS:
+                known.clear()
+            grants = known[namespace] = self.policy.grants(user, namespace)
+        return grants
+
+    def _compiled(self, user: User) -> _Compiled:
+        key = (user.name, user.groups)
+        compiled = self._subjects.get(key)
+        if compiled is None:
+            if len(self._subjects) >= MAX_SUBJECTS:
+                self._subjects.clear()
+            compiled = self._subjects[key] = _Compiled()
+        return compiled
+
+    def _candidates(self, compiled: _Compiled, user: User, wish: Attributes) -> Candidates:
+        key = (wish.namespace, wish.verb, wish.group, wish.resource, wish.subresource, wish.path)
+        found = compiled.answers.get(key)
+        if found is None:
+            if len(compiled.answers) >= MAX_ANSWERS:
+                compiled.answers.clear()
+            found = compiled.answers[key] = tuple(
+                (frozenset(() if wish.path else rule.names), source)
+                for rule, source in self.grants(user, wish.namespace).rules
+                if rule.applies_to(wish)
+            )
+        return found
+
+
+def _complaint(missing: Iterable[str]) -> str:
+    """What is wrong with somebody's bindings, if anything is."""
+    errors = list(dict.fromkeys(missing))
+    if not errors:
+        return ""
+    return f"RBAC: {join_errors(errors)}"
+
+
+def join_errors(errors: list[str]) -> str:
+    """Errors as Kubernetes joins them."""
+    return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"

@@ -1,0 +1,62 @@
+"""Every namespace has a ServiceAccount ``default``, and has it again when somebody deletes it."""
+
+from multiqueue.embedded.server.auth import service_account
+from multiqueue.embedded.server.authz.tokens import ACCOUNTS
+from multiqueue.embedded.server.background import Background
+from multiqueue.embedded.server.create import create
+from multiqueue.embedded.server.plane import ControlPlane, Target
+from multiqueue.embedded.server.status import StatusError
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.watch import Event
+
+NAMESPACES = ("", "namespaces")
+NAME = "default"
+CONTROLLER = service_account("kube-system", "service-account-controller")
+
+
+class DefaultAccounts:
+    """Creates what is missing. Keys are namespaces."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.background: Background[str] = Background("default-service-accounts", self._ensure)
+
+    def observe(self, event: Event) -> None:
+        """Notice a new namespace, and a ServiceAccount that is gone."""
+        entry = event.entry
+        if entry.collection == NAMESPACES:
+            if event.previous is None:
+                self.background.add(entry.name)
+        elif event.deleted and entry.collection == ACCOUNTS and entry.name == NAME:
+            self.background.add(entry.namespace)
+
+    def resume(self) -> None:
+        """Look at every namespace once."""
+        for entry in self._plane.store.collection(NAMESPACES).entries():
+            self.background.add(entry.name)
+
+    async def ensure_all(self) -> None:
+        """Create what is missing now, so that a server that has started writes nothing unasked."""
+        for entry in list(self._plane.store.collection(NAMESPACES).entries()):
+            await self._ensure(entry.name)
+
+    async def _ensure(self, namespace: str) -> None:
+        plane = self._plane
+        if not _is_missing(plane.store, namespace):
+            return
+        kind = plane.registry.get(*ACCOUNTS)
+        assert kind is not None, "service accounts are built in"
+        target = Target(kind=kind, version=kind.storage_version, namespace=namespace)
+        try:
+            await create(plane.call(CONTROLLER), target, {"metadata": {"name": NAME}})
+        except StatusError as error:
+            if error.code not in {404, 409} and _is_missing(plane.store, namespace):
+                raise
+
+
+def _is_missing(store: Store, namespace: str) -> bool:
+    """Whether a namespace that stays has none."""
+    entry = store.get(NAMESPACES, "", namespace)
+    if entry is None or entry.deleting:
+        return False
+    return store.get(ACCOUNTS, namespace, NAME) is None

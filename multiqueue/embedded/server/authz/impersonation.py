@@ -1,0 +1,115 @@
+"""Acting as somebody else: ``Impersonate-*`` headers, each of which has to be allowed.
+
+Deviates: only the verb ``impersonate`` allows it; the finer verbs that Kubernetes 1.36 looks for
+first (``impersonate:user-info`` and others) do not, and are not named in refusals.
+"""
+
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+from multidict import CIMultiDictProxy
+
+from multiqueue.embedded.server.auth import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
+    UNAUTHENTICATED,
+    User,
+    service_account_groups,
+)
+from multiqueue.embedded.server.authz.attributes import Attributes
+from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.status import bad_request
+
+PREFIX = "impersonate-"
+USER, GROUP, UID = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid"
+EXTRA_PREFIX = "impersonate-extra-"
+VERB = "impersonate"
+AUTHENTICATION = "authentication.k8s.io"
+
+Headers = CIMultiDictProxy[str]
+
+
+def impersonated(authorizer: Authorizer, user: User, headers: Headers) -> User:
+    """Who the request is to be judged as.
+
+    Raises:
+        StatusError: 400, headers without a user, or no text; 403, the user may not act as that one.
+    """
+    given = [name for name in headers if name[:1] in "iI" and name.lower().startswith(PREFIX)]
+    if not given:
+        return user  # nearly always: nothing is read twice
+    if any(_is_undecoded(value) for name in given for value in headers.getall(name)):
+        raise bad_request("Impersonate headers must be UTF-8")
+    wanted = _wanted(headers)
+    if wanted is None:
+        return user
+    for wish in _wishes(wanted):
+        authorizer.check(user, wish)
+    return _completed(wanted)
+
+
+def _is_undecoded(value: str) -> bool:
+    """Whether a header has bytes that are no UTF-8, which nothing can answer with."""
+    return any("\ud800" <= each <= "\udfff" for each in value)
+
+
+def _wanted(headers: Headers) -> User | None:
+    """The user that the headers describe; None: they ask for nothing."""
+    extra = _extra(headers)
+    name, uid = headers.get(USER, ""), headers.get(UID, "")
+    groups = tuple(headers.getall(GROUP, ()))
+    if name:
+        return User(name, groups, uid, tuple((key, extra[key]) for key in sorted(extra)))
+    if groups or uid or extra:
+        given = [GROUP] * bool(groups) + [UID] * bool(uid) + ["Impersonate-Extra-"] * bool(extra)
+        raise bad_request(f"requested {', '.join(given)} without impersonating a user name")
+    return None
+
+
+def _extra(headers: Headers) -> Mapping[str, tuple[str, ...]]:
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in headers.items():
+        if header.lower().startswith(EXTRA_PREFIX):
+            key = unquote(header[len(EXTRA_PREFIX) :].lower())
+            extra[key] = (*extra.get(key, ()), value)
+    return extra
+
+
+def _wishes(wanted: User) -> Iterator[Attributes]:
+    """What has to be allowed for it: each part on its own."""
+    account = _service_account(wanted.name)
+    if account is not None:
+        namespace, name = account
+        yield Attributes(VERB, resource="serviceaccounts", namespace=namespace, name=name)
+    else:
+        yield Attributes(VERB, resource="users", name=wanted.name)
+    for group in wanted.groups:
+        yield Attributes(VERB, resource="groups", name=group)
+    for key, values in wanted.extra:
+        for value in values:
+            yield Attributes(VERB, AUTHENTICATION, "userextras", key, name=value)
+    if wanted.uid:
+        yield Attributes(VERB, AUTHENTICATION, "uids", name=wanted.uid)
+
+
+def _completed(wanted: User) -> User:
+    """The user with the groups that go without saying."""
+    groups = wanted.groups
+    account = _service_account(wanted.name)
+    if account is not None and not groups:
+        groups = service_account_groups(account[0])
+    if wanted.name == ANONYMOUS.name:
+        if UNAUTHENTICATED not in groups:
+            groups = (*groups, UNAUTHENTICATED)
+    elif not {AUTHENTICATED, UNAUTHENTICATED} & set(groups):
+        groups = (*groups, AUTHENTICATED)
+    return User(wanted.name, groups, wanted.uid, wanted.extra)
+
+
+def _service_account(name: str) -> tuple[str, str] | None:
+    """(namespace, name) of the ServiceAccount that a user name stands for."""
+    if not name.startswith(SERVICE_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+    return (namespace, account) if namespace and colon and account else None

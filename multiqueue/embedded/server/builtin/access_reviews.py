@@ -1,0 +1,133 @@
+"""authorization.k8s.io/v1: what somebody may do; asked and answered, never stored."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.authz.attributes import Attributes
+from multiqueue.embedded.server.authz.authorizer import join_errors
+from multiqueue.embedded.server.causes import Cause, invalid, invalid_message
+from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
+from multiqueue.embedded.server.status import StatusError, bad_request
+
+GROUP = "authorization.k8s.io"
+
+
+def _self_access(review: JsonObject, context: RequestContext) -> JsonObject:
+    spec = review.get("spec") or {}
+    _refuse([*_request_causes(spec), *_metadata_causes(review)])
+    return _judged(review, context, context.user_info, _wish(spec))
+
+
+def _access(review: JsonObject, context: RequestContext) -> JsonObject:
+    spec = review.get("spec") or {}
+    _refuse([*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)])
+    return _judged(review, context, _subject(spec), _wish(spec))
+
+
+def _local_access(review: JsonObject, context: RequestContext) -> JsonObject:
+    spec = review.get("spec") or {}
+    causes = [*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)]
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    namespace = (resource or {}).get("namespace", "")
+    if resource is not None and namespace != review["metadata"].get("namespace", ""):
+        text = "must match metadata.namespace"
+        causes.append(invalid("spec.resourceAttributes.namespace", namespace, text))
+    if path is not None:
+        text = "disallowed on this kind of request"
+        causes.append(invalid("spec.nonResourceAttributes", _shown(path), text))
+    _refuse(causes)
+    return _judged(review, context, _subject(spec), _wish(spec))
+
+
+def _self_rules(review: JsonObject, context: RequestContext) -> JsonObject:
+    namespace = (review.get("spec") or {}).get("namespace", "")
+    if not namespace:
+        raise bad_request("no namespace on request")
+    grants = context.authorizer.grants(context.user_info, namespace)
+    rules = [grant.rule for grant in grants.rules]
+    status: JsonObject = {
+        "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
+        "nonResourceRules": [rule.as_dict() for rule in rules if rule.paths],
+        "incomplete": False,
+    }
+    if grants.missing:
+        status["evaluationError"] = join_errors(list(grants.missing))
+    return {**review, "spec": {}, "status": status}
+
+
+def _judged(
+    review: JsonObject, context: RequestContext, user: User, wish: Attributes
+) -> JsonObject:
+    decision = context.authorizer.decide(user, wish)
+    status: JsonObject = {"allowed": decision.allowed}
+    if decision.reason:
+        status["reason"] = decision.reason
+    return {**review, "status": status}
+
+
+def _wish(spec: Mapping[str, Any]) -> Attributes:
+    resource = spec.get("resourceAttributes")
+    if resource is None:
+        path = spec["nonResourceAttributes"]
+        return Attributes(verb=path.get("verb", ""), path=path.get("path", "") or "/")
+    names = ("verb", "group", "resource", "subresource", "namespace", "name")
+    return Attributes(*(resource.get(name) or "" for name in names))
+
+
+def _subject(spec: Mapping[str, Any]) -> User:
+    """The user as it is described: nothing is added."""
+    extra = spec.get("extra") or {}
+    return User(
+        name=spec.get("user", ""),
+        groups=tuple(spec.get("groups") or ()),
+        uid=spec.get("uid", ""),
+        extra=tuple((key, tuple(values)) for key, values in sorted(extra.items())),
+    )
+
+
+def _request_causes(spec: Mapping[str, Any]) -> list[Cause]:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        return [invalid("spec.nonResourceAttributes", _shown(path), text)]
+    if resource is None and path is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [
+            Cause("FieldValueInvalid", "spec.resourceAttributes", f"Invalid value: null: {text}")
+        ]
+    return []
+
+
+def _subject_causes(spec: Mapping[str, Any]) -> list[Cause]:
+    if spec.get("user") or spec.get("groups"):
+        return []
+    return [invalid("spec.user", "", "at least one of user or group must be specified")]
+
+
+def _metadata_causes(review: JsonObject) -> list[Cause]:
+    """The namespace may be said; reviews have no name."""
+    rest = {key: value for key, value in review["metadata"].items() if key != "namespace"}
+    return [invalid("metadata", rest, "must be empty")] if rest else []
+
+
+def _shown(path: Mapping[str, Any]) -> JsonObject:
+    return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+
+
+def _refuse(causes: list[Cause]) -> None:
+    """Kubernetes names no kind where it refuses a review.
+
+    Raises:
+        StatusError: 422, if anything is wrong.
+    """
+    if causes:
+        details = {"group": GROUP, "causes": [cause.as_dict() for cause in causes]}
+        message = invalid_message("", GROUP, "", causes)
+        raise StatusError(422, "Invalid", message, details=details)
+
+
+SELF_ACCESS_HOOKS = Hooks(respond=_self_access)
+ACCESS_HOOKS = Hooks(respond=_access)
+LOCAL_ACCESS_HOOKS = Hooks(respond=_local_access)
+SELF_RULES_HOOKS = Hooks(respond=_self_rules)

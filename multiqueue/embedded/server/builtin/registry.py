@@ -1,0 +1,297 @@
+"""The kinds that every API server serves from the start."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiqueue.embedded.server.builtin import cluster_columns as cluster_cells
+from multiqueue.embedded.server.builtin import workload_columns as cells
+from multiqueue.embedded.server.builtin.access_reviews import (
+    ACCESS_HOOKS,
+    LOCAL_ACCESS_HOOKS,
+    SELF_ACCESS_HOOKS,
+    SELF_RULES_HOOKS,
+)
+from multiqueue.embedded.server.builtin.api_service import API_SERVICE_COLUMNS, API_SERVICE_HOOKS
+from multiqueue.embedded.server.builtin.cluster import (
+    NAMESPACE_HOOKS,
+    NAMESPACE_SUBRESOURCES,
+    NODE_HOOKS,
+)
+from multiqueue.embedded.server.builtin.crd import CRD_HOOKS
+from multiqueue.embedded.server.builtin.data_objects import CONFIG_MAP_HOOKS, SECRET_HOOKS
+from multiqueue.embedded.server.builtin.events import (
+    CORE_EVENT_FIELDS,
+    CORE_EVENT_HOOKS,
+    NEW_EVENT_FIELDS,
+    NEW_EVENT_HOOKS,
+    from_core,
+    to_core,
+)
+from multiqueue.embedded.server.builtin.job import CRON_JOB_HOOKS, JOB_HOOKS
+from multiqueue.embedded.server.builtin.limit_ranges import LIMIT_RANGE_HOOKS
+from multiqueue.embedded.server.builtin.pod import POD_HOOKS, POD_SUBRESOURCES
+from multiqueue.embedded.server.builtin.pod_columns import POD_COLUMNS
+from multiqueue.embedded.server.builtin.priority import PRIORITY_CLASS_HOOKS
+from multiqueue.embedded.server.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
+from multiqueue.embedded.server.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, TOKEN_REVIEW_HOOKS
+from multiqueue.embedded.server.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
+from multiqueue.embedded.server.builtin.service_accounts import SERVICE_ACCOUNT_SUBRESOURCES
+from multiqueue.embedded.server.builtin.types import schema_of
+from multiqueue.embedded.server.builtin.webhook_configurations import (
+    MUTATING_HOOKS,
+    VALIDATING_HOOKS,
+)
+from multiqueue.embedded.server.builtin.workloads import (
+    CLAIM_HOOKS,
+    DAEMON_SET_HOOKS,
+    DEPLOYMENT_HOOKS,
+    LEASE_HOOKS,
+    POD_TEMPLATE_HOOKS,
+    REPLICA_SET_HOOKS,
+    SERVICE_HOOKS,
+    STATEFUL_SET_HOOKS,
+)
+from multiqueue.embedded.server.kinds import (
+    NO_HOOKS,
+    Hooks,
+    Kind,
+    KindVersion,
+    PrinterColumn,
+    Registry,
+    Scale,
+    Subresource,
+)
+
+Fields = Mapping[str, Callable[[Mapping[str, Any]], str]]
+
+_REPLICAS = Scale(
+    spec_replicas_path=".spec.replicas",
+    status_replicas_path=".status.replicas",
+    label_selector_path=".status.selector",
+)
+
+
+_PUT_CREATES = {
+    *("services", "endpoints", "limitranges", "events", "leases", "runtimeclasses"),
+    *("roles", "rolebindings", "clusterroles", "clusterrolebindings"),
+}
+_PUT_NEEDS_REVISION = {
+    *("leases", "runtimeclasses", "poddisruptionbudgets", "customresourcedefinitions"),
+    *("mutatingwebhookconfigurations", "validatingwebhookconfigurations"),
+}
+"""Parity: AllowCreateOnUpdate and AllowUnconditionalUpdate of Kubernetes' strategies."""
+
+
+def builtin_registry() -> Registry:
+    """A new registry with all built-in kinds."""
+    registry = Registry()
+    for kind in builtin_kinds():
+        registry.add(kind)
+    return registry
+
+
+def builtin_kinds() -> list[Kind]:
+    """All built-in kinds."""
+    return [*_core(), *_apps_and_batch(), *_policy_and_nodes(), *_extension(), *_reviews()]
+
+
+def _core() -> list[Kind]:
+    return [
+        _kind("core.Namespace", "namespaces", "ns", cluster=True, name_rule="label", status=True,
+              hooks=NAMESPACE_HOOKS, columns=cluster_cells.NAMESPACE_COLUMNS,
+              subresources=NAMESPACE_SUBRESOURCES, fields=_fields("status.phase")),
+        _kind("core.Node", "nodes", "no", cluster=True, status=True, hooks=NODE_HOOKS,
+              columns=cluster_cells.NODE_COLUMNS, fields=_fields("spec.unschedulable")),
+        _kind("core.Pod", "pods", "po", categories=("all",), generation=True, status=True,
+              hooks=POD_HOOKS, columns=POD_COLUMNS, subresources=POD_SUBRESOURCES,
+              fields=_fields("spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
+                             "spec.serviceAccountName", "spec.hostNetwork", "status.phase",
+                             "status.podIP", "status.nominatedNodeName")),
+        _kind("core.Secret", "secrets", hooks=SECRET_HOOKS, columns=cluster_cells.SECRET_COLUMNS,
+              fields=_fields("type")),
+        _kind("core.ConfigMap", "configmaps", "cm", hooks=CONFIG_MAP_HOOKS,
+              columns=cluster_cells.CONFIG_MAP_COLUMNS),
+        _kind("core.Event", "events", "ev", hooks=CORE_EVENT_HOOKS,
+              columns=cluster_cells.EVENT_COLUMNS, leading_name=False, fields=CORE_EVENT_FIELDS),
+        _kind("core.Service", "services", "svc", categories=("all",), name_rule="label1035",
+              status=True, hooks=SERVICE_HOOKS, columns=cluster_cells.SERVICE_COLUMNS),
+        _kind("core.ServiceAccount", "serviceaccounts", "sa",
+              columns=cluster_cells.SERVICE_ACCOUNT_COLUMNS,
+              subresources=SERVICE_ACCOUNT_SUBRESOURCES),
+        _kind("core.Endpoints", "endpoints", "ep", columns=cluster_cells.ENDPOINTS_COLUMNS),
+        _kind("core.PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True,
+              hooks=CLAIM_HOOKS, columns=cluster_cells.CLAIM_COLUMNS),
+        _kind("core.PersistentVolume", "persistentvolumes", "pv", cluster=True, status=True,
+              columns=cluster_cells.VOLUME_COLUMNS),
+        _kind("core.LimitRange", "limitranges", "limits", hooks=LIMIT_RANGE_HOOKS,
+              columns=cluster_cells.LIMIT_RANGE_COLUMNS),
+        _kind("core.ResourceQuota", "resourcequotas", "quota", status=True,
+              columns=cluster_cells.QUOTA_COLUMNS),
+        _kind("core.PodTemplate", "podtemplates", generation=True, hooks=POD_TEMPLATE_HOOKS,
+              columns=cells.POD_TEMPLATE_COLUMNS),
+    ]  # fmt: skip
+
+
+def _apps_and_batch() -> list[Kind]:
+    everything = ("all",)
+    return [
+        _kind("apps.Deployment", "deployments", "deploy", categories=everything, generation=True,
+              status=True, scale=_REPLICAS, hooks=DEPLOYMENT_HOOKS,
+              columns=cells.DEPLOYMENT_COLUMNS),
+        _kind("apps.ReplicaSet", "replicasets", "rs", categories=everything, generation=True,
+              status=True, scale=_REPLICAS, hooks=REPLICA_SET_HOOKS,
+              columns=cells.REPLICA_SET_COLUMNS, fields=_fields("status.replicas")),
+        _kind("apps.StatefulSet", "statefulsets", "sts", categories=everything, generation=True,
+              status=True, scale=_REPLICAS, hooks=STATEFUL_SET_HOOKS,
+              columns=cells.STATEFUL_SET_COLUMNS),
+        _kind("apps.DaemonSet", "daemonsets", "ds", categories=everything, generation=True,
+              status=True, hooks=DAEMON_SET_HOOKS, columns=cells.DAEMON_SET_COLUMNS),
+        _kind("batch.Job", "jobs", categories=everything, generation=True, status=True,
+              hooks=JOB_HOOKS, columns=cells.JOB_COLUMNS,
+              fields={"status.successful": _reader("status.succeeded", "0")}),
+        _kind("batch.CronJob", "cronjobs", "cj", categories=everything, generation=True,
+              status=True, hooks=CRON_JOB_HOOKS, columns=cells.CRON_JOB_COLUMNS),
+    ]  # fmt: skip
+
+
+def _policy_and_nodes() -> list[Kind]:
+    return [
+        _kind("coordination.Lease", "leases", group="coordination.k8s.io", hooks=LEASE_HOOKS,
+              columns=cluster_cells.LEASE_COLUMNS),
+        _kind("events.Event", "events", "ev", group="events.k8s.io", hooks=NEW_EVENT_HOOKS,
+              columns=cluster_cells.EVENT_COLUMNS, leading_name=False, fields=NEW_EVENT_FIELDS,
+              stored_as=("", "events"), to_storage=to_core, from_storage=from_core),
+        _kind("scheduling.PriorityClass", "priorityclasses", "pc", group="scheduling.k8s.io",
+              cluster=True, generation=True, hooks=PRIORITY_CLASS_HOOKS,
+              columns=cluster_cells.PRIORITY_CLASS_COLUMNS),
+        _kind("node.RuntimeClass", "runtimeclasses", group="node.k8s.io", cluster=True,
+              hooks=RUNTIME_CLASS_HOOKS, columns=cluster_cells.RUNTIME_CLASS_COLUMNS),
+        _kind("policy.PodDisruptionBudget", "poddisruptionbudgets", "pdb", generation=True,
+              status=True, columns=cluster_cells.BUDGET_COLUMNS),
+        *(
+            _kind(name, plural, group="rbac.authorization.k8s.io", cluster=cluster,
+                  name_rule="segment", hooks=hooks, columns=columns)
+            for name, plural, cluster, hooks, columns in (
+                ("rbac.Role", "roles", False, ROLE_HOOKS, cluster_cells.ROLE_COLUMNS),
+                ("rbac.RoleBinding", "rolebindings", False, ROLE_BINDING_HOOKS,
+                 cluster_cells.ROLE_BINDING_COLUMNS),
+                ("rbac.ClusterRole", "clusterroles", True, ROLE_HOOKS, cluster_cells.ROLE_COLUMNS),
+                ("rbac.ClusterRoleBinding", "clusterrolebindings", True, ROLE_BINDING_HOOKS,
+                 cluster_cells.ROLE_BINDING_COLUMNS),
+            )
+        ),
+    ]  # fmt: skip
+
+
+def _extension() -> list[Kind]:
+    extensions = ("api-extensions",)
+    return [
+        _kind("admissionregistration.MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
+              group="admissionregistration.k8s.io", cluster=True, categories=extensions,
+              generation=True, hooks=MUTATING_HOOKS, columns=cluster_cells.WEBHOOK_COLUMNS),
+        _kind("admissionregistration.ValidatingWebhookConfiguration",
+              "validatingwebhookconfigurations", group="admissionregistration.k8s.io", cluster=True,
+              categories=extensions, generation=True, hooks=VALIDATING_HOOKS,
+              columns=cluster_cells.WEBHOOK_COLUMNS),
+        _kind("apiextensions.CustomResourceDefinition", "customresourcedefinitions", "crd", "crds",
+              group="apiextensions.k8s.io", cluster=True, categories=extensions, generation=True,
+              status=True, hooks=CRD_HOOKS, columns=cluster_cells.CRD_COLUMNS),
+        _kind("apiregistration.APIService", "apiservices", group="apiregistration.k8s.io",
+              cluster=True, categories=extensions, status=True, name_rule="segment",
+              hooks=API_SERVICE_HOOKS, columns=API_SERVICE_COLUMNS),
+    ]  # fmt: skip
+
+
+def _reviews() -> list[Kind]:
+    group = "authentication.k8s.io"
+    return [
+        _kind("authentication.TokenReview", "tokenreviews", group=group, cluster=True,
+              hooks=TOKEN_REVIEW_HOOKS, status=False),
+        _kind("authentication.SelfSubjectReview", "selfsubjectreviews", group=group, cluster=True,
+              hooks=SELF_SUBJECT_REVIEW_HOOKS),
+        *(
+            _kind(f"authorization.{name}", f"{name.lower()}s", group="authorization.k8s.io",
+                  cluster=cluster, hooks=hooks)
+            for name, cluster, hooks in (
+                ("LocalSubjectAccessReview", False, LOCAL_ACCESS_HOOKS),
+                ("SelfSubjectAccessReview", True, SELF_ACCESS_HOOKS),
+                ("SelfSubjectRulesReview", True, SELF_RULES_HOOKS),
+                ("SubjectAccessReview", True, ACCESS_HOOKS),
+            )
+        ),
+    ]  # fmt: skip
+
+
+def _kind(  # noqa: PLR0913 - one parameter per fact that differs between kinds
+    type_name: str,
+    plural: str,
+    *short_names: str,
+    group: str | None = None,
+    cluster: bool = False,
+    categories: tuple[str, ...] = (),
+    name_rule: str = "subdomain",
+    generation: bool = False,
+    status: bool = False,
+    scale: Scale | None = None,
+    hooks: Hooks = NO_HOOKS,
+    columns: tuple[PrinterColumn, ...] = (),
+    leading_name: bool = True,
+    fields: Fields | None = None,
+    subresources: tuple[Subresource, ...] = (),
+    stored_as: tuple[str, str] | None = None,
+    to_storage: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    from_storage: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+) -> Kind:
+    package, _, name = type_name.partition(".")
+    schema = schema_of(type_name)
+    version = KindVersion(
+        name="v1",
+        schema=schema,
+        columns=columns,
+        leading_name=leading_name,
+        selectable_fields=fields or {},
+        has_status=status,
+        scale=scale,
+        to_storage=to_storage,
+        from_storage=from_storage,
+    )
+    return Kind(
+        group=group if group is not None else "" if package == "core" else package,
+        plural=plural,
+        singular=name.lower(),
+        kind=name,
+        list_kind=f"{name}List",
+        namespaced=not cluster,
+        versions=(version,),
+        short_names=short_names,
+        categories=categories,
+        subresources=subresources,
+        has_generation=generation,
+        put_creates=plural in _PUT_CREATES,
+        put_needs_revision=plural in _PUT_NEEDS_REVISION,
+        name_rule=name_rule,
+        hooks=hooks,
+        stored_as=stored_as,
+    )
+
+
+def _fields(*paths: str) -> Fields:
+    """Selectable fields; booleans and missing booleans read as in Kubernetes."""
+    return {path: _reader(path, _EMPTY.get(path, "")) for path in paths}
+
+
+_EMPTY = {"spec.unschedulable": "false", "spec.hostNetwork": "false", "status.replicas": "0"}
+
+
+def _reader(path: str, empty: str) -> Callable[[Mapping[str, Any]], str]:
+    parts = path.split(".")
+
+    def read(obj: Mapping[str, Any]) -> str:
+        value: Any = obj
+        for part in parts:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return empty if value is None else str(value)
+
+    return read

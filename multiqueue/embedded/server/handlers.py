@@ -1,0 +1,148 @@
+"""The one entrance: authenticate, route, pick the handler, and turn every failure into a Status."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from multiqueue.embedded.server import handlers_objects as objects
+from multiqueue.embedded.server import status
+from multiqueue.embedded.server.authz.entrance import check_path, check_resource, find_user
+from multiqueue.embedded.server.handlers_meta import MetaHandlers
+from multiqueue.embedded.server.kinds import Kind, KindVersion
+from multiqueue.embedded.server.plane import ControlPlane, Target
+from multiqueue.embedded.server.pod_logs import get_log
+from multiqueue.embedded.server.request import Request, first_values, parse_accept, status_response
+from multiqueue.embedded.server.routes import Route, parse_route
+from multiqueue.embedded.server.status import StatusError
+from multiqueue.embedded.server.store import StorageFailed
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[Request, Target], Awaitable[web.StreamResponse]]
+
+COLLECTION: dict[str, tuple[str, Handler]] = {
+    "GET": ("list", objects.list_or_watch),
+    "POST": ("create", objects.post),
+    "DELETE": ("deletecollection", objects.remove_collection),
+}
+OBJECT: dict[str, tuple[str, Handler]] = {
+    "GET": ("get", objects.get),
+    "PUT": ("update", objects.put),
+    "PATCH": ("patch", objects.patch),
+    "DELETE": ("delete", objects.remove),
+}
+SUBRESOURCE = {method: OBJECT[method] for method in ("GET", "PUT", "PATCH")}
+READ: dict[str, Handler] = {"log": get_log}
+"""Subresources whose GET shows something else than the object."""
+NOT_FOUND_TEXT = "404 page not found\n"
+
+
+class Handlers:
+    """Answers every request of one server."""
+
+    def __init__(self, plane: ControlPlane, meta: MetaHandlers) -> None:
+        self._plane = plane
+        self._meta = meta
+
+    async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        try:
+            return await self._answer(http)
+        except StatusError as error:
+            return status_response(error)
+        except StorageFailed as error:
+            message = f"the storage failed, restart the server: {error}"
+            return status_response(status.internal_error(message))
+        except Exception:
+            log.exception("request failed", method=http.method, path=http.rel_url.raw_path)
+            return status_response(
+                status.internal_error("unexpected failure, see the server's log")
+            )
+
+    async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
+        path = http.rel_url.raw_path
+        user = find_user(self._plane, http)
+        query = first_values(http.query.items()) if http.query_string else {}
+        route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
+        if route is None:
+            check_path(self._plane, user, http)
+        else:
+            check_resource(self._plane, user, http, route, query)
+        backend = self._plane.aggregator.find(path)
+        if backend is not None:
+            return await self._plane.aggregator.forward(http, user, backend)
+        if route is None:
+            answer = self._meta.answer(path, http, query)
+            return answer if answer is not None else page_not_found()
+        wanted = parse_accept(http.headers.get("Accept", ""))
+        request = Request(http, self._plane, user, query, wanted)
+        return await self._answer_resource(request, route)
+
+    async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
+        kind = self._plane.registry.get(route.group, route.plural)
+        version = kind.version(route.version) if kind is not None else None
+        if kind is None or version is None or not _fits(route, kind, request.http.method):
+            return page_not_found()
+        if version.deprecated:
+            text = f"{kind.api_version(version.name)} {kind.kind} is deprecated"
+            request.warnings.append(version.deprecation_warning or text)
+        target = Target(
+            kind=kind,
+            version=version,
+            namespace=route.namespace or "",
+            name=route.name,
+            subresource=route.subresource,
+        )
+        if route.legacy_watch:
+            request.query = {**request.query, "watch": "true"}
+            return await objects.list_or_watch(request, target)
+        method = request.http.method
+        if route.subresource:
+            return await self._answer_subresource(request, target, method)
+        verb, handler = (OBJECT if route.name else COLLECTION).get(method, ("", None))
+        if handler is None or not _allows(kind, verb, route):
+            raise status.method_not_allowed()
+        return await handler(request, target)
+
+    async def _answer_subresource(
+        self, request: Request, target: Target, method: str
+    ) -> web.StreamResponse:
+        if _has_standard_subresource(target.version, target.subresource):
+            handler = SUBRESOURCE.get(method, ("", None))[1]
+            if handler is None:
+                raise status.method_not_allowed()
+            return await handler(request, target)
+        subresource = target.kind.subresource(target.subresource)
+        if subresource is None:
+            return page_not_found()
+        verb = {"POST": "create", "PUT": "update", "GET": "get"}.get(method)
+        if verb not in subresource.verbs:
+            raise status.method_not_allowed()
+        if verb == "get":
+            return await READ.get(target.subresource, objects.get)(request, target)
+        return await objects.change_subresource(request, target, subresource)
+
+
+def _fits(route: Route, kind: Kind, method: str) -> bool:
+    """Whether the path has a namespace where the kind wants one."""
+    if route.namespace is not None:
+        return kind.namespaced
+    return not (kind.namespaced and route.name) or (route.legacy_watch and method == "GET")
+
+
+def _allows(kind: Kind, verb: str, route: Route) -> bool:
+    if kind.namespaced and route.namespace is None and verb in {"create", "deletecollection"}:
+        return kind.hooks.respond is not None
+    return verb in kind.verbs
+
+
+def _has_standard_subresource(version: KindVersion, name: str) -> bool:
+    return (name == "status" and version.has_status) or (
+        name == "scale" and version.scale is not None
+    )
+
+
+def page_not_found() -> web.Response:
+    """What Go's HTTP server says; clients of Kubernetes know it."""
+    return web.Response(text=NOT_FOUND_TEXT, status=404)

@@ -1,0 +1,266 @@
+"""Lists: a consistent view of a collection at one revision, whole or in pages."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import orjson
+
+from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.field_selectors import (
+    NAME,
+    NAMESPACE,
+    FieldSelector,
+    parse_field_selector,
+)
+from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.plane import Target
+from multiqueue.embedded.server.status import (
+    StatusError,
+    bad_request,
+    expired,
+    too_large_resource_version,
+)
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.watch import Event, Matches
+from multiqueue.lib.selectors import EVERYTHING, LabelSelector, SelectorError, parse_label_selector
+
+MAX_UINT64, MAX_DIGITS = 2**64 - 1, 20
+INCONSISTENT = -1
+"""Revision in a continue token that accepts whatever is there now."""
+
+TOO_OLD_CONTINUE = (
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder "
+    "of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were "
+    "created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which objects of a collection are meant."""
+
+    target: Target
+    labels: LabelSelector
+    fields: FieldSelector
+    matches: Matches | None
+    """None: all."""
+
+    @property
+    def namespace(self) -> str | None:
+        """None: all namespaces (or a cluster-scoped kind)."""
+        return self.target.namespace or None
+
+    @property
+    def looks_into_converted(self) -> bool:
+        """Whether it reads fields of a version that only a webhook can show."""
+        kind, version = self.target.kind, self.target.version
+        converted = kind.conversion is not None and not version.storage
+        return converted and any(name not in {NAME, NAMESPACE} for name, _, _ in self.fields.terms)
+
+
+def parse_selection(target: Target, query: Mapping[str, str]) -> Selection:
+    """The selectors of a request; a name in the path is a selector too.
+
+    Raises:
+        StatusError: 400.
+    """
+    try:
+        labels = parse_label_selector(query.get("labelSelector", ""))
+    except SelectorError as error:
+        raise bad_request(str(error)) from error
+    text = query.get("fieldSelector", "")
+    if target.name:
+        text = f"metadata.name={target.name},{text}" if text else f"metadata.name={target.name}"
+    fields = parse_field_selector(text)
+    return Selection(target, labels, fields, _matcher(target, labels, fields))
+
+
+def _matcher(target: Target, labels: LabelSelector, fields: FieldSelector) -> Matches | None:
+    if not fields.terms:
+        return None if labels is EVERYTHING else lambda entry: labels.matches(entry.labels)
+    fields_match = fields.matcher(target.kind, target.version)
+    if labels is EVERYTHING:
+        return fields_match
+    return lambda entry: labels.matches(entry.labels) and fields_match(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a list request is answered with."""
+
+    entries: list[Entry]
+    revision: int
+    next_token: str = ""
+    remaining: int | None = None
+
+    def metadata(self) -> JsonObject:
+        """The ListMeta."""
+        metadata: JsonObject = {"resourceVersion": str(self.revision)}
+        if self.next_token:
+            metadata["continue"] = self.next_token
+            if self.remaining is not None:
+                metadata["remainingItemCount"] = self.remaining
+        return metadata
+
+
+def find_page(store: Store, selection: Selection, query: Mapping[str, str], limit: int) -> Page:
+    """The page that a request asks for; the caller awaits the durability of ``page.revision``.
+
+    Raises:
+        StatusError: 400, 410 (too old), 504 (from the future).
+    """
+    token = query.get("continue", "")
+    revision, after = _position(store, selection, query, token)
+    entries: Iterable[Entry] = _entries_at(store, selection, revision, after)
+    if selection.matches is not None:
+        entries = filter(selection.matches, entries)
+    if not limit:
+        return Page(list(entries), revision)
+    iterator = iter(entries)
+    page = list(islice(iterator, limit))
+    more = next(iterator, None)
+    if more is None:
+        return Page(page, revision)
+    remaining = 1 + sum(1 for _ in iterator) if selection.matches is None else None
+    last = page[-1]
+    return Page(page, revision, encode_token(revision, last.namespace, last.name), remaining)
+
+
+def encode_token(revision: int, namespace: str, name: str) -> str:
+    """A continue token: the revision of the list and the last object that was sent."""
+    value = {"v": "meta.k8s.io/v1", "rv": revision, "start": f"{namespace}/{name}"}
+    return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
+
+
+def _decode_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        value = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        namespace, _, name = value["start"].partition("/")
+        return int(value["rv"]), (namespace, name)
+    except (binascii.Error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise bad_request(f"continue key is not valid: {error}") from error
+
+
+def _position(
+    store: Store, selection: Selection, query: Mapping[str, str], token: str
+) -> tuple[int, tuple[str, str] | None]:
+    """(revision, last object already sent)."""
+    asked = query.get("resourceVersion", "")
+    match = query.get("resourceVersionMatch", "")
+    _check_match(asked, match, token)
+    if token:
+        revision, after = _decode_token(token)
+        if revision == INCONSISTENT:
+            return store.revision, after
+        if revision < store.collection(selection.target.kind.storage_key).history.floor:
+            error = _ContinuableError(TOO_OLD_CONTINUE, encode_token(INCONSISTENT, *after))
+            raise error
+        return revision, after
+    wanted = parse_revision(asked)
+    if wanted > store.revision:
+        raise too_large_resource_version(wanted, store.revision)
+    if match == "Exact":
+        floor = store.collection(selection.target.kind.storage_key).history.floor
+        if wanted < floor:
+            raise expired(
+                f"The resourceVersion for the provided list is too old: {wanted} ({floor})"
+            )
+        return wanted, None
+    return store.revision, None
+
+
+class _ContinuableError(StatusError):
+    """A token that is too old comes back with one that may go on."""
+
+    def __init__(self, message: str, token: str) -> None:
+        super().__init__(410, "Expired", message)
+        self._token = token
+
+    def body(self) -> JsonObject:
+        """The Status with the token in its metadata."""
+        return {**super().body(), "metadata": {"continue": self._token}}
+
+
+def _check_match(asked: str, match: str, token: str) -> None:
+    if not match:
+        return
+    field = "resourceVersionMatch"
+    if token:
+        raise bad_request(f"{field}: Forbidden: {field} is forbidden when continue is provided")
+    if not asked:
+        raise bad_request(
+            f"{field}: Forbidden: {field} is forbidden unless resourceVersion is provided"
+        )
+    if match not in {"Exact", "NotOlderThan"}:
+        supported = '"Exact", "NotOlderThan"'
+        raise bad_request(f'{field}: Unsupported value: "{match}": supported values: {supported}')
+    if match == "Exact" and asked == "0":
+        raise bad_request(
+            f'{field}: Forbidden: {field} "Exact" is forbidden for resourceVersion "0"'
+        )
+
+
+def parse_revision(text: str) -> int:
+    """A resourceVersion; "" and "0" are 0.
+
+    Raises:
+        StatusError: 400.
+    """
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal()):
+        raise _no_revision(text, "invalid syntax")
+    if len(text) > MAX_DIGITS or int(text) > MAX_UINT64:
+        raise _no_revision(text, "value out of range")
+    return int(text)
+
+
+def _no_revision(text: str, why: str) -> StatusError:
+    return bad_request(
+        f'invalid resource version: resourceVersion: Invalid value: "{text}": '
+        f'strconv.ParseUint: parsing "{text}": {why}'
+    )
+
+
+def _entries_at(
+    store: Store, selection: Selection, revision: int, after: tuple[str, str] | None
+) -> Iterable[Entry]:
+    """Objects as they were at a revision, in order, behind ``after``."""
+    target = selection.target
+    key = target.kind.storage_key
+    collection = store.collection(key)
+    newer = store.changes_since(key, revision) if revision < store.revision else []
+    if newer:
+        entries = iter(_undone(collection.entries(selection.namespace), newer, selection.namespace))
+    elif (name := selection.fields.exact_name) is not None and selection.namespace is not None:
+        found = collection.get(selection.namespace, name)
+        entries = iter([found] if found else [])
+    elif name is not None and not target.kind.namespaced:
+        found = collection.get("", name)
+        entries = iter([found] if found else [])
+    else:
+        return collection.entries(selection.namespace, after)
+    if after is None:
+        return entries
+    return (entry for entry in entries if (entry.namespace, entry.name) > after)
+
+
+def _undone(entries: Iterable[Entry], newer: Sequence[Event], namespace: str | None) -> list[Entry]:
+    """Take newer changes back."""
+    world = {(entry.namespace, entry.name): entry for entry in entries}
+    for event in reversed(newer):
+        key = (event.entry.namespace, event.entry.name)
+        if namespace is not None and key[0] != namespace:
+            continue
+        if event.previous is None:
+            world.pop(key, None)
+        else:
+            world[key] = event.previous
+    return [world[key] for key in sorted(world)]

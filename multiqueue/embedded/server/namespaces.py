@@ -1,0 +1,137 @@
+"""Namespaces: content needs an open one, and a deleted one takes its content along."""
+
+from datetime import UTC, datetime
+
+from multiqueue.api.v1beta2.meta import format_time
+from multiqueue.embedded.server.auth import NAMESPACE_CONTROLLER
+from multiqueue.embedded.server.background import Background
+from multiqueue.embedded.server.delete import DeleteOptions, delete, is_finished
+from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.metadata import generated_uid
+from multiqueue.embedded.server.plane import Call, ControlPlane, Target, target_of
+from multiqueue.embedded.server.status import StatusError, forbidden, not_found
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.watch import Event
+
+KEY = ("", "namespaces")
+INITIAL = ("default", "kube-node-lease", "kube-public", "kube-system")
+IMMORTAL = ("default", "kube-public", "kube-system")
+
+
+def check_namespace(call: Call, target: Target) -> None:
+    """Refuse content for a namespace that does not exist or goes away.
+
+    Raises:
+        StatusError: 403 or 404.
+    """
+    if not target.kind.namespaced:
+        return
+    entry = call.plane.store.get(KEY, "", target.namespace)
+    kind = call.plane.registry.get(*KEY)
+    assert kind is not None, "namespaces are built in"
+    if entry is None:
+        raise not_found(kind, target.namespace)
+    if entry.deleting:
+        why = (
+            f"unable to create new content in namespace {target.namespace} "
+            "because it is being terminated"
+        )
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {target.namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise forbidden(target.kind, target.name, why, [cause])
+
+
+def check_mortal(target: Target) -> None:
+    """Refuse to delete the namespaces that a cluster cannot be without.
+
+    Raises:
+        StatusError: 403.
+    """
+    if target.kind.key == KEY and target.name in IMMORTAL:
+        raise forbidden(target.kind, target.name, "this namespace may not be deleted")
+
+
+def create_initial(store: Store, now: datetime) -> None:
+    """Make the namespaces that every cluster has."""
+    for name in INITIAL:
+        if store.get(KEY, "", name) is None:
+            metadata = {
+                "name": name,
+                "uid": generated_uid(),
+                "creationTimestamp": format_time(now.astimezone(UTC)),
+                "labels": {"kubernetes.io/metadata.name": name},
+            }
+            store.put(
+                KEY,
+                {
+                    "apiVersion": "v1",
+                    "kind": "Namespace",
+                    "metadata": metadata,
+                    "spec": {"finalizers": ["kubernetes"]},
+                    "status": {"phase": "Active"},
+                },
+            )
+
+
+class NamespaceController:
+    """Empties namespaces that are being deleted, then lets them go. Keys are namespace names."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self.background: Background[str] = Background("namespaces", self._empty)
+
+    def observe(self, event: Event) -> None:
+        """Notice a namespace that goes away, and content that left one."""
+        entry = event.entry
+        if entry.collection == KEY:
+            if entry.deleting and not event.deleted:
+                self.background.add(entry.name)
+        elif event.deleted and entry.namespace:
+            namespace = self._plane.store.get(KEY, "", entry.namespace)
+            if namespace is not None and namespace.deleting:
+                self.background.add(entry.namespace)
+
+    def resume(self) -> None:
+        """Go on where a stopped server was."""
+        for entry in self._plane.store.collection(KEY).entries():
+            if entry.deleting:
+                self.background.add(entry.name)
+
+    async def _empty(self, name: str) -> None:
+        store = self._plane.store
+        namespace = store.get(KEY, "", name)
+        if namespace is None or not namespace.deleting:
+            return
+        call = self._plane.call(NAMESPACE_CONTROLLER)
+        remaining = 0
+        for kind in self._plane.registry:
+            if kind.namespaced and kind.stored_as is None:
+                for entry in list(store.collection(kind.storage_key).entries(name)):
+                    remaining += not await self._delete(call, target_of(kind, entry), entry)
+        if not remaining:
+            self._let_go(name)
+
+    async def _delete(self, call: Call, target: Target, entry: Entry) -> bool:
+        """Whether the object is gone."""
+        if entry.deleting:
+            return False
+        try:
+            return (await delete(call, target, DeleteOptions(propagation="Background"))).gone
+        except StatusError as error:
+            if error.code == 404:
+                return True
+            raise
+
+    def _let_go(self, name: str) -> None:
+        entry = self._plane.store.get(KEY, "", name)
+        if entry is None:
+            return
+        obj = entry.decode()
+        obj["spec"] = {**(obj.get("spec") or {}), "finalizers": []}
+        if is_finished(obj):
+            self._plane.store.remove(entry, obj)
+        else:
+            self._plane.store.put(KEY, obj)

@@ -1,0 +1,96 @@
+"""How objects are shown: as they are, as a Table, or as their metadata only."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import orjson
+
+from multiqueue.embedded.server import table
+from multiqueue.embedded.server.entry import Entry, with_owners
+from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.lists import Page
+from multiqueue.embedded.server.plane import Target
+from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.status import bad_request
+from multiqueue.embedded.server.versions import bare_in
+
+INCLUDES = ("None", "Metadata", "Object")
+
+
+def show_object(request: Request, target: Target, entry: Entry) -> bytes:
+    """One object in the wanted form."""
+    form = request.wanted.form
+    if form == "Object":
+        return target.raw(entry)
+    if form == "Table":
+        return _table(request, target, [entry], None)
+    return orjson.dumps(_metadata_only(target.raw(entry), request.wanted.meta_version))
+
+
+def show_page(request: Request, target: Target, page: Page) -> bytes:
+    """A list in the wanted form."""
+    form, metadata = request.wanted.form, page.metadata()
+    if form == "Table":
+        return _table(request, target, page.entries, metadata)
+    if form == "Object":
+        items = b",".join(_listed(target, entry) for entry in page.entries)
+        head = {
+            "kind": target.kind.list_kind,
+            "apiVersion": target.api_version,
+            "metadata": metadata,
+        }
+        return orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}"
+    version = request.wanted.meta_version
+    rows = [_metadata_only(target.raw(entry), version) for entry in page.entries]
+    return orjson.dumps(
+        {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": f"meta.k8s.io/{version}",
+            "metadata": metadata,
+            "items": rows,
+        }
+    )
+
+
+def _listed(target: Target, entry: Entry) -> bytes:
+    """An object's JSON that nobody else asks for at the same time: not kept for others."""
+    return with_owners(bare_in(target.kind, target.version, entry), entry.managed)
+
+
+def show_in_watch(request: Request, target: Target, entry: Entry, *, first: bool) -> bytes:
+    """One object as the ``object`` of a watch frame."""
+    if request.wanted.form == "Table":
+        return _table(request, target, [entry], None, with_columns=first)
+    return show_object(request, target, entry)
+
+
+def _table(
+    request: Request,
+    target: Target,
+    entries: Iterable[Entry],
+    list_metadata: JsonObject | None,
+    *,
+    with_columns: bool = True,
+) -> bytes:
+    include = request.query.get("includeObject") or "Metadata"
+    if include not in INCLUDES:
+        raise bad_request(f'unrecognized includeObject value: "{include}"')
+    rendered = table.render(
+        target.kind,
+        target.version,
+        (orjson.loads(target.raw(entry)) for entry in entries),
+        now=request.plane.clock.now(),
+        include_object=cast("table.IncludeObject", include),
+        list_metadata=list_metadata,
+        with_columns=with_columns,
+    )
+    rendered["apiVersion"] = f"meta.k8s.io/{request.wanted.meta_version}"
+    return orjson.dumps(rendered)
+
+
+def _metadata_only(raw: bytes, version: str) -> dict[str, Any]:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": orjson.loads(raw)["metadata"],
+    }

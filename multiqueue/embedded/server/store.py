@@ -1,0 +1,344 @@
+"""The objects of one server: memory for reading, a storage for keeping, one revision counter for
+order.
+
+Single writer: everything runs on the event loop, and no method between reading and
+:meth:`Store.put` awaits. A change is visible
+to later writes at once, to watchers (and in answers) only when it is durable; readers wait with
+:meth:`Store.durable`.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import orjson
+
+from multiqueue.embedded.server.entry import Entry, encode_bare
+from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, KindVersion
+from multiqueue.embedded.server.managed.owners import Owners, take
+from multiqueue.embedded.server.storage import Storage, Write
+from multiqueue.embedded.server.watch import Event, History, Watcher
+
+FIRST_REVISION = 1000
+"""A new server starts here, so that small revisions are "too old", as in any cluster that has lived
+for a while.
+"""
+
+
+class StorageFailed(Exception):  # noqa: N818 - says what happened
+    """The storage could not keep a change; the server answers no writes any more."""
+
+
+class Collection:
+    """The objects of one kind, by namespace, with their recent history and those who watch."""
+
+    def __init__(self, key: GroupPlural, *, floor: int, history_length: int) -> None:
+        self.key = key
+        self.history = History(floor=floor, length=history_length)
+        self._by_namespace: dict[str, dict[str, Entry]] = {}
+        self._sorted_names: dict[str, list[str]] = {}
+        self.changes = 0
+        """Grows with every change: what is compiled from the objects compares it."""
+
+    def get(self, namespace: str, name: str) -> Entry | None:
+        """One object; namespace is empty for cluster-scoped kinds."""
+        names = self._by_namespace.get(namespace)
+        return names.get(name) if names else None
+
+    def entries(
+        self, namespace: str | None = None, after: tuple[str, str] | None = None
+    ) -> Iterator[Entry]:
+        """Objects by namespace and name (all namespaces if None), optionally only those behind
+        (namespace, name).
+
+        Must be consumed before anything is written.
+        """
+        namespaces = sorted(self._by_namespace) if namespace is None else (namespace,)
+        for each in namespaces:
+            names = self._by_namespace.get(each)
+            if names and (after is None or each >= after[0]):
+                order = self._order(each, names)
+                start = (
+                    bisect_right(order, after[1]) if after is not None and each == after[0] else 0
+                )
+                yield from map(names.__getitem__, order[start:] if start else order)
+
+    def _order(self, namespace: str, names: Mapping[str, Entry]) -> list[str]:
+        order = self._sorted_names.get(namespace)
+        if order is None:
+            order = self._sorted_names[namespace] = sorted(names)
+        return order
+
+    def count(self, namespace: str | None = None) -> int:
+        """How many objects there are."""
+        if namespace is not None:
+            return len(self._by_namespace.get(namespace, ()))
+        return sum(map(len, self._by_namespace.values()))
+
+    def set(self, entry: Entry) -> None:
+        """Insert or replace."""
+        self.changes += 1
+        names = self._by_namespace.setdefault(entry.namespace, {})
+        if entry.name not in names:
+            self._sorted_names.pop(entry.namespace, None)
+        names[entry.name] = entry
+
+    def discard(self, entry: Entry) -> None:
+        """Remove."""
+        self.changes += 1
+        names = self._by_namespace[entry.namespace]
+        del names[entry.name]
+        self._sorted_names.pop(entry.namespace, None)
+        if not names:
+            del self._by_namespace[entry.namespace]
+
+
+class Store:
+    """All collections and the indexes across them."""
+
+    def __init__(self, storage: Storage, *, history_length: int) -> None:
+        self._storage = storage
+        self._history_length = history_length
+        self._collections: dict[GroupPlural, Collection] = {}
+        self._by_uid: dict[str, Entry] = {}
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._unpublished: deque[Event] = deque()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._failure: Exception | None = None
+        self.observers: list[Callable[[Event], None]] = []
+        """Called in commit order, on the loop, with every durable change. Must be quick and not
+        raise.
+        """
+        self._first_revision = FIRST_REVISION
+        """The past before it is not known."""
+        self._floors: dict[GroupPlural, int] = {}
+        """The same for collections that were dropped and may come again."""
+        self.revision = FIRST_REVISION
+        self.durable_revision = FIRST_REVISION
+
+    def load(self, revision: int, objects: Sequence[tuple[GroupPlural, bytes]]) -> None:
+        """Take over what a storage held."""
+        self.revision = self.durable_revision = max(revision, FIRST_REVISION)
+        self._first_revision = self.revision
+        for key, raw in objects:
+            obj = orjson.loads(raw)
+            self._index(self._entry(key, obj, int(obj["metadata"]["resourceVersion"])))
+
+    def start(self) -> None:
+        """Begin to keep changes."""
+        self._storage.start(self._on_durable, self._on_failure)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the storage broke: reads go on, writes do not."""
+        return self._failure is not None
+
+    # ------------------------------------------------------------------ reading
+    def collection(self, key: GroupPlural) -> Collection:
+        """The collection of a kind, made when first asked for."""
+        collection = self._collections.get(key)
+        if collection is None:
+            floor = self._floors.get(key, self._first_revision)
+            collection = Collection(key, floor=floor, history_length=self._history_length)
+            self._collections[key] = collection
+        return collection
+
+    def get(self, key: GroupPlural, namespace: str, name: str) -> Entry | None:
+        """The newest state of an object, durable or not."""
+        collection = self._collections.get(key)
+        return collection.get(namespace, name) if collection else None
+
+    def by_uid(self, uid: str) -> Entry | None:
+        """The object with this uid."""
+        return self._by_uid.get(uid)
+
+    def dependents(self, owner_uid: str) -> list[Entry]:
+        """Objects with an owner reference to this uid."""
+        return [self._by_uid[uid] for uid in self._dependents.get(owner_uid, ())]
+
+    def has_dependents(self, owner_uid: str) -> bool:
+        """Whether any object has an owner reference to this uid."""
+        return owner_uid in self._dependents
+
+    async def durable(self, revision: int | None = None) -> None:
+        """Wait until this revision (default: the newest) is kept.
+
+        Raises:
+            StorageFailed: it never will be.
+        """
+        wanted = self.revision if revision is None else min(revision, self.revision)
+        if wanted > self.durable_revision:
+            self._check()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((wanted, future))
+            await future
+
+    # ------------------------------------------------------------------ writing
+    def put(
+        self,
+        key: GroupPlural,
+        obj: JsonObject,
+        managed: Owners | None = None,
+        admitted: KindVersion | None = None,
+    ) -> Entry:
+        """Create or replace an object; stamps its resourceVersion. The caller awaits
+        :meth:`durable` before it answers.
+
+        Args:
+            key: the collection.
+            obj: the object in its storage version; taken over.
+            managed: who owns its fields; if None, what its managedFields says.
+            admitted: the version whose schema it came through as it is.
+        """
+        self._check()
+        self.revision += 1
+        obj["metadata"]["resourceVersion"] = str(self.revision)
+        entry = self._entry(key, obj, self.revision, managed, admitted)
+        previous = self.get(key, entry.namespace, entry.name)
+        if previous is not None:
+            self._unindex_owners(previous)
+        self._index(entry)
+        self._append(Event(entry=entry, previous=previous, deleted=False), entry.raw)
+        return entry
+
+    def remove(
+        self, entry: Entry, last: JsonObject | None = None, managed: Owners | None = None
+    ) -> Entry:
+        """Remove an object; the answer is its last state (default: as stored) with the revision of
+        the removal.
+        """
+        self._check()
+        self.revision += 1
+        last_entry = self.make_entry(
+            entry.collection, last or entry.decode(), self.revision, managed
+        )
+        self.collection(entry.collection).discard(entry)
+        self._by_uid.pop(entry.uid, None)
+        self._unindex_owners(entry)
+        self._append(Event(entry=last_entry, previous=entry, deleted=True), None)
+        return last_entry
+
+    def forget_collection(self, key: GroupPlural) -> None:
+        """Drop an empty collection whose kind is no longer served, and end its watches."""
+        collection = self._collections.pop(key, None)
+        if collection is not None:
+            self._floors[key] = self.revision
+            collection.history.close()
+
+    def rewrite(self, key: GroupPlural, change: Callable[[bytes], bytes]) -> None:
+        """Show the objects of a collection in another shape without a new revision, and end its
+        watches.
+        """
+        collection = self.collection(key)
+        for entry in list(collection.entries()):
+            rewritten = self._entry(key, orjson.loads(change(entry.raw)), entry.revision)
+            collection.set(rewritten)
+            self._by_uid[entry.uid] = rewritten
+        collection.history.restart(self.durable_revision)
+
+    def make_entry(
+        self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
+    ) -> Entry:
+        """A state that is not kept (dry run, last state); stamps its resourceVersion."""
+        obj["metadata"]["resourceVersion"] = str(revision)
+        return self._entry(key, obj, revision, managed)
+
+    def changes_since(self, key: GroupPlural, revision: int) -> list[Event]:
+        """Changes of a collection after a revision, durable or not, oldest first."""
+        collection = self.collection(key)
+        waiting = [event for event in self._unpublished if event.entry.collection == key]
+        return [
+            event
+            for event in (*collection.history.since(revision), *waiting)
+            if event.revision > revision
+        ]
+
+    # ------------------------------------------------------------------ watching
+    def watch(self, key: GroupPlural, watcher: Watcher) -> None:
+        """Deliver durable changes from now on; past ones come from ``collection.history``."""
+        self.collection(key).history.watchers.append(watcher)
+
+    def unwatch(self, key: GroupPlural, watcher: Watcher) -> None:
+        """Stop delivering."""
+        collection = self._collections.get(key)
+        if collection is not None and watcher in collection.history.watchers:
+            collection.history.watchers.remove(watcher)
+
+    def close_watches(self) -> None:
+        """End every watch: the server stops."""
+        for collection in self._collections.values():
+            collection.history.close()
+
+    # ------------------------------------------------------------------ private
+    def _entry(
+        self,
+        key: GroupPlural,
+        obj: JsonObject,
+        revision: int,
+        managed: Owners | None = None,
+        admitted: KindVersion | None = None,
+    ) -> Entry:
+        metadata = obj["metadata"]
+        if managed is None:
+            managed = take(metadata)
+        owners = metadata.get("ownerReferences")
+        return Entry(
+            collection=key,
+            namespace=metadata.get("namespace") or "",
+            name=metadata["name"],
+            uid=metadata["uid"],
+            revision=revision,
+            bare=encode_bare(obj),
+            managed=managed,
+            labels=metadata.get("labels") or {},
+            owners=tuple(owner["uid"] for owner in owners) if owners else (),
+            deleting="deletionTimestamp" in metadata,
+            admitted=admitted,
+        )
+
+    def _index(self, entry: Entry) -> None:
+        self.collection(entry.collection).set(entry)
+        self._by_uid[entry.uid] = entry
+        for owner in entry.owners:
+            self._dependents.setdefault(owner, {})[entry.uid] = None
+
+    def _unindex_owners(self, entry: Entry) -> None:
+        for owner in entry.owners:
+            uids = self._dependents.get(owner)
+            if uids is not None:
+                uids.pop(entry.uid, None)
+                if not uids:
+                    del self._dependents[owner]
+
+    def _append(self, event: Event, raw: bytes | None) -> None:
+        entry = event.entry
+        self._unpublished.append(event)
+        self._storage.append(
+            (Write(entry.revision, entry.collection, entry.namespace, entry.name, raw),)
+        )
+
+    def _on_durable(self, revision: int) -> None:
+        self.durable_revision = revision
+        while self._unpublished and self._unpublished[0].revision <= revision:
+            event = self._unpublished.popleft()
+            collection = self._collections.get(event.entry.collection)
+            if collection is not None:
+                collection.history.publish(event)
+            for observe in self.observers:
+                observe(event)
+        while self._waiting and self._waiting[0][0] <= revision:
+            future = self._waiting.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+
+    def _on_failure(self, error: Exception) -> None:
+        self._failure = error
+        while self._waiting:
+            future = self._waiting.popleft()[1]
+            if not future.done():
+                future.set_exception(StorageFailed(str(error)))
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise StorageFailed(str(self._failure)) from self._failure

@@ -1,0 +1,157 @@
+"""What finished jobs say about the next ones. Pure, and bounded.
+
+Nothing is stored anywhere: finished Workloads that still exist are what is learned from, on the
+manager and on the workers. Runs of a class on several flavors tell how fast it is on each.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from statistics import median
+from typing import TypeVar
+
+from multiqueue.forecast.curve import UNKNOWN, summarize
+from multiqueue.forecast.outliers import Strays
+from multiqueue.forecast.traits import FinishedRun, Traits
+from multiqueue.forecast.usual import UsualSpeeds
+from multiqueue.plugins.forecast import Basis, Runtime
+
+T = TypeVar("T")
+
+ENOUGH = 3
+"""Runs of a class that say something."""
+MANY = 10
+"""Runs of anything that say something."""
+RUNS, FLAVORS, CLASSES = 64, 8, 2000
+"""What is remembered: the last runs on each of so many flavors, of the classes last seen."""
+SEEN = 50_000
+"""Runs that are not learned from again, where a worker is listed anew."""
+REFERENCE = 1000
+"""The speed of the reference hardware."""
+GUESS = (0.7, 1.0, 1.3)
+"""What declared runtimes turn out to be, before any did."""
+
+
+class History:
+    """Runtimes by class.
+
+    Attributes:
+        version: Grows with everything that is learned.
+        usual: How fast jobs usually are.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.usual = UsualSpeeds()
+        self._classes: OrderedDict[str, dict[str, deque[float]]] = OrderedDict()
+        self._any: deque[float] = deque(maxlen=8 * RUNS)
+        self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._strays = Strays()
+
+    def learn(self, run: FinishedRun) -> None:
+        """Take a finished run in, once."""
+        if run.uid in self._seen:
+            return
+        _keep(self._seen, run.uid, None, SEEN)
+        self.version += 1
+        seconds = run.took.total_seconds()
+        # As it was known before: who runs now will be known no better.
+        own = self.speeds(run.traits).get(run.flavor, REFERENCE)
+        self._strays.learn(self._say(run.traits), seconds * own / REFERENCE)
+        flavors = self._classes.get(run.traits.job_class, {})
+        _keep(self._classes, run.traits.job_class, flavors, CLASSES)
+        if run.flavor in flavors or len(flavors) < FLAVORS:
+            flavors.setdefault(run.flavor, deque(maxlen=RUNS)).append(seconds)
+        self._any.append(seconds)
+        self.usual.learn(run, self.speeds(run.traits))
+        declared = run.traits.declared
+        if declared is not None:
+            speed = run.traits.speeds.get(run.flavor, REFERENCE)
+            ratios = self._ratios.get(run.traits.namespace, deque(maxlen=RUNS))
+            _keep(self._ratios, run.traits.namespace, ratios, CLASSES)
+            ratios.append(seconds * speed / REFERENCE / declared.total_seconds())
+
+    def speeds(self, traits: Traits) -> dict[str, int]:
+        """Return how fast a job is by flavor, in thousandths; empty where nothing is known.
+
+        What is declared counts. Else the flavor that its class ran on most is the reference.
+        """
+        if traits.speeds:
+            return dict(traits.speeds)
+        runs = self._classes.get(traits.job_class, {})
+        known = {name: median(found) for name, found in runs.items() if len(found) >= ENOUGH}
+        if len(known) < 2:
+            return {}
+        reference = max(sorted(known), key=lambda name: len(runs[name]))
+        return {
+            name: max(1, round(REFERENCE * known[reference] / seconds))
+            for name, seconds in sorted(known.items())
+        }
+
+    def runtime(self, traits: Traits) -> Runtime:
+        """Return how long a job runs on the reference hardware, and where that is known from."""
+        found = self._say(traits)
+        return found if traits.limit is not None else self._strays.mark(found)
+
+    def _say(self, traits: Traits) -> Runtime:
+        found = self._declared(traits) or self._historical(traits) or self._limited(traits)
+        if found is None:
+            enough = len(self._any) >= MANY
+            found = summarize(list(self._any), Basis.ASSUMED) if enough else UNKNOWN
+        return _within(found, traits.limit)
+
+    def _declared(self, traits: Traits) -> Runtime | None:
+        if traits.declared is None:
+            return None
+        ratios = self._ratios.get(traits.namespace, ())
+        if len(ratios) < MANY:
+            low, middle, high = (traits.declared * share for share in GUESS)
+            return Runtime(expected=middle, low=low, high=high, basis=Basis.DECLARED)
+        seconds = traits.declared.total_seconds()
+        return summarize([ratio * seconds for ratio in ratios], Basis.DECLARED)
+
+    def _historical(self, traits: Traits) -> Runtime | None:
+        speeds = self.speeds(traits)
+        runs = self._classes.get(traits.job_class, {})
+        seconds = [
+            value * speeds.get(flavor, REFERENCE) / REFERENCE
+            for flavor, found in runs.items()
+            for value in found
+        ]
+        return summarize(seconds) if len(seconds) >= ENOUGH else None
+
+    def _limited(self, traits: Traits) -> Runtime | None:
+        limit = traits.limit
+        if limit is None:
+            return None
+        return Runtime(expected=limit / 2, low=limit / 10, high=limit, basis=Basis.LIMITED)
+
+
+def speed_on(speeds: Mapping[str, int], flavor: str, labels: Iterable[str] = ()) -> int:
+    """Return the speed on a flavor: by its name, or else by the value of one of its node labels."""
+    for name in (flavor, *sorted(labels)):
+        if name in speeds:
+            return speeds[name]
+    return REFERENCE
+
+
+def _within(runtime: Runtime, limit: timedelta | None) -> Runtime:
+    if limit is None or runtime.high <= limit:
+        return runtime
+    return Runtime(
+        expected=min(runtime.expected, limit),
+        low=min(runtime.low, limit),
+        high=limit,
+        basis=runtime.basis,
+    )
+
+
+def _keep(kept: OrderedDict[str, T], key: str, value: T, most: int) -> None:
+    """Put something last, and forget the first where there are too many."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > most:
+        kept.popitem(last=False)

@@ -1,0 +1,82 @@
+"""What the manager knows of its own Workloads: how long they ran, and what is declared of them.
+
+Malformed declarations are told once each, as an event of the object, and ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.declarations import find_malformed
+from multiqueue.api.workload_state import is_finished
+from multiqueue.capacity.owners import find_job
+from multiqueue.forecast.history import History
+from multiqueue.forecast.traits import Traits, read_finished, read_traits
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.jobs.references import reference_of, workload_reference
+from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
+from multiqueue.model.build import BuildOptions, build_pod_sets
+
+EVENT_REASON = "MalformedAnnotation"
+TOLD = 10_000
+"""Malformed values that are remembered as told; then all are told again."""
+
+
+class Learning:
+    """Reads the manager's Workloads.
+
+    Args:
+        context: Of the manager.
+        history: Where finished runs go.
+        options: How requests are read.
+    """
+
+    def __init__(self, context: ManagerContext, history: History, options: BuildOptions) -> None:
+        self._context = context
+        self._history = history
+        self._options = options
+        self._told: set[tuple[str, str]] = set()
+        context.informers.workloads.add_handler(self._on_workload)
+        context.informers.multikueue_clusters.add_handler(self._on_cluster)
+
+    def find_traits(self, key: str) -> Traits | None:
+        """Find by what a Workload's runtime is known."""
+        workload = self._context.informers.workloads.store.get(key)
+        return self.read_traits(workload) if workload is not None else None
+
+    def read_traits(self, workload: api.Workload, *, tells: bool = True) -> Traits:
+        """Return by what a Workload's runtime is known; what it says goes before its job."""
+        job = find_job(workload, self._context)
+        declared = (job["metadata"].get("annotations") or {}) if job is not None else {}
+        annotations: Mapping[str, str] = {**declared, **workload.metadata.annotations}
+        for words in find_malformed(annotations) if tells else ():
+            self._tell(workload.metadata.uid, workload_reference(workload), words)
+        pod_sets, _ = build_pod_sets(workload, self._options)
+        return read_traits(workload, annotations, pod_sets)
+
+    def _on_workload(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        is_news = new is not None and is_finished(new.status)
+        if new is None or not is_news or (old is not None and is_finished(old.status)):
+            return
+        run = read_finished(new, self.read_traits(new))
+        if run is not None:
+            self._history.learn(run)
+
+    def _on_cluster(
+        self, old: api.MultiKueueCluster | None, new: api.MultiKueueCluster | None
+    ) -> None:
+        if new is None or (
+            old is not None and old.metadata.annotations == new.metadata.annotations
+        ):
+            return
+        for words in find_malformed(new.metadata.annotations):
+            self._tell(new.metadata.uid, reference_of(MULTIKUEUE_CLUSTERS, new.metadata), words)
+
+    def _tell(self, uid: str, regarding: Mapping[str, str], words: str) -> None:
+        if (uid, words) in self._told:
+            return
+        if len(self._told) >= TOLD:
+            self._told.clear()
+        self._told.add((uid, words))
+        self._context.recorder.event(regarding, "Warning", EVENT_REASON, words)

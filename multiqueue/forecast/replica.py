@@ -1,0 +1,272 @@
+"""A copy of a worker's queues in memory, to try things on.
+
+Fed with what is known of the worker: its quotas, and everybody's Workloads there. The worker's own
+engine is not imitated: what it decided counts, and nothing is decided here but what was sent there
+and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
+randomness, no I/O; owned by one worker's session, or one simulated worker.
+
+Its nodes are in `terrain`. Of its admission checks nothing is known here: what fits by quota may
+still wait for machines (`check_times`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.api.names import PROVISIONING_REQUEST_CONTROLLER
+from multiqueue.api.v1beta2.meta import LabelSelector
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.options import EngineOptions
+from multiqueue.forecast import answers
+from multiqueue.forecast.asked import build_asked
+from multiqueue.forecast.estimates import Budget
+from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.starts import Starts
+from multiqueue.forecast.strict_lines import StrictLines
+from multiqueue.forecast.verdicts import Verdicts
+from multiqueue.model.cluster_queue import (
+    AdmissionCheckInfo,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    StopPolicy,
+)
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Reservation, Workload
+from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
+from multiqueue.plugins.view import WorkloadView
+
+OPTIONS = EngineOptions()
+EVERY_NAMESPACE = LabelSelector()
+
+
+class Replica:
+    """The queues of one worker.
+
+    Everything is an upsert of what is, as with the `Engine`; the order does not matter.
+
+    Args:
+        options: Of the worker's engine, as far as they are known.
+
+    Attributes:
+        terrain: Its nodes.
+    """
+
+    def __init__(self, options: EngineOptions = OPTIONS) -> None:
+        self._engine = Engine(options)
+        self.terrain = Terrain(self._engine)
+        self._terrain_changes = 0
+        self._workloads: dict[str, Workload] = {}
+        self._starts = Starts()
+        self._strict_lines = StrictLines()
+        self._verdicts = Verdicts(self._engine, self.terrain, self._strict_lines)
+        self._assumed: dict[str, Workload] = {}
+        self._namespaces: set[str] = set()
+
+    # ------------------------------------------------------------ what there is
+
+    def upsert_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or change a ResourceFlavor."""
+        self.terrain.upsert_flavor(flavor)
+        self._starts.set_flavor(flavor.name, flavor)
+        self._forget_answers()
+
+    def delete_flavor(self, name: str) -> None:
+        """Remove a ResourceFlavor."""
+        self.terrain.delete_flavor(name)
+        self._starts.set_flavor(name, None)
+        self._forget_answers()
+
+    def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
+        """Add or change a ClusterQueue."""
+        # Who has a LocalQueue of it is let in: the labels of the worker's namespaces are unknown.
+        for rule in cluster_queue.checks:
+            self._engine.upsert_admission_check(_check(rule.name))
+        self._engine.upsert_cluster_queue(
+            replace(cluster_queue, namespace_selector=EVERY_NAMESPACE)
+        )
+        self._starts.set_cluster_queue(cluster_queue.name, cluster_queue)
+        self._forget_answers()
+
+    def delete_cluster_queue(self, name: str) -> None:
+        """Remove a ClusterQueue."""
+        self._engine.delete_cluster_queue(name)
+        self._starts.set_cluster_queue(name, None)
+        self._forget_answers()
+
+    def upsert_cohort(self, cohort: Cohort) -> None:
+        """Add or change a Cohort."""
+        self._engine.upsert_cohort(cohort)
+        self._forget_answers()
+
+    def delete_cohort(self, name: str) -> None:
+        """Remove a Cohort."""
+        self._engine.delete_cohort(name)
+        self._forget_answers()
+
+    def upsert_local_queue(self, local_queue: LocalQueue) -> None:
+        """Add or change a LocalQueue."""
+        self._engine.upsert_local_queue(local_queue)
+        self._starts.set_local_queue(local_queue.key, local_queue.cluster_queue)
+        is_open = local_queue.stop_policy is StopPolicy.NONE and not local_queue.terminating
+        self._verdicts.set_open(local_queue.key, is_open=is_open)
+        self._forget_answers()
+
+    def delete_local_queue(self, key: str) -> None:
+        """Remove a LocalQueue."""
+        self._engine.delete_local_queue(key)
+        self._starts.set_local_queue(key, None)
+        self._forget_answers()
+
+    def _forget_answers(self) -> None:
+        self._verdicts.forget()
+        self._strict_lines.forget()
+        self._starts.forget_estimates()
+
+    # ------------------------------------------------------------ who is there
+
+    def upsert_workload(
+        self, workload: Workload, now: datetime, *, runtime: Runtime | None = None
+    ) -> None:
+        """Add or change a Workload, whoever it belongs to: waiting, holding quota, or finished.
+
+        Args:
+            workload: As it is on the worker.
+            now: The time.
+            runtime: How long it runs on the flavors that it has; None where nothing is known.
+        """
+        if workload.finished:
+            self.delete_workload(workload.key, now)
+            return
+        assumed = self._assumed.get(workload.key)
+        if workload.reservation is not None:
+            self._assumed.pop(workload.key, None)
+        elif assumed is not None and assumed.reservation is not None:
+            # The worker has it and has not decided yet.
+            workload = _with_reservation(workload, assumed.reservation)
+        self._put(workload, now, runtime)
+
+    def delete_workload(self, key: str, now: datetime) -> None:
+        """Remove a Workload."""
+        self._assumed.pop(key, None)
+        self._starts.drop(self._workloads.pop(key, None))
+        self._engine.delete_workload(key, now)
+        self._strict_lines.note(key)
+
+    def assume(
+        self, asked: WorkloadView | Workload, now: datetime, *, runtime: Runtime | None = None
+    ) -> None:
+        """Count a Workload that was sent there, as what it would become, until it shows up.
+
+        Whoever assumes takes it back with `forget`, if the worker does otherwise for too long.
+        """
+        workload = build_asked(asked, now)
+        if workload.key in self._workloads:
+            return
+        self._place_again(now)
+        self._know_namespace(workload.namespace)
+        admission = self._verdicts.find_admission(workload)
+        if admission is not None:
+            reservation = Reservation(admission=admission, reserved_at=now)
+            workload = _with_reservation(workload, reservation)
+        self._assumed[workload.key] = workload
+        self._put(workload, now, runtime)
+
+    def forget(self, key: str, now: datetime) -> None:
+        """Take back what was assumed of a Workload; what the worker shows of it stays."""
+        assumed = self._assumed.pop(key, None)
+        known = self._workloads.get(key)
+        if assumed is None or known is None:
+            return
+        if known is assumed:
+            self.delete_workload(key, now)
+        elif known.reservation is assumed.reservation:
+            self._put(_with_reservation(known, None), now, None)
+
+    def find_assumed(self, key: str) -> Workload | None:
+        """Find a Workload that is counted as what it would become."""
+        return self._assumed.get(key)
+
+    def find_held(self, key: str) -> Reservation | None:
+        """Find what a Workload holds there, or is counted as if it did."""
+        known = self._workloads.get(key)
+        return known.reservation if known is not None else None
+
+    @property
+    def assumed(self) -> frozenset[str]:
+        """Keys of the Workloads that are counted as what they would become."""
+        return frozenset(self._assumed)
+
+    # ------------------------------------------------------------ what if
+
+    def forecast(
+        self, asked: WorkloadView | Workload, now: datetime, *, budget: Budget | None = None
+    ) -> Forecast | None:
+        """Return what would become of a Workload there.
+
+        None where something must be mended first: there is no LocalQueue of that name, or its
+        ClusterQueue is not there or not active.
+
+        Args:
+            asked: What to try; what it has there itself does not count against it.
+            now: The time.
+            budget: What one decision may spend on estimates; None: whatever it takes.
+        """
+        return self.forecast_built(build_asked(asked, now), now, budget=budget)
+
+    def forecast_built(
+        self, workload: Workload, now: datetime, *, budget: Budget | None = None
+    ) -> Forecast | None:
+        """Return the same for a Workload that was made ready by `build_asked`."""
+        self._place_again(now)
+        self._know_namespace(workload.namespace)
+        known = self._workloads.get(workload.key)
+        if known is not None and known.reservation is not None:
+            trial = self._verdicts.attempt(workload)
+            if trial is None:
+                return None
+            return answers.answer_held(known.reservation.admission.usage(), trial.queue, now)
+        said = self._verdicts.find(workload, now)
+        if said is None:
+            return None
+        found = said.at(now)
+        if found.prospect is Prospect.WAITS:
+            start = self._starts.estimate(said.tree, workload, now, budget)
+            return replace(found, start=start)
+        return found
+
+    def _put(self, workload: Workload, now: datetime, runtime: Runtime | None) -> None:
+        self._know_namespace(workload.namespace)
+        before = self._workloads.get(workload.key)
+        self._workloads[workload.key] = workload
+        self._engine.upsert_workload(workload, now)
+        self._strict_lines.note(workload.key)
+        self._starts.put(before, workload, runtime, now)
+
+    def _place_again(self, now: datetime) -> None:
+        """Have pods count on nodes of the flavors as they are known by now."""
+        if self._terrain_changes == self.terrain.changes:
+            return
+        self._terrain_changes = self.terrain.changes
+        for workload in self._workloads.values():
+            if workload.reservation is not None and _has_places(workload.reservation):
+                self._engine.upsert_workload(workload, now)
+
+    def _know_namespace(self, name: str) -> None:
+        if name not in self._namespaces:
+            self._namespaces.add(name)
+            self._engine.upsert_namespace(name, {})
+
+
+def _check(name: str) -> AdmissionCheckInfo:
+    """Return a check of the worker as one for machines: places are looked for when it is done."""
+    return AdmissionCheckInfo(name=name, controller_name=PROVISIONING_REQUEST_CONTROLLER)
+
+
+def _has_places(reservation: Reservation) -> bool:
+    return any(pod_set.topology is not None for pod_set in reservation.admission.pod_sets)
+
+
+def _with_reservation(workload: Workload, reservation: Reservation | None) -> Workload:
+    return replace(workload, reservation=reservation)

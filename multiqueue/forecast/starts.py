@@ -1,0 +1,143 @@
+"""When those start who wait on a worker: keeps what a timeline begins with. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.forecast.curve import UNKNOWN, Curve
+from multiqueue.forecast.estimates import Budget, Estimates, Question
+from multiqueue.forecast.forecast_input import Scene
+from multiqueue.forecast.lines import Lines
+from multiqueue.forecast.runs import Runs, build_run
+from multiqueue.forecast.timeline import QUICK, TRIES, estimate
+from multiqueue.model.cluster_queue import ClusterQueue, QueueingStrategy
+from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.model.workload import Workload
+from multiqueue.plugins.forecast import Runtime, StartEstimate
+
+UNKNOWN_CURVE = Curve.of(UNKNOWN)
+
+
+class Starts:
+    """Who holds what until when on a worker, and who waits."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._runs: dict[str, Runs] = {}
+        self._curves: dict[str, Curve] = {}
+        self._estimates = Estimates()
+
+    def set_flavor(self, name: str, flavor: ResourceFlavor | None) -> None:
+        """Add, change or (None) remove a ResourceFlavor."""
+        self._lines.set_flavor(name, flavor)
+
+    def set_cluster_queue(self, name: str, cluster_queue: ClusterQueue | None) -> None:
+        """Add, change or (None) remove a ClusterQueue."""
+        self._lines.set_cluster_queue(name, cluster_queue)
+
+    def set_local_queue(self, key: str, cluster_queue: str | None) -> None:
+        """Add, change or (None) remove a LocalQueue."""
+        self._lines.set_local_queue(key, cluster_queue)
+
+    def forget_estimates(self) -> None:
+        """Take note that there is more quota, or less."""
+        self._estimates.clear()
+
+    def put(
+        self,
+        before: Workload | None,
+        workload: Workload,
+        runtime: Runtime | None,
+        now: datetime,
+    ) -> None:
+        """Add or change a Workload; without a runtime what was known of it stays."""
+        curve = Curve.of(runtime) if runtime is not None else self._curves.get(workload.key)
+        if before is not None and before.reservation != workload.reservation:
+            self.drop(before)
+        if curve is not None:
+            self._curves[workload.key] = curve
+        curve = curve or UNKNOWN_CURVE
+        if workload.reservation is None:
+            self._lines.put(workload, curve)
+            return
+        self._lines.drop(workload.key)
+        run = build_run(workload, workload.reservation, curve)
+        runs = self._runs.setdefault(run.queue, Runs())
+        known = runs.by_key.get(run.key)
+        if known is None or known.curve != curve or known.is_leaving != run.is_leaving:
+            runs.put(run, now.timestamp())
+        if run.is_leaving and known is not None and not known.is_leaving:
+            self._estimates.clear()  # room comes sooner than anybody thought
+
+    def drop(self, workload: Workload | None) -> None:
+        """Forget a Workload as it was known."""
+        if workload is None:
+            return
+        self._curves.pop(workload.key, None)
+        self._lines.drop(workload.key)
+        if workload.reservation is not None:
+            runs = self._runs.get(workload.reservation.admission.cluster_queue)
+            if runs is not None:
+                runs.drop(workload.key)
+
+    def estimate(
+        self, tree: Tree, workload: Workload, now: datetime, budget: Budget | None
+    ) -> StartEstimate | None:
+        """Return when a Workload that does not fit would start.
+
+        Args:
+            tree: Of its queue.
+            workload: It.
+            now: The time.
+            budget: What may be spent; None: whatever it takes.
+        """
+        arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
+        question = Question(
+            workload.queue, _size(workload), workload.shape, workload.key if own else ""
+        )
+        known = self._estimates.find(question, arrivals, now)
+        if known is not None:
+            return known
+        quick = budget is not None and budget.left <= 0
+        if quick:
+            known = self._estimates.find_stale(question, arrivals, now)
+            if known is not None:
+                return known
+        scene = self._set(tree, workload, now)
+        if scene is None:
+            return None
+        tries = TRIES if budget is None else max(QUICK, min(TRIES, budget.left))
+        found, used = estimate(scene, tries)
+        if budget is not None:
+            budget.left -= used
+        self._estimates.keep(question, arrivals, now, found, quick=quick)
+        return found
+
+    def _set(self, tree: Tree, workload: Workload, now: datetime) -> Scene | None:
+        asked = self._lines.build_line(workload, UNKNOWN_CURVE)
+        if asked is None:
+            return None
+        queues = tree.queues
+        active = sorted(name for name, queue in queues.items() if queue.is_active)
+        return Scene(
+            tree=tree,
+            runs=[self._runs[name] for name in sorted(queues) if name in self._runs],
+            lines=[*self._lines.of(active, without=workload.key), asked],
+            strict=frozenset(
+                name
+                for name in active
+                if queues[name].spec.strategy is QueueingStrategy.STRICT_FIFO
+            ),
+            now=now.timestamp(),
+        )
+
+
+def _size(workload: Workload) -> int:
+    """Return how many devices a Workload needs, or how much of whatever it needs most of."""
+    totals: dict[str, int] = {}
+    for pod_set in workload.pod_sets:
+        for resource, amount in pod_set.requests.items():
+            totals[resource] = totals.get(resource, 0) + amount * pod_set.count
+    devices = [amount for resource, amount in totals.items() if "/" in resource]
+    return max(devices or totals.values(), default=0)

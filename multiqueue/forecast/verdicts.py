@@ -1,0 +1,112 @@
+"""What the engine of a replica says of Workloads now; remembered as long as it is true. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from datetime import datetime
+
+from multiqueue.engine.engine import Engine
+from multiqueue.engine.flavors.assignment import Mode
+from multiqueue.engine.nomination import Nominated
+from multiqueue.engine.what_if import Trial
+from multiqueue.forecast import answers
+from multiqueue.forecast.answers import Said
+from multiqueue.forecast.asked import resize, without_topology
+from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.strict_lines import StrictLines
+from multiqueue.model.cluster_queue import QueueingStrategy
+from multiqueue.model.workload import Admission, Workload
+from multiqueue.plugins.forecast import Prospect
+
+MOST = 1000
+"""Answers that are remembered."""
+
+
+class Verdicts:
+    """Asks an engine, and changes nothing.
+
+    Args:
+        engine: Whom to ask.
+        terrain: What is known of the nodes.
+        lines: Who waits where nobody may pass.
+    """
+
+    def __init__(self, engine: Engine, terrain: Terrain, lines: StrictLines) -> None:
+        self._engine = engine
+        self._terrain = terrain
+        self._lines = lines
+        self._said: dict[Hashable, Said] = {}
+        self._closed: set[str] = set()
+
+    def forget(self) -> None:
+        """Anything may have changed."""
+        self._said.clear()
+
+    def set_open(self, local_queue: str, *, is_open: bool) -> None:
+        """Take note whether a LocalQueue lets anybody in."""
+        (self._closed.discard if is_open else self._closed.add)(local_queue)
+
+    def find(self, workload: Workload, now: datetime) -> Said | None:
+        """Return what would become of a Workload; None where something must be mended first."""
+        question = (workload.queue, workload.shape, self._terrain.revision)
+        said = self._said.get(question)
+        if said is not None and said.holds(now):
+            return said
+        said = self._answer(workload, now)
+        if said is not None:
+            if len(self._said) >= MOST:
+                self._said.clear()
+            self._said[question] = said
+        return said
+
+    def find_admission(self, workload: Workload) -> Admission | None:
+        """Return what a Workload would be admitted with now; None where it would not."""
+        trial = self.attempt(workload)
+        if trial is None or self._blockers(trial, workload):
+            return None
+        verdict = trial.verdict
+        if not isinstance(verdict, Nominated) or verdict.assignment.mode is not Mode.FIT:
+            return None
+        return verdict.assignment.admission(trial.queue.name)
+
+    def attempt(self, workload: Workload) -> Trial | None:
+        """Return the engine's verdict; None where nothing is admitted from its LocalQueue."""
+        cluster_queue = self._engine.local_queue_target(workload.queue)
+        if cluster_queue is None or workload.queue in self._closed:
+            return None
+        asked = workload if self._terrain.is_known else without_topology(workload)
+        return self._engine.try_workload(asked, cluster_queue)
+
+    def _answer(self, workload: Workload, now: datetime) -> Said | None:
+        trial = self.attempt(workload)
+        if trial is None:
+            return None
+        never = self._is_hopeless(trial)
+        blocked_by = self._blockers(trial, workload)
+        found = answers.answer(trial, now, blocked_by=blocked_by, never=never)
+        found = self._terrain.qualify(found, trial, workload)
+        if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
+            found = replace(found, largest=self._largest(workload))
+        # Who waits in a queue that lets nobody pass is no part of the version.
+        is_strict = trial.queue.spec.strategy is QueueingStrategy.STRICT_FIFO
+        return Said(found, trial.tree, -1 if is_strict else trial.tree.version, now)
+
+    def _is_hopeless(self, trial: Trial) -> bool:
+        return answers.is_hopeless(trial) or self._terrain.is_hopeless(trial)
+
+    def _blockers(self, trial: Trial, workload: Workload) -> int:
+        """Return how many wait before it where nobody may pass."""
+        if trial.queue.spec.strategy is not QueueingStrategy.STRICT_FIFO:
+            return 0
+        return self._lines.count_before(trial.pending, workload)
+
+    def _largest(self, workload: Workload) -> int:
+        """Return the most pods of its largest pod set that may ever fit, the others as they are."""
+        largest = max(workload.pod_sets, key=lambda pod_set: pod_set.count)
+
+        def may_fit(count: int) -> bool:
+            trial = self.attempt(resize(workload, largest, count))
+            return trial is not None and not self._is_hopeless(trial)
+
+        return answers.find_largest(largest.count, may_fit)

@@ -1,0 +1,89 @@
+"""Fills in what the manager foresees, in the views that dispatchers are shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.declarations import parse_data, parse_prices, read
+from multiqueue.api.names import DATA, PRICES
+from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.learning import Learning
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.model.build import BuildOptions
+from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
+from multiqueue.workers.connections.fleet import Fleet
+
+NOT_READ = "the Workloads there are not known"
+
+
+class Foresight:
+    """What is foreseen.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+        options: How requests are read.
+    """
+
+    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+        self._fleet = fleet
+        self._now = context.clock.now
+        self._learning = Learning(context, fleet.history, options)
+        fleet.find_traits = self._learning.find_traits
+
+    def complete_workload(
+        self, view: WorkloadView, workload: api.Workload, *, tells: bool = True
+    ) -> WorkloadView:
+        """Return the view with what is known of how long it runs, how fast, and on what data.
+
+        Args:
+            view: Of the Workload.
+            workload: It.
+            tells: Whether nonsense that it declares is told.
+        """
+        traits = self._learning.read_traits(workload, tells=tells)
+        history = self._fleet.history
+        return replace(
+            view,
+            runtime=history.runtime(traits),
+            speeds=history.speeds(traits),
+            data=read(view.annotations, DATA, parse_data) or frozenset(),
+        )
+
+    def ask(self, workload: WorkloadView) -> Asking:
+        """Begin a decision."""
+        return Asking(workload, self._now())
+
+    def complete_cluster(
+        self, view: ClusterView, cluster: api.MultiKueueCluster | None, asking: Asking
+    ) -> ClusterView:
+        """Return the view with its prices, its data, and what would become of the Workload."""
+        annotations = cluster.metadata.annotations if cluster is not None else {}
+        return replace(
+            view,
+            forecast=self._forecast(view, asking),
+            prices=read(annotations, PRICES, parse_prices) or {},
+            data=read(annotations, DATA, parse_data) or frozenset(),
+        )
+
+    def send(self, cluster: ClusterView, workload: WorkloadView) -> None:
+        """Count a Workload that is sent to a cluster, until it shows up there."""
+        session = self._fleet.find_session(cluster.name)
+        if session is not None and session.foresight is not None and cluster.queue is not None:
+            session.foresight.assume(workload, cluster.queue)
+
+    def withhold(self, cluster: ClusterView, workload: WorkloadView) -> None:
+        """Stop counting it."""
+        session = self._fleet.find_session(cluster.name)
+        if session is not None and session.foresight is not None:
+            session.foresight.forget(workload.key)
+
+    def _forecast(self, view: ClusterView, asking: Asking) -> Forecast | None:
+        if view.unusable or view.queue is None:
+            return None
+        session = self._fleet.find_session(view.name)
+        if session is None or session.foresight is None or not session.foresight.is_known:
+            found = foresee(asking.view, view)
+            return replace(found, reason=f"{found.reason}; {NOT_READ}") if found else None
+        return session.foresight.forecast(asking, view.queue)

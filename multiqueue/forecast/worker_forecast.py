@@ -1,0 +1,249 @@
+"""Keeps the replica of one worker in step with it, for as long as a session lasts.
+
+Handlers are synchronous and cost what changed. What the worker does not let us read leaves the
+replica unknown, and then it is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.capacity.worker_state import QueueInformers
+from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.check_times import CheckTimes
+from multiqueue.forecast.curve import scale
+from multiqueue.forecast.history import History, speed_on
+from multiqueue.forecast.node_informers import Ground
+from multiqueue.forecast.other_workload import Seen, read_seen
+from multiqueue.forecast.replica import Replica
+from multiqueue.forecast.traits import Traits
+from multiqueue.kube.informer import Informer
+from multiqueue.lib.quantity import QuantityError
+from multiqueue.model import build
+from multiqueue.model.build import BuildOptions
+from multiqueue.plugins import Forecast, QueueView, Runtime, WorkloadView
+
+INTENT = timedelta(seconds=10)
+"""How long what was sent there counts as what it would become, while the worker says nothing."""
+
+BACKLOG = 64
+"""Copies that may wait to be read: each is a tenth of a millisecond for whoever asks next."""
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+FindTraits = Callable[[str], Traits | None]
+"""Finds what the manager knows of a Workload of its own, by key."""
+
+
+class WorkloadInformers(QueueInformers, Protocol):
+    """The informers of a worker that its replica is fed from."""
+
+    @property
+    def others(self) -> Informer[Seen]:
+        """Everybody else's Workloads."""
+        ...
+
+    @property
+    def ground(self) -> Ground:
+        """Its nodes."""
+        ...
+
+
+class WorkerForesight:
+    """What would become of Workloads on one worker.
+
+    Args:
+        informers: Of the worker.
+        history: What is learned from finished Workloads.
+        find_traits: What is known of our own.
+        now: Tells the time.
+        options: How requests are read.
+        on_room: Called when nodes changed, or somebody else gave room back.
+    """
+
+    def __init__(
+        self,
+        informers: WorkloadInformers,
+        history: History,
+        *,
+        find_traits: FindTraits,
+        now: Callable[[], datetime],
+        options: BuildOptions,
+        on_room: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._informers = informers
+        self._history = history
+        self._find_traits = find_traits
+        self._now = now
+        self._options = options
+        self._on_room = on_room
+        self._replica = Replica()
+        self._check_times = CheckTimes()
+        self._assumed: dict[str, datetime] = {}
+        self._changed: dict[str, api.Workload] = {}
+        replica = self._replica
+        _follow(
+            informers.flavors,
+            lambda obj: replica.upsert_flavor(build.build_resource_flavor(obj)),
+            replica.delete_flavor,
+        )
+        _follow(
+            informers.cohorts,
+            lambda obj: replica.upsert_cohort(build.build_cohort(obj)),
+            replica.delete_cohort,
+        )
+        _follow(
+            informers.cluster_queues,
+            lambda obj: replica.upsert_cluster_queue(build.build_cluster_queue(obj)),
+            replica.delete_cluster_queue,
+        )
+        _follow(
+            informers.local_queues,
+            lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
+            replica.delete_local_queue,
+        )
+        informers.ground.follow(informers.flavors, replica.terrain, on_room=on_room)
+        informers.workloads.add_handler(self._on_copy)
+        informers.others.add_handler(self._on_other)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether everybody's Workloads there are known."""
+        return self._informers.others.synced.is_set() and self._informers.workloads.synced.is_set()
+
+    def forecast(self, asking: Asking, queue: QueueView) -> Forecast | None:
+        """Return what would become of a Workload there; None where something must be mended.
+
+        Args:
+            asking: The Workload.
+            queue: The queue behind its LocalQueue.
+        """
+        self._catch_up()
+        self._expire(asking.now)
+        built = asking.build_for(queue)
+        found = self._replica.forecast_built(built, asking.now, budget=asking.budget)
+        if found is None or not queue.checks:
+            return found
+        held = self._replica.find_held(built.key)
+        if held is None:
+            return self._check_times.apply(found, queue.name, queue.checks)
+        if held.admitted:
+            return found
+        waited = max(timedelta(), asking.now - held.reserved_at)
+        return self._check_times.apply(found, queue.name, queue.checks, waited)
+
+    def assume(self, sent: WorkloadView, queue: QueueView) -> None:
+        """Count a Workload that is sent there until it shows up."""
+        self._catch_up()
+        now = self._now()
+        built = Asking(sent, now).build_for(queue)
+        self._replica.assume(built, now, runtime=sent.runtime)
+        if sent.key in self._replica.assumed:
+            self._assumed.setdefault(sent.key, now)
+
+    def forget(self, key: str) -> None:
+        """Stop counting it: it was sent elsewhere."""
+        self._catch_up()
+        if self._assumed.pop(key, None) is not None:
+            self._replica.forget(key, self._now())
+
+    def take_assumed(self, other: WorkerForesight) -> None:
+        """Count what another session to the same worker counts, for as long as it would have."""
+        self._catch_up()
+        other._catch_up()
+        for key, since in other._assumed.items():
+            workload = other._replica.find_assumed(key)
+            if workload is not None:
+                self._replica.assume(workload, since)
+                if key in self._replica.assumed:
+                    self._assumed[key] = since
+
+    def _expire(self, now: datetime) -> None:
+        for key, since in list(self._assumed.items()):
+            if key not in self._replica.assumed:
+                del self._assumed[key]
+            elif now - since > INTENT:
+                self.forget(key)
+
+    # ------------------------------------------------------------ events
+
+    def _on_copy(self, old: api.Workload | None, new: api.Workload | None) -> None:
+        """Take note only: a copy changes several times on its way, and is read when it counts."""
+        if new is not None:
+            self._changed[new.metadata.key] = new
+            if len(self._changed) >= BACKLOG:
+                self._catch_up()
+        elif old is not None:
+            self._changed.pop(old.metadata.key, None)
+            self._replica.delete_workload(old.metadata.key, self._now())
+
+    def _catch_up(self) -> None:
+        """Read the copies that changed since somebody last asked."""
+        changed, self._changed = self._changed, {}
+        for key, copy in changed.items():
+            try:
+                seen = read_seen(copy, self._options)
+                self._put(seen, self._find_traits(key) or seen.traits)
+            except Exception:  # as in a handler: one copy must not hide the others
+                log.exception("copy cannot be foreseen", workload=key)
+
+    def _on_other(self, old: Seen | None, new: Seen | None) -> None:
+        if new is not None:
+            self._put(new, new.traits)
+            if new.run is not None:
+                self._history.learn(new.run)
+        elif old is not None:
+            self._replica.delete_workload(old.identity.key, self._now())
+        if _holds(old) and not _holds(new):
+            self._on_room()
+
+    def _put(self, seen: Seen, traits: Traits | None) -> None:
+        now, workload = self._now(), seen.workload
+        if workload is None or traits is None:
+            self._replica.delete_workload(seen.identity.key, now)
+            return
+        used: Mapping[tuple[str, str], int] = {}
+        if workload.reservation is not None:
+            used = workload.reservation.admission.usage()
+            if seen.check_time is not None:
+                queue = workload.reservation.admission.cluster_queue
+                self._check_times.learn(queue, seen.identity.uid, seen.check_time)
+        runtime = self._runtime(traits, used)
+        self._replica.upsert_workload(workload, now, runtime=runtime)
+
+    def _runtime(self, traits: Traits, used: Mapping[tuple[str, str], int]) -> Runtime:
+        runtime = self._history.runtime(traits)
+        speeds = self._history.speeds(traits)
+        if not used or not speeds:
+            return runtime
+        flavor = min(("/" not in resource, resource, flavor) for flavor, resource in used)[2]
+        known = self._informers.flavors.store.get(flavor)
+        labels = known.spec.node_labels.values() if known is not None else ()
+        return scale(runtime, speed_on(speeds, flavor, labels))
+
+
+def _holds(seen: Seen | None) -> bool:
+    return seen is not None and seen.workload is not None and seen.workload.reservation is not None
+
+
+def _follow(
+    informer: Informer[Any], upsert: Callable[[Any], None], delete: Callable[[str], None]
+) -> None:
+    """Mirror a collection of queues; one whose quotas cannot be read is as good as none."""
+
+    def handle(old: Any, new: Any) -> None:
+        try:
+            if new is not None:
+                upsert(new)
+                return
+        except QuantityError:
+            delete(new.metadata.key)
+            return
+        delete(old.metadata.key)
+
+    informer.add_handler(handle)

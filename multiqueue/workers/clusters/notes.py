@@ -1,0 +1,116 @@
+"""What else a MultiKueueCluster says, beside whether it is Active: our own conditions. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from multiqueue.api.conditions import (
+    CREDENTIALS_EXPIRING,
+    ORIGIN_SHARED,
+    ClusterReason,
+    find_condition,
+    set_condition,
+)
+from multiqueue.api.names import MANAGER, MULTIKUEUE_ORIGIN
+from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
+from multiqueue.workers.owner import Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A condition that is worth having only once it was true.
+
+    Attributes:
+        type_: Its type.
+        holds: Whether it is true.
+        reason: Why it is, or is not.
+        message: In words; becomes a Warning when it begins to hold.
+    """
+
+    type_: str
+    holds: bool
+    reason: ClusterReason
+    message: str
+
+
+def note_expiry(source: SafeKubeconfig, now: datetime) -> Note:
+    """Say whether credentials should be renewed now."""
+    ending = [expiry for expiry in source.expiries if expiry.warn_at <= now]
+    if not ending:
+        message = source.expiries[0].describe() if source.expiries else "no end is known"
+        return Note(
+            type_=CREDENTIALS_EXPIRING,
+            holds=False,
+            reason=ClusterReason.NOT_EXPIRING,
+            message=message,
+        )
+    words = ", ".join(expiry.describe() for expiry in ending)
+    return Note(
+        type_=CREDENTIALS_EXPIRING,
+        holds=True,
+        reason=ClusterReason.EXPIRING,
+        message=f"{words}; put a new kubeconfig in its place, which disturbs nothing",
+    )
+
+
+def note_twins(twins: Collection[str], owner: Owner) -> Note:
+    """Say whether another manager with our origin has objects on the worker."""
+    if not twins:
+        return Note(
+            type_=ORIGIN_SHARED,
+            holds=False,
+            reason=ClusterReason.NO_OTHER_MANAGER,
+            message="nobody else has objects with our origin there",
+        )
+    return Note(
+        type_=ORIGIN_SHARED,
+        holds=True,
+        reason=ClusterReason.OTHER_MANAGER,
+        message=(
+            f'the worker has objects with our origin "{owner.origin}" of the manager on cluster '
+            f"{', '.join(sorted(twins))}; they are left alone; give each manager a "
+            "multiKueue.origin of its own; of one that is gone, such as this one before it moved, "
+            f"take {MANAGER} off what it left there: kubectl annotate workloads,jobs -A -l "
+            f"{MULTIKUEUE_ORIGIN}={owner.origin} {MANAGER}-"
+        ),
+    )
+
+
+def find_next_warning(source: SafeKubeconfig, now: datetime) -> datetime | None:
+    """Return when the next credential has to be told of."""
+    return min((e.warn_at for e in source.expiries if e.warn_at > now), default=None)
+
+
+def apply_notes(
+    conditions: tuple[Condition, ...],
+    notes: Iterable[Note],
+    *,
+    now: datetime,
+    observed_generation: int,
+) -> tuple[Condition, ...]:
+    """Return the conditions with the notes among them."""
+    for note in notes:
+        if note.holds or find_condition(conditions, note.type_) is not None:
+            conditions = set_condition(
+                conditions,
+                type_=note.type_,
+                status=note.holds,
+                reason=note.reason,
+                message=note.message,
+                now=now,
+                observed_generation=observed_generation,
+            )
+    return conditions
+
+
+def list_news(conditions: tuple[Condition, ...], notes: Iterable[Note]) -> list[Note]:
+    """Return the notes that hold and did not before."""
+    news = []
+    for note in notes:
+        known = find_condition(conditions, note.type_)
+        if note.holds and (known is None or known.status != "True"):
+            news.append(note)
+    return news

@@ -1,0 +1,133 @@
+"""Publishes what the workers can do: one ConfigMap in the manager's namespace, a key per worker.
+
+MultiKueueClusters have no room for it (their schema is upstream's). Written when something changed,
+and not more often than every few seconds, however many workers come and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import structlog
+
+from multiqueue.dispatch.ask.dispatcher_view import describe_kind
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
+from multiqueue.kube.resources import CONFIG_MAPS
+from multiqueue.workers.connections.capabilities import (
+    CONFIG_MAP,
+    Discovery,
+    build_capabilities,
+    discover,
+)
+from multiqueue.workers.connections.fleet import Fleet, FleetListener
+from multiqueue.workers.connections.session import WorkerSession
+
+PAUSE_SECONDS = 5.0
+"""Between two writes, and between two looks after something changed."""
+DISCOVER_SECONDS = 10.0
+"""How long one worker may take to say what it is."""
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class CapabilityBook:
+    """Keeps the ConfigMap up to date.
+
+    Args:
+        context: Of the manager.
+        fleet: The workers.
+    """
+
+    name = "multikueue-capabilities"
+
+    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._changed = asyncio.Event()
+        self._known: dict[str, tuple[WorkerSession, Discovery]] = {}
+        self._written: dict[str, str] = {}
+        fleet.add_listener(
+            FleetListener(
+                on_remote=lambda _: None,
+                on_connection=lambda _: self._changed.set(),
+                on_room=self._changed.set,
+            )
+        )
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self.publish()
+            except KubeError as error:
+                log.warning("capabilities of workers not written, retrying", error=str(error))
+                self._changed.set()
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def publish(self) -> None:
+        """Write what changed since the last time.
+
+        What was known of a worker that is out of reach stays; a worker that is gone goes.
+
+        Raises:
+            KubeError: the manager's own API server failed.
+        """
+        connections = self._fleet.connections
+        async with asyncio.TaskGroup() as tasks:
+            for connection in connections:
+                if connection.session is not None:
+                    tasks.create_task(self._discover(connection.name, connection.session))
+        names = {connection.name for connection in connections}
+        data: dict[str, str | None] = {n: None for n in self._written if n not in names}
+        for name, (session, discovery) in self._known.items():
+            text = self._render(session, discovery)
+            if name in names and self._written.get(name) != text:
+                data[name] = text
+        if data:
+            await self._write(data)
+        for name, new in data.items():
+            if new is None:
+                self._written.pop(name, None)
+                self._known.pop(name, None)
+            else:
+                self._written[name] = new
+
+    async def _discover(self, name: str, session: WorkerSession) -> None:
+        """Ask a worker once per session."""
+        known = self._known.get(name)
+        if known is not None and known[0] is session:
+            return
+        try:
+            async with asyncio.timeout(DISCOVER_SECONDS):
+                self._known[name] = (session, await discover(session.client))
+        except (KubeError, TimeoutError) as error:
+            log.info("worker does not say what it can do", worker=name, error=str(error))
+        except Exception:  # what one worker answers must not keep the others from being told of
+            log.exception("worker does not say what it can do", worker=name)
+
+    def _render(self, session: WorkerSession, discovery: Discovery) -> str:
+        served = [a.gvk for a in self._fleet.adapters if session.serves(a.gvk)]
+        flavors = session.informers.flavors.store.list()
+        shown = build_capabilities(discovery, [describe_kind(kind) for kind in served], flavors)
+        return orjson.dumps(shown).decode()
+
+    async def _write(self, data: dict[str, str | None]) -> None:
+        namespace, client = self._context.config.namespace, self._context.client
+        try:
+            await client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, namespace=namespace)
+        except NotFound:
+            body: dict[str, Any] = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": CONFIG_MAP, "namespace": namespace},
+                "data": {key: value for key, value in data.items() if value is not None},
+            }
+            try:
+                await client.create(CONFIG_MAPS, body)
+            except AlreadyExists:
+                await client.patch(CONFIG_MAPS, CONFIG_MAP, {"data": data}, namespace=namespace)

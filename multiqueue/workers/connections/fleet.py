@@ -1,0 +1,480 @@
+"""All workers of a manager: their connections, what is ours on them, and what changes there.
+
+One task per worker. Nothing here waits for a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import key_of
+from multiqueue.capacity.fleet_limits import FleetLimits
+from multiqueue.capacity.worker_state import WorkerState
+from multiqueue.forecast.history import History
+from multiqueue.forecast.worker_forecast import FindTraits, WorkerForesight
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.backoff import Backoff
+from multiqueue.kube.clock import Clock
+from multiqueue.kube.informer import EXPECTED, Informer
+from multiqueue.kube.resources import WORKLOADS, Resource
+from multiqueue.kube.store import ObjectKeyAndVersion, identify
+from multiqueue.kube.transport import OpenTransport, Transport
+from multiqueue.model.build import BuildOptions
+from multiqueue.observability.metrics import Metrics
+from multiqueue.workers.connections.attempt import SessionMaker
+from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
+from multiqueue.workers.connections.servers import ServerTable
+from multiqueue.workers.connections.session import WorkerSession
+from multiqueue.workers.connections.status import FIRST_CHANCE
+from multiqueue.workers.connections.worker_health import WorkerHealth
+from multiqueue.workers.owner import Owner
+
+Json = dict[str, Any]
+Reach = tuple[frozenset[tuple[str, bool]], str, int] | None
+"""The job kinds that a worker serves and whether its jobs are known, why nothing new may be sent to
+it, and how much while it is on probation; None: it is out of reach."""
+
+CONNECTION = "worker-connection"
+"""All connections are one component in metrics; conditions and logs name the worker."""
+RESTART_SECONDS = 1.0
+MAX_RESTART_SECONDS = 60.0
+HEALTHY_SECONDS = 60.0
+"""When a connection that raised starts again, and after how long its failures are forgotten."""
+IDENTIFY_SECONDS = 3.0
+"""How long a worker waits for older ones to say which server they are, before it is taken for
+another one."""
+
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetListener:
+    """Who is told of what happens in the fleet; each is called at once and must be quick.
+
+    Attributes:
+        on_remote: Something of ours changed on a worker: key of the Workload.
+        on_connection: A connection came, went, or has something else to say: its name.
+        on_room: The queues of a worker changed.
+    """
+
+    on_remote: Callable[[str], None]
+    on_connection: Callable[[str], None]
+    on_room: Callable[[], None]
+
+
+class Fleet:
+    """The workers.
+
+    Args:
+        adapters: Job kinds that can be dispatched.
+        origin: Label value of what is ours.
+        clock: Tells the time.
+        options: How requests of Workloads are read.
+        metrics: Count what is sent to the workers.
+        open_transport: Makes what requests to them are sent with.
+        grace: After how long out of reach a worker is given up.
+
+    Attributes:
+        history: What is learned from Workloads that finished.
+        find_traits: Finds what the manager knows of a Workload of its own, by key.
+        is_here: Whether the manager's own cluster has this very Workload or job.
+        leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
+    """
+
+    name = "multikueue-workers"
+
+    def __init__(
+        self,
+        *,
+        adapters: tuple[MultiKueueAdapter, ...],
+        origin: str,
+        clock: Clock,
+        options: BuildOptions,
+        metrics: Metrics,
+        open_transport: OpenTransport = Transport,
+        grace: timedelta = GRACE,
+    ) -> None:
+        self.adapters = adapters
+        self.owner = Owner(origin=origin)
+        self.servers = ServerTable()
+        self.limits = FleetLimits(self.find_session)
+        self.history = History()
+        self.find_traits: FindTraits = lambda _: None
+        self.is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False
+        self.leaving: dict[tuple[str, str], str] = {}
+        self._clock = clock
+        self._options = options
+        self._metrics = metrics
+        self._open_transport = open_transport
+        self._grace = grace
+        self._connections: dict[str, WorkerConnection] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._listeners: list[FleetListener] = []
+        self._unknown_since: dict[str, datetime] = {}
+        self._seen: set[str] = set()
+        self._started_at: datetime | None = None
+        self._progress = asyncio.Event()
+
+    # ------------------------------------------------------------ who there is
+
+    def add_listener(self, listener: FleetListener) -> None:
+        """Tell somebody of changes."""
+        self._listeners.append(listener)
+
+    def find(self, name: str) -> WorkerConnection | None:
+        """Return the connection of that name."""
+        return self._connections.get(name)
+
+    def find_session(self, name: str) -> WorkerSession | None:
+        """Return what a worker is reached with, while it is connected."""
+        connection = self._connections.get(name)
+        return connection.session if connection is not None else None
+
+    def find_state(self, name: str) -> WorkerState | None:
+        """Return the queues of a connected worker."""
+        session = self.find_session(name)
+        return session.state if session is not None else None
+
+    @property
+    def connections(self) -> tuple[WorkerConnection, ...]:
+        """All connections, by name."""
+        return tuple(self._connections[name] for name in sorted(self._connections))
+
+    @property
+    def seen(self) -> Collection[str]:
+        """Workers that this process has been connected to.
+
+        Not those alone that have a connection are unseen: it is made once the kubeconfig was read.
+        """
+        return self._seen
+
+    def lost_at(self, name: str) -> datetime | None:
+        """Since when a worker is out of reach; None while it is not.
+
+        For a name without a connection: since it was first asked for.
+        """
+        connection = self._connections.get(name)
+        if connection is not None:
+            return connection.lost_at
+        return self._unknown_since.setdefault(name, self._clock.now())
+
+    def find_reach(self, name: str) -> Reach:
+        """Return the job kinds that a worker can be sent now; None while it is out of reach."""
+        session = self.find_session(name)
+        if session is None:
+            return None
+        kinds = (adapter.gvk for adapter in self.adapters)
+        served = frozenset(
+            (str(kind), session.knows_jobs(kind)) for kind in kinds if session.serves(kind)
+        )
+        connection = self._connections[name]
+        return served, connection.refusal, connection.health.now.allowance
+
+    def find_refusal(self, name: str, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
+        """Return why a Workload may not be sent to a worker now, or not wait there any longer.
+
+        In words that go after the worker's name; empty where nothing speaks against it. One that
+        `only_asks` takes no place of others.
+        """
+        connection = self._connections.get(name)
+        if connection is None:
+            return ""
+        return connection.move_refusal or connection.health.refuse(
+            key, has_copy=has_copy, only_asks=only_asks
+        )
+
+    def find_health(self, name: str) -> WorkerHealth | None:
+        """Return how a worker does."""
+        connection = self._connections.get(name)
+        return connection.health if connection is not None else None
+
+    def first_chance_until(self, name: str) -> datetime | None:
+        """Until when a worker is waited for that was not seen since the start; None once it was."""
+        if name in self._seen:
+            return None
+        return (self._started_at or self._clock.now()) + FIRST_CHANCE
+
+    def find_holders(self, key: str) -> Iterator[str]:
+        """Yield the connected workers that have something of ours for a Workload."""
+        for name, connection in self._connections.items():
+            session = connection.session
+            if session is None:
+                continue
+            if session.find_copy(key) is not None or next(session.find_jobs(key), None):
+                yield name
+
+    # ------------------------------------------------------------ changes
+
+    def sign(self, manager: str, server: str) -> None:
+        """Say who and where we are, before the first worker is connected; see `Owner`."""
+        self.owner = replace(self.owner, manager=manager)
+        self.servers.add_own(server, manager)
+
+    def ensure(self, name: str, *, lost_at: datetime | None) -> WorkerConnection:
+        """Return the connection of that name, made if there is none."""
+        connection = self._connections.get(name)
+        if connection is None:
+            health = WorkerHealth(name, partial(self._tell_connection, name))
+            self._metrics.watch_health(name, health)
+            connection = WorkerConnection(
+                name,
+                adapters=self.adapters,
+                maker=SessionMaker(
+                    name,
+                    adapters=self.adapters,
+                    owner=self.owner,
+                    metrics=self._metrics,
+                    health=health,
+                    clock=self._clock,
+                    open_transport=self._open_transport,
+                ),
+                health=health,
+                clock=self._clock,
+                listener=self,
+                grace=self._grace,
+                lost_at=lost_at,
+            )
+            self._connections[name] = connection
+            self._unknown_since.pop(name, None)
+            self._start(connection)
+        connection.retired = False
+        return connection
+
+    def retire(self, name: str, *, give_up_after: timedelta) -> bool:
+        """Let a connection go, once nothing of ours is on its worker; whether it is gone.
+
+        Its kubeconfig is kept in memory until then: what runs there is followed to its end, unless
+        the worker stays out of reach for so long.
+        """
+        connection = self._connections.get(name)
+        if connection is None:
+            return True
+        connection.retired = True
+        session = connection.session
+        if session is not None and not session.is_empty:
+            return False
+        if session is None and connection.seen and connection.state is not ConnectionState.REFUSED:
+            lost_at = connection.lost_at
+            if lost_at is None or self._clock.now() - lost_at < give_up_after:
+                return False
+        self._stop(name)
+        return True
+
+    def _stop(self, name: str) -> None:
+        connection = self._connections.pop(name)
+        connection.health.close()
+        task = self._running.pop(name, None)
+        if task is not None:
+            task.cancel()
+        if connection.lost_at is not None:
+            self._unknown_since[name] = connection.lost_at
+        self._tell_connection(name)
+
+    # ------------------------------------------------------------ running
+
+    async def run(self) -> None:
+        """Keep all workers connected until cancelled."""
+        self._started_at = self._clock.now()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                for connection in self._connections.values():
+                    self._start(connection)
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._tasks = None
+            self._running.clear()
+
+    def _start(self, connection: WorkerConnection) -> None:
+        if self._tasks is not None:
+            task = self._tasks.create_task(self._keep(connection), name=f"worker {connection.name}")
+            self._running[connection.name] = task
+
+    async def _keep(self, connection: WorkerConnection) -> None:
+        """Run a connection until cancelled, and again if it fails; no other worker notices."""
+        backoff = Backoff(base=RESTART_SECONDS, cap=MAX_RESTART_SECONDS)
+        loop = asyncio.get_running_loop()
+        while True:
+            begun = loop.time()
+            try:
+                await connection.run()
+            except Exception as error:
+                log.exception("connection failed and starts again", worker=connection.name)
+                self._metrics.component_restarts_total.child(CONNECTION).inc()
+                with contextlib.suppress(Exception):  # whatever made it raise may do so here
+                    connection.note_crash(error)
+            if loop.time() - begun >= HEALTHY_SECONDS:
+                backoff.reset()
+            await asyncio.sleep(backoff.next())
+
+    # ------------------------------------------------------------ what connections say
+
+    async def identify(self, connection: WorkerConnection, identity: str) -> bool:
+        """Let one name of a server be used: the oldest.
+
+        Older names are waited for: once a younger one sees what theirs runs, it cleans that up.
+        """
+        name = connection.name
+        for other in self.servers.identify(name, identity):
+            rival = self._connections.get(other)
+            if rival is not None and self.servers.find_elder(other) is not None:
+                rival.let_go()
+            self._tell_connection(other)
+        self._note_progress()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(IDENTIFY_SECONDS):
+                while any(map(self._may_identify, self.servers.find_unidentified(name))):
+                    await self._progress.wait()
+        return self.servers.find_elder(name) is None
+
+    def _may_identify(self, name: str) -> bool:
+        """Whether a worker that has not said which server it is is about to."""
+        connection = self._connections.get(name)
+        return connection is None or connection.state is ConnectionState.CONNECTING
+
+    def _note_progress(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
+
+    def attach(self, connection: WorkerConnection, session: WorkerSession) -> None:
+        """Follow what is ours on a worker that is about to be listed.
+
+        What a session shows before it is the one in use is looked at when it is.
+        """
+        self._watch_for_own(connection, session)
+        session.informers.workloads.add_handler(partial(self._on_workload, connection, session))
+        session.informers.workloads.add_listener(partial(self._on_watch, connection, session))
+        for adapter in self.adapters:
+            jobs = session.informers.jobs[adapter.gvk]
+            jobs.add_handler(partial(self._on_job, connection, session, adapter))
+        for informer in (*session.informers.jobs.values(), *session.informers.unowned):
+            informer.add_listener(lambda _: self._tell_connection(connection.name))
+        session.state = WorkerState(
+            session.informers,
+            on_change=self._tell_room,
+            monotonic=asyncio.get_running_loop().time,
+            options=self._options,
+        )
+        session.foresight = WorkerForesight(
+            session.informers,
+            self.history,
+            find_traits=self.find_traits,
+            now=self._clock.now,
+            options=self._options,
+            on_room=self._tell_room,
+        )
+
+    def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
+        """Refuse a server that shows what only the manager's own cluster has.
+
+        That one is usually known by what it says that it is, before anything is listed. Older roles
+        do not let us ask; then it is known by uids, before anything that it shows is acted upon.
+        """
+        informers = session.informers
+        watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
+        for informer in watched:
+            informer.add_handler(partial(self._look_for_own, connection, informer.resource))
+        informers.others.add_handler(
+            lambda _, new: self._judge_own(
+                connection, WORKLOADS, new.identity if new is not None else None
+            )
+        )
+
+    def _look_for_own(
+        self, connection: WorkerConnection, resource: Resource, _: Any, new: Any
+    ) -> None:
+        self._judge_own(connection, resource, identify(new) if new is not None else None)
+
+    def _judge_own(
+        self, connection: WorkerConnection, resource: Resource, seen: ObjectKeyAndVersion | None
+    ) -> None:
+        if seen is None or not self.is_here(resource, seen):
+            return
+        self.servers.note_own(connection.name)
+        connection.let_go()
+
+    def state_changed(self, connection: WorkerConnection) -> None:
+        """Pass on that a connection changed."""
+        self._note_progress()
+        session = connection.session
+        if session is not None:
+            self._seen.add(connection.name)
+        self._tell_connection(connection.name)
+        if session is not None:
+            # What was listed before counts from now on: strangers and left-overs among it must go.
+            for key in session.keys:
+                self._tell_remote(key)
+
+    def rotated(self, connection: WorkerConnection, keys: set[str]) -> None:
+        """Look at what a new session sees in another way than the one before."""
+        self._tell_connection(connection.name)
+        self._tell_room()
+        for key in keys:
+            self._tell_remote(key)
+
+    def _on_workload(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        old: api.Workload | None,
+        new: api.Workload | None,
+    ) -> None:
+        workload = new or old
+        assert workload is not None
+        if connection.session is not session:
+            return
+        self._tell_remote(workload.metadata.key)
+        if (new is None or old is None) and session.owner.find_twin(workload):
+            self._tell_connection(connection.name)
+
+    def _on_watch(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        informer: Informer[api.Workload],
+    ) -> None:
+        error = informer.last_error
+        if error is not None and not isinstance(error, EXPECTED) and connection.session is session:
+            connection.health.note_watch_failure()
+
+    def _on_job(
+        self,
+        connection: WorkerConnection,
+        session: WorkerSession,
+        adapter: MultiKueueAdapter,
+        old: Json | None,
+        new: Json | None,
+    ) -> None:
+        job = new or old
+        assert job is not None
+        name = adapter.workload_name(job)
+        if name is None or connection.session is not session:
+            return
+        key = key_of(job["metadata"].get("namespace", ""), name)
+        if new is not None and new.get("status"):
+            session.note_change(key)
+        self._tell_remote(key)
+
+    def _tell_remote(self, key: str) -> None:
+        for listener in self._listeners:
+            listener.on_remote(key)
+
+    def _tell_connection(self, name: str) -> None:
+        self.limits.follow(name)
+        for listener in self._listeners:
+            listener.on_connection(name)
+
+    def _tell_room(self) -> None:
+        for listener in self._listeners:
+            listener.on_room()

@@ -1,0 +1,124 @@
+"""Live copies of what one worker has: of Workloads and jobs only ours, by the origin label.
+
+The views of the rules are built from these; nothing on the hot path asks a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Any, TypeVar
+
+import msgspec
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import MULTIKUEUE_ORIGIN, key_of
+from multiqueue.api.serde import decode
+from multiqueue.forecast.node_informers import Ground
+from multiqueue.forecast.other_workload import Seen, read_seen
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube import resources
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import Resource
+from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
+from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.observability.metrics import Metrics
+
+K = TypeVar("K", bound=msgspec.Struct)
+Json = dict[str, Any]
+
+BY_WORKLOAD = "workload"
+"""Index of remote jobs by the key of their Workload."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerInformers:
+    """Live copies of one worker: of what is ours, of its queues, and of who else is there.
+
+    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable. ``ground``
+    are its nodes, which are looked at where topologies matter.
+    """
+
+    workloads: Informer[api.Workload]
+    jobs: Mapping[GroupVersionKind, Informer[Json]]
+    local_queues: Informer[api.LocalQueue]
+    cluster_queues: Informer[api.ClusterQueue]
+    cohorts: Informer[api.Cohort]
+    flavors: Informer[api.ResourceFlavor]
+    others: Informer[Seen]
+    ground: Ground
+
+    @property
+    def queues(self) -> tuple[Informer[Any], ...]:
+        """What the worker need not let us read."""
+        return (self.local_queues, self.cluster_queues, self.cohorts, self.flavors)
+
+    @property
+    def all(self) -> tuple[Informer[Any], ...]:
+        """Every informer that runs from the beginning."""
+        return (self.workloads, *self.jobs.values(), *self.unowned)
+
+    @property
+    def unowned(self) -> tuple[Informer[Any], ...]:
+        """Every informer of what is not ours."""
+        return (*self.queues, self.others)
+
+
+def build_worker_informers(
+    client: KubeClient,
+    adapters: tuple[MultiKueueAdapter, ...],
+    origin: str,
+    metrics: Metrics,
+    name: str,
+) -> WorkerInformers:
+    """Build the informers of a worker: of jobs only what carries our origin."""
+    ours = f"{MULTIKUEUE_ORIGIN}={origin}"
+
+    def typed(resource: Resource, kind: type[K], selector: str = "") -> Informer[K]:
+        return Informer(
+            client,
+            resource,
+            label_selector=selector,
+            decode=lambda data: decode(kind, data),
+            on_restart=metrics.watch_observer(resource.plural, name),
+            max_bytes=MAX_COLLECTION_BYTES,
+        )
+
+    return WorkerInformers(
+        workloads=typed(resources.WORKLOADS, api.Workload, ours),
+        jobs={
+            adapter.gvk: Informer(
+                client,
+                adapter.resource,
+                label_selector=ours,
+                on_restart=metrics.watch_observer(adapter.resource.plural, name),
+                max_bytes=MAX_COLLECTION_BYTES,
+                indexers={BY_WORKLOAD: partial(list_workload_keys, adapter)},
+            )
+            for adapter in adapters
+        },
+        local_queues=typed(resources.LOCAL_QUEUES, api.LocalQueue),
+        cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue),
+        cohorts=typed(resources.COHORTS, api.Cohort),
+        flavors=typed(resources.RESOURCE_FLAVORS, api.ResourceFlavor),
+        others=Informer(
+            client,
+            resources.WORKLOADS,
+            label_selector=f"{MULTIKUEUE_ORIGIN}!={origin}",
+            decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
+            meta=attrgetter("identity"),
+            on_restart=metrics.watch_observer(resources.WORKLOADS.plural, name),
+            max_bytes=MAX_SKIMMED_BYTES,
+        ),
+        ground=Ground(client, metrics, name),
+    )
+
+
+def list_workload_keys(adapter: MultiKueueAdapter, job: Json) -> list[str]:
+    """Return the key of the Workload that a remote job belongs to; none where it names none."""
+    name = adapter.workload_name(job)
+    return [key_of(job["metadata"].get("namespace", ""), name)] if name is not None else []

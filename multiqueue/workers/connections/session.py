@@ -1,0 +1,324 @@
+"""One connected period with one worker: live copies of what is ours there, and our writes.
+
+Nothing of it survives into the next one, which lists everything anew. Everything here runs in tasks
+of its own, with timeouts: a worker that hangs holds up nobody else (M-51, I-7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.jobs.framework.gvk import GroupVersionKind
+from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.errors import AnswerTooLarge, Forbidden, KubeError
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.store import identify
+from multiqueue.workers.connections.informers import (
+    BY_WORKLOAD,
+    WorkerInformers,
+    list_workload_keys,
+)
+from multiqueue.workers.owner import Owner
+
+if TYPE_CHECKING:
+    from multiqueue.capacity.worker_state import WorkerState
+    from multiqueue.forecast.worker_forecast import WorkerForesight
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+REMOVE = "remove"
+"""Work that ends copies and jobs; see `WorkerSession.submit`."""
+CREATE_JOB = "job"
+"""Work that creates a job."""
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class WorkerSession:
+    """What can be done with a connected worker.
+
+    Attributes:
+        client: Of the worker.
+        informers: What is known of it.
+        owner: By what our objects are known from those of others.
+        state: Its queues.
+        foresight: What would become of Workloads there.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        informers: WorkerInformers,
+        adapters: tuple[MultiKueueAdapter, ...],
+        tasks: asyncio.TaskGroup,
+        owner: Owner,
+    ) -> None:
+        self.client = client
+        self.informers = informers
+        self.owner = owner
+        self.state: WorkerState | None = None
+        self.foresight: WorkerForesight | None = None
+        self._adapters = adapters
+        self._tasks = tasks
+        self._deleted: dict[str, str] = {}
+        self._changed_at: dict[str, float] = {}
+        self._in_flight: dict[tuple[str, str], asyncio.Future[Any]] = {}
+        self._creating = 0
+        self._closing = False
+        self._blind_since: dict[GroupVersionKind, float] = {}
+
+    def serves(self, kind: GroupVersionKind) -> bool:
+        """Whether the worker serves a job kind, as far as is known."""
+        informer = self.informers.jobs.get(kind)
+        return informer is not None and informer.available
+
+    def knows_jobs(self, kind: GroupVersionKind) -> bool:
+        """Whether what is known of jobs of a kind can be believed."""
+        informer = self.informers.jobs.get(kind)
+        return informer is not None and informer.available and informer.synced.is_set()
+
+    def hides(self, kind: GroupVersionKind) -> bool:
+        """Whether the worker does not let us list jobs of a kind, rather than fails to."""
+        informer = self.informers.jobs.get(kind)
+        return (
+            informer is None or not informer.available or isinstance(informer.last_error, Forbidden)
+        )
+
+    def blind_for(self, kind: GroupVersionKind) -> float | None:
+        """Seconds since jobs of a kind could last be seen here; None while they can."""
+        if self.knows_jobs(kind):
+            return None
+        now = asyncio.get_running_loop().time()
+        return now - self._blind_since.get(kind, now)
+
+    @property
+    def excesses(self) -> list[str]:
+        """What the worker sends more of than is held, in words."""
+        errors = (informer.last_error for informer in self.informers.all)
+        return [str(error) for error in errors if isinstance(error, AnswerTooLarge)]
+
+    def watch_sight(self) -> None:
+        """Remember from now on since when jobs of each kind cannot be seen."""
+        self._blind_since = dict.fromkeys(self.informers.jobs, asyncio.get_running_loop().time())
+        for kind, informer in self.informers.jobs.items():
+            informer.add_listener(partial(self._note_sight, kind))
+
+    def _note_sight(self, kind: GroupVersionKind, _: Informer[Json]) -> None:
+        if self.knows_jobs(kind):
+            self._blind_since.pop(kind, None)
+        else:
+            self._blind_since.setdefault(kind, asyncio.get_running_loop().time())
+
+    def find_copy(self, key: str) -> api.Workload | None:
+        """Return our copy of a Workload; one that we delete is on its way out from then on.
+
+        A removal may take long, and end what meanwhile looks like a winner.
+        """
+        found = self.read_copy(key)
+        deleted = self._deleted.get(key)
+        if deleted is not None and (found is None or found.metadata.uid != deleted):
+            del self._deleted[key]
+        if found is None:
+            return None
+        is_going = found.metadata.uid == deleted or (REMOVE, key) in self._in_flight
+        return _going(found) if is_going else found
+
+    def read_copy(self, key: str) -> api.Workload | None:
+        """Return our copy of a Workload as the watch last showed it."""
+        found = self.informers.workloads.store.get(key)
+        return found if found is not None and self.owner.owns(found) else None
+
+    def note_deleted(self, copy: api.Workload) -> None:
+        """Take note of a deletion of ours, which the watch will show later.
+
+        Until then the copy must not win: it looks admitted, and is gone.
+        """
+        self._deleted[copy.metadata.key] = copy.metadata.uid
+
+    def find_jobs(self, key: str) -> Iterator[tuple[GroupVersionKind, Json]]:
+        """Yield our jobs there that belong to a Workload."""
+        for kind, informer in self.informers.jobs.items():
+            for job in informer.store.by_index(BY_WORKLOAD, key):
+                if self.owner.owns_job(job):
+                    yield kind, job
+
+    def list_jobs(self, adapter: MultiKueueAdapter) -> list[Json]:
+        """Return all our jobs of a kind."""
+        return [j for j in self.informers.jobs[adapter.gvk].store.list() if self.owner.owns_job(j)]
+
+    @property
+    def copy_keys(self) -> list[str]:
+        """Keys of all our copies."""
+        store = self.informers.workloads.store
+        return [copy.metadata.key for copy in store.list() if self.owner.owns(copy)]
+
+    @property
+    def twins(self) -> set[str]:
+        """Stamps of other managers with our origin that have something there."""
+        found = {self.owner.find_twin(copy) for copy in self.informers.workloads.store.list()}
+        for informer in self.informers.jobs.values():
+            found.update(map(self.owner.find_job_twin, informer.store.list()))
+        return found - {""}
+
+    def note_change(self, key: str) -> None:
+        """Remember that the job of a Workload changed there."""
+        self._changed_at.setdefault(key, asyncio.get_running_loop().time())
+
+    def take_lag(self, key: str) -> float | None:
+        """Return the seconds since its job changed there, once it was looked at."""
+        changed_at = self._changed_at.pop(key, None)
+        return None if changed_at is None else asyncio.get_running_loop().time() - changed_at
+
+    @property
+    def keys(self) -> set[str]:
+        """Keys of all Workloads that something of ours there belongs to."""
+        found = set(self.copy_keys)
+        for adapter in self._adapters:
+            for job in self.list_jobs(adapter):
+                found.update(list_workload_keys(adapter, job))
+        return found
+
+    @property
+    def job_count(self) -> int:
+        """How many jobs with our origin are there, or on their way.
+
+        Cost: none, it is asked at every look.
+        """
+        there = sum(len(informer.store) for informer in self.informers.jobs.values())
+        return there + self._creating
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of ours is there."""
+        return not self.copy_keys and not any(map(self.list_jobs, self._adapters))
+
+    def is_doing(self, what: str, key: str) -> bool:
+        """Whether something was begun there and has not ended."""
+        return (what, key) in self._in_flight
+
+    def submit(
+        self, what: str, key: str, work: Callable[[], Awaitable[T]]
+    ) -> asyncio.Future[T | KubeError]:
+        """Do something on the worker in a task of its own; the same thing only once at a time.
+
+        The future gives what the work returns, or the `KubeError` that it raised; it is cancelled
+        when the session ends, at once where it is about to.
+        """
+        slot = (what, key)
+        known = self._in_flight.get(slot)
+        if known is not None:
+            return known
+        future: asyncio.Future[T | KubeError] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            future.cancel()
+            return future
+        task = self._tasks.create_task(self._work(slot, work, future), name=f"{what} {key}")
+        self._in_flight[slot] = future
+        self._creating += what == CREATE_JOB
+        # Not in the task itself: one that is cancelled before it begins never gets there.
+        task.add_done_callback(lambda _: self._release(slot, future))
+        return future
+
+    def close(self) -> None:
+        """Take no more work: what is under way is about to be cancelled."""
+        self._closing = True
+
+    async def finish(self, seconds: float) -> None:
+        """Take no more work, and wait for what is under way, but not longer than this."""
+        self._closing = True
+        if self._in_flight:
+            await asyncio.wait(set(self._in_flight.values()), timeout=seconds)
+
+    def take_over(self, old: WorkerSession) -> set[str]:
+        """Know at least what an earlier session to the same worker knows.
+
+        A list may be older than what the other's watch has shown since: going back in time would
+        look as if a worker had taken something back.
+
+        Returns:
+            Keys of the Workloads of which the two know different things.
+        """
+        changed = self._differing_keys(old) | old._differing_keys(self)
+        _observe_all(self.informers.workloads, old.informers.workloads)
+        for kind, informer in self.informers.jobs.items():
+            _observe_all(informer, old.informers.jobs[kind])
+        if self.state is not None and old.state is not None:
+            self.state.take_intents(old.state)
+        if self.foresight is not None and old.foresight is not None:
+            self.foresight.take_assumed(old.foresight)
+        return changed
+
+    def _differing_keys(self, other: WorkerSession) -> set[str]:
+        """Return the keys of what the other does not know in the state that we do."""
+        found = {
+            copy.metadata.key
+            for copy in _unknown_to(other.informers.workloads, self.informers.workloads)
+        }
+        for adapter in self._adapters:
+            known, mine = other.informers.jobs[adapter.gvk], self.informers.jobs[adapter.gvk]
+            for job in _unknown_to(known, mine):
+                found.update(list_workload_keys(adapter, job))
+        return found
+
+    async def _work(
+        self,
+        slot: tuple[str, str],
+        work: Callable[[], Awaitable[T]],
+        future: asyncio.Future[T | KubeError],
+    ) -> None:
+        try:
+            result: T | KubeError = await work()
+        except KubeError as error:
+            result = error
+        except Exception:  # a bug; the future is cancelled, as there is no result
+            log.exception("work on a worker failed", what=slot[0], workload=slot[1])
+            return
+        # First: who waits for the result may want the same thing done again.
+        self._end(slot)
+        if not future.done():
+            future.set_result(result)
+
+    def _release(self, slot: tuple[str, str], future: asyncio.Future[Any]) -> None:
+        """End what ended without a result."""
+        if self._in_flight.get(slot) is future:
+            self._end(slot)
+        future.cancel()
+
+    def _end(self, slot: tuple[str, str]) -> None:
+        del self._in_flight[slot]
+        self._creating -= slot[0] == CREATE_JOB
+
+
+def _observe_all(new: Informer[Any], old: Informer[Any]) -> None:
+    """Show one informer what another of the same collection knows; older states are ignored."""
+    if new.synced.is_set():
+        for obj in old.store.list():
+            new.observe(obj)
+
+
+def _unknown_to(informer: Informer[T], other: Informer[T]) -> Iterator[T]:
+    """Yield what the other informer knows in a state that this one does not."""
+    for obj in other.store.list():
+        meta = identify(obj)
+        known = informer.store.get(meta.key)
+        if known is None or identify(known) != meta:
+            yield obj
+
+
+def _going(copy: api.Workload) -> api.Workload:
+    """Return a copy as it looks while it is being deleted."""
+    metadata = copy.metadata
+    if metadata.deletion_timestamp:
+        return copy
+    # When it began does not matter here, and only its server knows.
+    going = msgspec.structs.replace(metadata, deletion_timestamp=metadata.creation_timestamp or "0")
+    return msgspec.structs.replace(copy, metadata=going)

@@ -1,0 +1,196 @@
+"""The health of one worker over time: hears of requests, keeps the breaker, tells of its changes.
+
+Everything here happens at once, in the task that had the request; nothing waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from multiqueue.workers.connections import health
+from multiqueue.workers.connections.health import Circuit, Health
+
+CONFIRM_SECONDS = 0.2
+"""How long a worker that seems to hang gets to prove that it does not: where this program itself
+was held up, the answers lie there already and are read first."""
+PUNCTUAL_SECONDS = 0.1
+"""How late this program's own timers may be for the proof to count: one that gets no CPU cannot
+tell who hangs."""
+GRANT_SECONDS = 5.0
+"""How long a place in a step of probation is kept for a Workload that may be sent elsewhere."""
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class RequestOutcome(Protocol):
+    """What became of one request; `multiqueue.kube` has the type."""
+
+    @property
+    def method(self) -> str:
+        """HTTP method."""
+        ...
+
+    @property
+    def status(self) -> int:
+        """HTTP status; 0 for no answer."""
+        ...
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        ...
+
+
+class WorkerHealth:
+    """The health of one worker.
+
+    Args:
+        name: Of the worker.
+        on_change: Called when it may be sent more, or less.
+    """
+
+    def __init__(self, name: str, on_change: Callable[[], None]) -> None:
+        self._name = name
+        self._on_change = on_change
+        self._health = Health(heard_at=_now(), since=_now())
+        self._grants: dict[str, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._confirmation: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ what others see
+
+    @property
+    def now(self) -> Health:
+        """What is known."""
+        return self._health
+
+    @property
+    def score(self) -> float:
+        """From 0, best left alone, to 1, all well."""
+        return self._health.score
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether somebody waited in vain since the last answer: the next need not wait as long."""
+        return self._health.stalled > 0
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing new is sent there, in words that go after its name; empty while it is."""
+        known = self._health
+        if known.circuit is Circuit.OPEN:
+            return f"is not sent anything for now: {known.trouble}"
+        if known.circuit is Circuit.HALF_OPEN:
+            return f"is on probation and gets few workloads at a time: {known.trouble}"
+        return ""
+
+    def refuse(self, key: str, *, has_copy: bool, only_asks: bool = False) -> str:
+        """Return why a Workload is not sent there now, or why its copy must not wait there.
+
+        On probation the first to ask are let through; each keeps its place for a while, unless it
+        `only_asks`.
+        """
+        known = self._health
+        if known.circuit is not Circuit.HALF_OPEN:
+            return self.refusal
+        if has_copy:
+            return ""
+        now = _now()
+        self._grants = {k: until for k, until in self._grants.items() if until > now}
+        if key in self._grants or len(self._grants) < known.allowance - known.arrived:
+            if not only_asks:
+                self._grants.setdefault(key, now + GRANT_SECONDS)
+            return ""
+        return self.refusal
+
+    # ------------------------------------------------------------ what it hears
+
+    def observe(self, outcome: RequestOutcome) -> None:
+        """Take in the outcome of a request."""
+        if outcome.status == 0:
+            self._become(health.note_failure(self._health, "requests fail", _now()))
+        elif outcome.status >= 500:
+            what = f"it answers with status {outcome.status}"
+            self._become(health.note_failure(self._health, what, _now()))
+        else:
+            # How long reading takes depends on how much there is.
+            seconds = outcome.seconds if outcome.method != "GET" else 0.0
+            self._become(health.note_answer(self._health, seconds, _now()))
+
+    def note_watch_failure(self) -> None:
+        """Take in that the watch of our Workloads there broke."""
+        self._become(health.note_failure(self._health, "its watches break", _now()))
+
+    def note_loss(self) -> None:
+        """Take in that the session broke."""
+        what = "its connection is lost again and again"
+        weight = health.LOST_WEIGHT
+        self._become(health.note_failure(self._health, what, _now(), weight=weight))
+
+    def note_late(self) -> None:
+        """Take in that somebody gave up waiting for an answer."""
+        self._become(health.note_late(self._health, _now()))
+        if self._health.stalled >= health.STALLED_AFTER and self._confirmation is None:
+            self._begin_confirmation()
+
+    def note_dispatch(self, key: str, *, taken: bool) -> None:
+        """Take in that it took what was sent for a Workload, or refused to."""
+        if self._grants.pop(key, None) is not None or not taken:
+            self._become(health.note_dispatch(self._health, _now(), taken=taken))
+
+    def close(self) -> None:
+        """Tell of no more changes."""
+        for timer in (self._timer, self._confirmation):
+            if timer is not None:
+                timer.cancel()
+
+    # ------------------------------------------------------------ inside
+
+    def _begin_confirmation(self) -> None:
+        due_at = _now() + CONFIRM_SECONDS
+        self._confirmation = asyncio.get_running_loop().call_at(due_at, self._confirm, due_at)
+
+    def _confirm(self, due_at: float) -> None:
+        self._confirmation = None
+        if _now() - due_at > PUNCTUAL_SECONDS:
+            self._begin_confirmation()
+            return
+        self._become(health.note_hang(self._health, _now()))
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._become(health.pass_time(self._health, _now()))
+
+    def _become(self, new: Health) -> None:
+        old, self._health = self._health, new
+        if (old.circuit, old.allowance) == (new.circuit, new.allowance):
+            if old.due_at != new.due_at:
+                self._plan(new)
+            return
+        if new.circuit is not old.circuit:
+            told = log.warning if new.circuit is Circuit.OPEN else log.info
+            told(
+                "circuit of worker changed",
+                worker=self._name,
+                circuit=new.circuit.value,
+                reason=new.trouble,
+            )
+            self._grants.clear()
+        self._plan(new)
+        self._on_change()
+
+    def _plan(self, known: Health) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if known.due_at is not None:
+            delay = max(0.0, known.due_at - _now())
+            self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

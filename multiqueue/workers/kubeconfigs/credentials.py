@@ -1,0 +1,263 @@
+"""Kubeconfigs of workers: where they are kept, and whether they are safe to use.
+
+A kubeconfig comes from whoever may write Secrets in the manager's namespace, and is used with the
+manager's rights. So it may hold nothing that makes the manager read a file, run a program or trust
+a server unseen; every entry is looked at, not only the current context. `check_kubeconfig` is pure;
+messages name entries, never values.
+
+Parity: M-30 to M-36. Deviates: files of client certificates and keys are refused too, servers
+without TLS and proxies that nobody allowed, and a token or certificate that has expired is named
+before the worker refuses it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from multiqueue.api.conditions import ClusterReason
+from multiqueue.kube import kubeconfig
+from multiqueue.kube.errors import CredentialsError
+from multiqueue.kube.exec_credentials import ExecPlugin
+from multiqueue.lib.bounded_yaml import Limits
+from multiqueue.workers.connections.addresses import find_address_problems, identify_server
+from multiqueue.workers.kubeconfigs.expiry import Expiry, find_expiries
+from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
+
+SECRET_KEY = "kubeconfig"  # noqa: S105 - the name of a key, not a secret
+PATH_PREFIX = Path("/etc/multikueue/kubeconfigs")
+"""The only place that a kubeconfig file may be in (M-34)."""
+MAX_KUBECONFIG_BYTES = 1 << 20
+"""A Secret cannot hold more; a file that does is no kubeconfig."""
+LIMITS = Limits(size=MAX_KUBECONFIG_BYTES, nodes=10_000, levels=50)
+"""Of a worker's kubeconfig: room for hundreds of contexts, read in a twentieth of a second."""
+
+_TOKEN = re.compile(r"[!-~]+")
+_USED = {
+    "context": ("cluster", "user", "namespace"),
+    "cluster": ("server", "certificate-authority-data", "tls-server-name", "proxy-url"),
+    "user": ("token", "client-certificate-data", "client-key-data"),
+}
+_FORBIDDEN_USER_KEYS = {
+    "tokenFile": "a token file",
+    "client-certificate": "a client certificate file",
+    "client-key": "a client key file",
+    "exec": "a program (exec)",
+    "auth-provider": "an auth-provider",
+    "username": "a password",
+    "password": "a password",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatus:
+    """The Active condition of a MultiKueueCluster, but for its times."""
+
+    active: bool
+    reason: ClusterReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why a cluster cannot be connected to; goes into its Active condition (M-222)."""
+
+    reason: ClusterReason
+    message: str
+
+    @property
+    def status(self) -> ConnectionStatus:
+        """The condition that says so."""
+        return ConnectionStatus(active=False, reason=self.reason, message=self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafeKubeconfig:
+    """A kubeconfig that was checked.
+
+    Attributes:
+        config: What is used of it.
+        expiries: When what it is made of ends, the first to end first.
+        server: Which API server its current context leads to; equal for equal ones.
+        plugin: A program that gives the credentials, by our own configuration; then ``config`` has
+            only the address.
+    """
+
+    config: Mapping[str, Any]
+    expiries: tuple[Expiry, ...] = ()
+    server: str = ""
+    plugin: ExecPlugin | None = None
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When it is not good any more, as far as it says so."""
+        return self.expiries[0].ends_at if self.expiries else None
+
+
+def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> bytes | Refusal:
+    """Take the kubeconfig out of a Secret."""
+    where = f'Secret "{namespace}/{name}"'
+    if secret is None:
+        return _bad(f"{where} not found; create it with the kubeconfig under the key {SECRET_KEY}")
+    values = secret.get("data")
+    encoded = values.get(SECRET_KEY) if isinstance(values, Mapping) else None
+    if encoded is None:
+        return _bad(f'{where} has no key "{SECRET_KEY}"')
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return _bad(f'{where}: key "{SECRET_KEY}" is not base64')
+    if not data.strip():
+        return _bad(f'{where}: key "{SECRET_KEY}" is empty')
+    return data
+
+
+def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | Refusal:
+    """Resolve the path of a kubeconfig file; it must stay below the prefix, links followed (M-34).
+
+    Reads the file system.
+    """
+    path = Path(location)
+    if not location or not path.is_absolute():
+        return _bad(f'kubeconfig path "{location}" is not absolute')
+    if ".." in path.parts:
+        return _bad(f'kubeconfig path "{location}" contains ".."')
+    try:
+        real_prefix, real_path = prefix.resolve(strict=True), path.resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):  # the last: no name of a file
+        return _bad(f'kubeconfig file "{location}" not found')
+    if real_prefix not in real_path.parents:
+        return _bad(f'kubeconfig path "{location}" is not below {prefix}')
+    return real_path
+
+
+def read_file(location: str, prefix: Path = PATH_PREFIX) -> bytes | Refusal:
+    """Read a kubeconfig file from below the prefix. Reads the file system."""
+    path = check_path(location, prefix)
+    if isinstance(path, Refusal):
+        return path
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size > MAX_KUBECONFIG_BYTES:
+                return _bad(f'kubeconfig file "{location}" is too large')
+            data = file.read(MAX_KUBECONFIG_BYTES)
+    except OSError as error:
+        return _bad(f'kubeconfig file "{location}": {error.strerror}')
+    return data if data.strip() else _bad(f'kubeconfig file "{location}" is empty')
+
+
+def check_secret(
+    secret: Mapping[str, Any] | None,
+    name: str,
+    namespace: str,
+    now: datetime,
+    *,
+    proxies: Collection[str],
+) -> SafeKubeconfig | Refusal:
+    """Take the kubeconfig out of a Secret and check it."""
+    data = read_secret(secret, name, namespace)
+    return data if isinstance(data, Refusal) else check_kubeconfig(data, now, proxies=proxies)
+
+
+def check_kubeconfig(
+    data: bytes, now: datetime, *, proxies: Collection[str] = ()
+) -> SafeKubeconfig | Refusal:
+    """Parse a kubeconfig and refuse what is unsafe, broken or expired.
+
+    Whatever somebody wrote, this answers, and soon.
+
+    Args:
+        data: The text.
+        now: Judges expiry.
+        proxies: Those that the manager's configuration allows.
+    """
+    try:
+        config = kubeconfig.parse(data, limits=LIMITS)
+    except CredentialsError as error:
+        return _insecure(str(error))
+    for problem in _find_problems(config, proxies):
+        return _insecure(problem)
+    try:
+        picked = kubeconfig.pick_context(config)
+    except CredentialsError as error:
+        return _bad(str(error))
+    for problem in _find_bad_data(picked):
+        return _bad(problem)
+    expiries = find_expiries(picked.cluster, picked.user)
+    for expiry in expiries:
+        if expiry.ends_at <= now:
+            return _bad(
+                f'kubeconfig: the {expiry.what} of context "{kubeconfig.shown(picked.name)}" '
+                f"expired at {expiry.ends_at:%Y-%m-%dT%H:%M:%SZ}; renew it"
+            )
+    server = identify_server(picked.cluster)
+    return SafeKubeconfig(config=_reduce(picked), expiries=expiries, server=server)
+
+
+def _reduce(picked: kubeconfig.KubeconfigContext) -> dict[str, Any]:
+    """Return a kubeconfig of one context, with the strings that are used and nothing else."""
+
+    def section(name: str, key: str, entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{"name": name, key: {k: entry[k] for k in _USED[key] if entry.get(k)}}]
+
+    return {
+        "current-context": picked.name,
+        "contexts": section(picked.name, "context", picked.context),
+        "clusters": section(picked.cluster_name, "cluster", picked.cluster),
+        "users": section(picked.user_name, "user", picked.user),
+    }
+
+
+def _find_problems(config: Mapping[str, Any], proxies: Collection[str]) -> Iterator[str]:
+    """Yield what is unsafe, entry by entry (M-31, M-32)."""
+    for what, user in _entries(config, "users"):
+        for key, words in _FORBIDDEN_USER_KEYS.items():
+            if user.get(key):
+                yield f"{what} uses {words}; only inline data is allowed"
+    for what, cluster in _entries(config, "clusters"):
+        if cluster.get("insecure-skip-tls-verify"):
+            yield f"{what} does not verify TLS; give it the server's CA"
+        if cluster.get("certificate-authority"):
+            yield f"{what} uses a CA file; put the CA inline"
+        yield from find_address_problems(what, cluster, proxies)
+
+
+def _entries(config: Mapping[str, Any], section: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the entries of a section, each with what to call it."""
+    word, entries = kubeconfig.SECTIONS[section], config.get(section)
+    for entry in entries if isinstance(entries, list) else ():
+        value = entry.get(word) if isinstance(entry, Mapping) else None
+        if isinstance(value, Mapping):
+            yield f'kubeconfig: {word} "{kubeconfig.shown(entry.get("name"))}"', value
+
+
+def _find_bad_data(picked: kubeconfig.KubeconfigContext) -> Iterator[str]:
+    """Yield what the current context could not be used with."""
+    for word, name, value in (
+        ("cluster", picked.cluster_name, picked.cluster),
+        ("user", picked.user_name, picked.user),
+    ):
+        problem = find_bad_data(value)
+        if problem:
+            yield f'kubeconfig: {word} "{kubeconfig.shown(name)}": {problem}'
+    token = picked.user.get("token")
+    if token and not _TOKEN.fullmatch(token):
+        yield (
+            f'kubeconfig: user "{kubeconfig.shown(picked.user_name)}": token holds a space, a line '
+            "break or another character that no token has"
+        )
+
+
+def _bad(message: str) -> Refusal:
+    return Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=message)
+
+
+def _insecure(message: str) -> Refusal:
+    return Refusal(reason=ClusterReason.INSECURE_KUBE_CONFIG, message=message)

@@ -1,0 +1,124 @@
+"""Where the ways to the workers come from: Secrets, files and ClusterProfiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from multiqueue.api import v1beta2 as api
+from multiqueue.api.conditions import ClusterReason
+from multiqueue.api.config.gates import Gate
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import CLUSTER_PROFILES
+from multiqueue.workers.kubeconfigs.cluster_profiles import check_profile
+from multiqueue.workers.kubeconfigs.credentials import (
+    PATH_PREFIX,
+    Refusal,
+    SafeKubeconfig,
+    check_kubeconfig,
+    check_secret,
+)
+from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
+
+SECRET, PATH = "Secret", "Path"
+Json = dict[str, Any]
+
+log = structlog.get_logger("multiqueue.dispatch")
+
+
+class ClusterSources:
+    """Reads what MultiKueueClusters point to.
+
+    ClusterProfiles are watched while their gate is on: only those of the manager's namespace, and
+    from when on their definition is there (M-216 has it before the start).
+
+    Args:
+        context: Of the manager.
+        on_change: Called with the names of MultiKueueClusters whose source changed.
+        path_prefix: Where kubeconfig files may be.
+    """
+
+    def __init__(
+        self,
+        context: ManagerContext,
+        on_change: Callable[[str], None],
+        *,
+        path_prefix: Path = PATH_PREFIX,
+    ) -> None:
+        self._context = context
+        self._on_change = on_change
+        self._files = KubeconfigFiles(path_prefix)
+        self.profiles: Informer[Json] | None = None
+        if context.config.gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
+            namespace = context.config.namespace
+            self.profiles = Informer(context.client, CLUSTER_PROFILES, namespace=namespace)
+            self.profiles.add_handler(self._on_profile)
+        context.informers.secrets.add_handler(self._on_secret)
+
+    async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+        """Read and check the way to a worker; whatever somebody wrote, others are not disturbed."""
+        try:
+            return await self._load(cluster)
+        except Exception:  # a bug must not take the other workers along
+            log.exception("way to worker cannot be checked", worker=cluster.metadata.name)
+            return Refusal(
+                reason=ClusterReason.BAD_KUBE_CONFIG,
+                message="spec.clusterSource leads to something that cannot be checked; the reason "
+                "is in the manager's log",
+            )
+
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+        source = cluster.spec.cluster_source
+        if source.kube_config is None:
+            reference = source.cluster_profile_ref
+            return self._load_profile(reference.name if reference is not None else "")
+        return await load_kubeconfig(source.kube_config, self._context, self._files)
+
+    def _load_profile(self, name: str) -> SafeKubeconfig | Refusal:
+        if self.profiles is None:
+            return Refusal(
+                reason=ClusterReason.CLUSTER_PROFILE_FEATURE_DISABLED,
+                message=(
+                    "spec.clusterSource.clusterProfileRef needs the gate MultiKueueClusterProfile"
+                ),
+            )
+        namespace = self._context.config.namespace
+        profile = self.profiles.store.get(f"{namespace}/{name}")
+        return check_profile(profile, name, namespace, self._context.config.multi_kueue)
+
+    def _on_secret(self, old: Json | None, new: Json | None) -> None:
+        name = _name_of(new or old)
+        for cluster in self._context.informers.multikueue_clusters.store.list():
+            source = cluster.spec.cluster_source.kube_config
+            if source is not None and (source.location_type, source.location) == (SECRET, name):
+                self._on_change(cluster.metadata.name)
+
+    def _on_profile(self, old: Json | None, new: Json | None) -> None:
+        """Look again at every cluster that refers to it (M-217)."""
+        name = _name_of(new or old)
+        for cluster in self._context.informers.multikueue_clusters.store.list():
+            reference = cluster.spec.cluster_source.cluster_profile_ref
+            if reference is not None and reference.name == name:
+                self._on_change(cluster.metadata.name)
+
+
+async def load_kubeconfig(
+    source: api.KubeConfig, context: ManagerContext, files: KubeconfigFiles
+) -> SafeKubeconfig | Refusal:
+    """Read and check the kubeconfig that a MultiKueueCluster names."""
+    location, namespace, now = source.location, context.config.namespace, context.clock.now()
+    proxies = context.config.multi_kueue.allowed_proxies
+    if source.location_type == PATH:
+        data = await files.read(location)
+        return data if isinstance(data, Refusal) else check_kubeconfig(data, now, proxies=proxies)
+    secret = context.informers.secrets.store.get(f"{namespace}/{location}")
+    return check_secret(secret, location, namespace, now, proxies=proxies)
+
+
+def _name_of(obj: Json | None) -> str:
+    assert obj is not None
+    return str(obj["metadata"]["name"])

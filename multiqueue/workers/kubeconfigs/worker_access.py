@@ -1,0 +1,121 @@
+"""Clients of workers for what people ask: pods, logs and events of jobs there.
+
+Beside the sessions, with connections and a budget of their own: however much is asked, nothing is
+dispatched later for it. Works on every replica of the manager: the one that leads uses what its
+connections use, the others read the kubeconfigs and ClusterProfiles, which all of them may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from multiqueue.api.config.gates import Gate
+from multiqueue.jobs.context import ManagerContext
+from multiqueue.kube.client import KubeClient
+from multiqueue.kube.credentials import Credentials
+from multiqueue.kube.errors import CredentialsError, NotFound, TransportError
+from multiqueue.kube.limiter import RateLimiter
+from multiqueue.kube.resources import CLUSTER_PROFILES
+from multiqueue.workers.connections.attempt import open_credentials
+from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.kubeconfigs.cluster_profiles import check_profile
+from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX, Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
+from multiqueue.workers.kubeconfigs.sources import load_kubeconfig
+
+REQUESTS_PER_SECOND, BURST = 20.0, 100.0
+"""Of all people together, to one worker."""
+REQUEST_SECONDS = 10.0
+
+
+class WorkerAccess:
+    """Leads to workers.
+
+    Args:
+        context: Of the manager.
+        fleet: Their connections, where this manager leads.
+        path_prefix: Where kubeconfig files may be.
+    """
+
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, *, path_prefix: Path = PATH_PREFIX
+    ) -> None:
+        self._context = context
+        self._fleet = fleet
+        self._files = KubeconfigFiles(path_prefix)
+        self._limiters: dict[str, RateLimiter] = {}
+        # By cluster: what a program gave is used until it ends, however often people ask.
+        self._given: dict[str, tuple[SafeKubeconfig, Credentials]] = {}
+
+    @asynccontextmanager
+    async def open(self, cluster: str) -> AsyncIterator[KubeClient]:
+        """Give a client of a worker.
+
+        Raises:
+            TransportError: it is not connected.
+            CredentialsError: its kubeconfig cannot be used.
+        """
+        credentials = await self._find_credentials(cluster)
+        limiter = self._limiters.setdefault(
+            cluster, RateLimiter(rate=REQUESTS_PER_SECOND, burst=BURST)
+        )
+        client = KubeClient(
+            credentials,
+            limiter=limiter,
+            user_agent="multiqueue-remote",
+            default_timeout=REQUEST_SECONDS,
+        )
+        async with client:
+            yield client
+
+    async def _find_credentials(self, cluster: str) -> Credentials:
+        session = self._fleet.find_session(cluster)
+        if session is not None:
+            return session.client.credentials
+        connection = self._fleet.find(cluster)
+        if connection is not None:
+            status = connection.status
+            raise TransportError(status.message if status is not None else "not connected yet")
+        return await self._load_credentials(cluster)
+
+    async def _load_credentials(self, cluster: str) -> Credentials:
+        found = self._context.informers.multikueue_clusters.store.get(cluster)
+        if found is None:
+            self._limiters.pop(cluster, None)
+            self._given.pop(cluster, None)
+            raise TransportError(f'there is no MultiKueueCluster "{cluster}"')
+        source = found.spec.cluster_source.kube_config
+        if source is None:
+            reference = found.spec.cluster_source.cluster_profile_ref
+            return await self._run_program(cluster, reference.name if reference else "")
+        checked = await load_kubeconfig(source, self._context, self._files)
+        if isinstance(checked, Refusal):
+            raise CredentialsError(checked.message)
+        return await open_credentials(checked, self._context.clock)
+
+    async def _run_program(self, cluster: str, profile: str) -> Credentials:
+        """Return the credentials that the program of a ClusterProfile's provider gives."""
+        config, namespace = self._context.config, self._context.config.namespace
+        if not config.gates.enabled(Gate.MULTIKUEUE_CLUSTER_PROFILE):
+            raise CredentialsError("its ClusterProfile needs the gate MultiKueueClusterProfile")
+        try:
+            listed = await self._context.client.list(CLUSTER_PROFILES, namespace=namespace)
+        except NotFound as error:
+            raise CredentialsError("this cluster serves no ClusterProfiles") from error
+        found = next((p for p in listed.items if p["metadata"]["name"] == profile), None)
+        checked = check_profile(found, profile, namespace, config.multi_kueue)
+        if isinstance(checked, Refusal):
+            raise CredentialsError(checked.message)
+        known = self._given.get(cluster)
+        if known is None or known[0] != checked:
+            known = (checked, await open_credentials(checked, self._context.clock))
+            self._given[cluster] = known
+        return known[1]
+
+
+def build_worker_access(context: ManagerContext, parts: Iterable[object]) -> WorkerAccess:
+    """Build it from the parts that `build_multikueue` made."""
+    fleet = next(part for part in parts if isinstance(part, Fleet))
+    return WorkerAccess(context, fleet)
