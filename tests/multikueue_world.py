@@ -41,7 +41,7 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Dispatcher
-from multiqueue.runtime.multikueue import build_multikueue
+from multiqueue.runtime.multikueue import MultiKueue, build_multikueue
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
@@ -168,7 +168,7 @@ class World:
         self.workers = workers
         self.gates = gates
         self.side_gates = side_gates
-        self.parts: list[Runnable] = []
+        self.multikueue: MultiKueue  # of the manager that was started last
         self.changes = Changes(
             hub.informers.multikueue_clusters,
             hub.informers.admission_checks,
@@ -306,17 +306,17 @@ class World:
                 config=config,
                 integrations=registry,
             )
+            self.multikueue = build_multikueue(
+                context,
+                Dispatchers({**BUILT_IN, **(dispatchers or {})}),
+                path_prefix=kubeconfigs,
+                open_thread=open_thread or (InlineThread if is_virtual() else PluginThread),
+                open_transport=audit.open,
+            )
             parts = [
-                *build_controllers(context, build_engine(config)),
-                *build_multikueue(
-                    context,
-                    Dispatchers({**BUILT_IN, **(dispatchers or {})}),
-                    path_prefix=kubeconfigs,
-                    open_thread=open_thread or (InlineThread if is_virtual() else PluginThread),
-                    open_transport=audit.open,
-                ),
+                *build_controllers(context, build_engine(config), self.multikueue.gate),
+                *self.multikueue.parts,
             ]
-            self.parts = parts
             async with tasks() as start:
                 start(context.recorder.run())
                 for informer in all_informers(informers):

@@ -23,9 +23,8 @@ from multiqueue.cli.main import main
 from multiqueue.controllers.engine_setup import build_engine
 from multiqueue.kube import resources
 from multiqueue.runtime.apply import apply_all
-from multiqueue.runtime.multikueue import build_desk
 from multiqueue.visibility.setup import VisibilityService, build_visibility
-from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
+from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
 from tests.integration.waiting import is_true, until_one
 from tests.least_privilege import documents
 from tests.multikueue_world import World, make_config, make_gpu_job, multikueue_world
@@ -144,8 +143,8 @@ async def remote_world(
                 hub.credentials,
                 address=("127.0.0.1", 0),
                 leading=leading,
-                workers=build_worker_access(context, world.parts),
-                desk=build_desk(engine, world.parts),
+                workers=WorkerAccess(context, world.multikueue.fleet),
+                desk=world.multikueue.workloads.open_desk(engine),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )
             running = asyncio.create_task(service.run())

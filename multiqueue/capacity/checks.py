@@ -10,11 +10,6 @@ from dataclasses import dataclass
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
-from multiqueue.dispatcher_host.references import (
-    NO_REFERENCE,
-    Reference,
-    read_config_reference,
-)
 from multiqueue.jobs.context import Informers
 
 CONFIG_KIND = "MultiKueueConfig"
@@ -26,12 +21,12 @@ class ClusterList:
 
     Attributes:
         clusters: Names in the order of the MultiKueueConfig.
-        reference: Who chooses among them, as the MultiKueueConfig says.
+        config: The MultiKueueConfig.
         problem: Why there are none; empty where there are.
     """
 
     clusters: tuple[str, ...] = ()
-    reference: Reference = NO_REFERENCE
+    config: api.MultiKueueConfig | None = None
     problem: str = ""
 
 
@@ -77,4 +72,4 @@ def list_clusters(check: api.AdmissionCheck, informers: Informers) -> ClusterLis
     config = informers.multikueue_configs.store.get(parameters.name)
     if config is None:
         return ClusterList(problem=f'{CONFIG_KIND} "{parameters.name}" not found')
-    return ClusterList(clusters=config.spec.clusters, reference=read_config_reference(config))
+    return ClusterList(clusters=config.spec.clusters, config=config)

@@ -9,7 +9,7 @@ is on its way, because a gang that fits nowhere could preempt others meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,6 +20,7 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.capacity.checks import list_clusters
 from multiqueue.capacity.exclusions import Exclusions, exclude
 from multiqueue.capacity.filters.candidate import WISHES, list_wishes
+from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
 from multiqueue.engine.remote import ChosenFlavors, Impossible
@@ -91,17 +92,22 @@ class Prospects:
 
 
 class FleetCapacity:
-    """Answers as `multiqueue.engine.remote.FleetOracle` does, and for the loop.
+    """Answers as `multiqueue.engine.remote.FleetOracle` does, and for the dispatch loop.
 
     Args:
         context: Of the manager.
         fleet: The workers.
+        limits: What the queues of each worker could ever hold.
         options: How requests of Workloads are read.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, limits: FleetLimits, options: BuildOptions
+    ) -> None:
         self._context = context
         self._fleet = fleet
+        self._limits = limits
+        self._listeners: list[Callable[[], None]] = []
         self._memo: dict[Hashable, Impossible | None] = {}
         self._options = options
         self._prospects: dict[str, tuple[object, Prospects]] = {}
@@ -115,9 +121,13 @@ class FleetCapacity:
         informers.workloads.add_handler(self._on_workload)
         for informer in informers.jobs.values():
             informer.add_handler(self._on_job)
-        fleet.limits.add_listener(self._change)
+        limits.add_listener(self._change)
 
-    def __call__(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call this whenever the answers of `ask` may have changed."""
+        self._listeners.append(listener)
+
+    def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
         """Return why no cluster of the check can ever hold a Workload on these flavors."""
         clusters = self._clusters(check)
         excluded = self._excluded(workload.key, clusters)
@@ -208,7 +218,7 @@ class FleetCapacity:
             return "has no MultiKueueCluster"
         if unwanted:
             return unwanted
-        limits = self._fleet.limits.find(name)
+        limits = self._limits.find(name)
         queue = limits.find(view.namespace, view.queue) if limits is not None else None
         if queue is None or isinstance(queue, str):
             return queue
@@ -275,7 +285,8 @@ class FleetCapacity:
 
     def _tell(self) -> None:
         self._is_told = True
-        self._context.fleet_gate.tell_change()
+        for listener in self._listeners:
+            listener()
 
 
 def _substance_of(obj: Configured) -> tuple[object, object, object]:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from multiqueue.capacity.worker_limits import WorkerLimits
-
-if TYPE_CHECKING:
-    from multiqueue.workers.connections.session import WorkerSession
+from multiqueue.capacity.worker_state import WorkerState
+from multiqueue.workers.connections.fleet import Fleet, FleetListener
+from multiqueue.workers.connections.session import WorkerSession
 
 
 class FleetLimits:
     """Follows the sessions of a fleet.
 
+    Build it before other listeners of the fleet: they ask for the limits of who came or went.
+
     Args:
-        find_session: Finds what a worker is reached with, while it is connected.
+        fleet: The workers, with a `WorkerState` each.
     """
 
-    def __init__(self, find_session: Callable[[str], WorkerSession | None]) -> None:
-        self._find_session = find_session
+    def __init__(self, fleet: Fleet) -> None:
+        self._find_session = fleet.find_session
         self._sessions: dict[str, tuple[WorkerSession, WorkerLimits]] = {}
         # One for each name that there ever was; small beside what a connection costs.
         self._last: dict[str, WorkerLimits] = {}
         self._known: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
+        fleet.add_listener(
+            FleetListener(
+                on_remote=lambda _: None, on_connection=self._follow, on_room=lambda: None
+            )
+        )
 
     def add_listener(self, listener: Callable[[], None]) -> None:
         """Call this whenever a limit may have changed; often several times in a row."""
@@ -38,7 +44,7 @@ class FleetLimits:
         """Return the limits that were last believed; None where this process never knew any."""
         return self._last.get(cluster)
 
-    def follow(self, cluster: str) -> None:
+    def _follow(self, cluster: str) -> None:
         """Take note that a worker came or went; another failed attempt is no news."""
         session, known = self._find_session(cluster), self._sessions.get(cluster)
         if session is None:
@@ -53,7 +59,7 @@ class FleetLimits:
     def _note_progress(self, cluster: str) -> None:
         """What a worker says of its queues can be believed now, or no longer."""
         found = self._sessions.get(cluster)
-        state = found[0].state if found is not None else None
+        state = found[0].find_part(WorkerState) if found is not None else None
         if found is None or state is None or not state.is_known:
             if cluster in self._known:
                 self._known.remove(cluster)

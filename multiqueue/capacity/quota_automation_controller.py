@@ -17,6 +17,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import QUOTA_AUTOMATION, find_condition, set_condition
 from multiqueue.api.serde import decode, encode
 from multiqueue.capacity.checks import is_multikueue, list_clusters
+from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.quota_automation import (
     AUTOMATED,
     NOT_REQUESTED,
@@ -51,13 +52,15 @@ class QuotaAutomation:
     Args:
         context: Of the manager.
         fleet: The workers.
+        limits: What their queues could ever hold.
     """
 
     name = "multikueue-quotas"
 
-    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+    def __init__(self, context: ManagerContext, fleet: Fleet, limits: FleetLimits) -> None:
         self._context = context
         self._fleet = fleet
+        self._limits = limits
         self._timeout = context.config.multi_kueue.worker_lost_timeout
         self._reconciler: Reconciler[str] = Reconciler(
             self.name, self.reconcile, on_outcome=context.metrics.observe_reconcile
@@ -68,7 +71,7 @@ class QuotaAutomation:
         informers.admission_checks.add_handler(_on_spec(self._enqueue_all))
         informers.multikueue_configs.add_handler(_on_config(self._enqueue_all))
         informers.multikueue_clusters.add_handler(_on_spec(self._enqueue_all))
-        fleet.limits.add_listener(self._enqueue_all)
+        limits.add_listener(self._enqueue_all)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -133,13 +136,13 @@ class QuotaAutomation:
 
     def _share(self, cluster: str, queue: api.ClusterQueue) -> WorkerShare:
         """Return what one worker has for the LocalQueues of a ClusterQueue."""
-        limits = self._fleet.limits.find(cluster)
+        limits = self._limits.find(cluster)
         if limits is None:
             if self._is_gone(cluster):
                 return WorkerShare(cluster=cluster, totals={})
             if self._is_unreadable(cluster):
                 return WorkerShare(cluster=cluster, is_unreadable=True)
-            limits = self._fleet.limits.recall(cluster)
+            limits = self._limits.recall(cluster)
         if limits is None:
             return WorkerShare(cluster=cluster)
         local = self._context.informers.local_queues.store

@@ -8,9 +8,10 @@ meanwhile is counted as in flight.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
@@ -23,6 +24,8 @@ from multiqueue.kube.informer import Informer
 from multiqueue.model import cluster_queue as model
 from multiqueue.model.build import BuildOptions
 from multiqueue.plugins import QueueView, WorkloadView
+from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.connections.session import WorkerSession
 
 SETTLE_SECONDS = 1.0
 """How long a copy that just got quota counts as not yet in the ClusterQueue's status, unless that
@@ -175,9 +178,9 @@ class WorkerState:
         if self._intents.pop(key) is not None:
             self._demand.clear()
 
-    def take_intents(self, other: WorkerState) -> None:
+    def take_over(self, old: Self) -> None:
         """Count what another state of the same worker counts, for as long as it would have."""
-        for intent in other._intents:
+        for intent in old._intents:
             if intent.workload.key not in self._copies and intent.workload.key not in self._holding:
                 self._intents.take(intent)
         self._demand.clear()
@@ -346,3 +349,24 @@ def _is_of(workload: api.Workload | None) -> str:
     if workload is None or is_finished(workload.status):
         return ""
     return key_of(workload.metadata.namespace, workload.spec.queue_name)
+
+
+def follow_workers(fleet: Fleet, options: BuildOptions) -> None:
+    """Keep a `WorkerState` for each connected worker: ``fleet.find_part(name, WorkerState)``.
+
+    Args:
+        fleet: The workers.
+        options: How requests of Workloads are read.
+    """
+
+    def attach(_: str, session: WorkerSession) -> None:
+        session.add_part(
+            WorkerState(
+                session.informers,
+                on_change=fleet.tell_room,
+                monotonic=asyncio.get_running_loop().time,
+                options=options,
+            )
+        )
+
+    fleet.add_session_hook(attach)

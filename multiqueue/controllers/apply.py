@@ -38,6 +38,7 @@ from multiqueue.controllers.slice_handover import taken_over
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, Skip
 from multiqueue.jobs.context import ManagerContext, UnrecoverableError
+from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.backoff import Backoff, exponential
 from multiqueue.kube.errors import Conflict, KubeError, NotFound
 from multiqueue.model.build import admission_to_wire
@@ -78,6 +79,7 @@ class PlanApplier:
     Args:
         context: Where to write.
         engine: Whose decisions; told how each write ended.
+        gate: Says where a Workload is offered that gets quota.
         on_pending: Called with the key of each Workload that was looked at and not admitted.
         on_forgotten: Called when the engine took an admission back and has to decide again.
     """
@@ -88,12 +90,14 @@ class PlanApplier:
         self,
         context: ManagerContext,
         engine: Engine,
+        gate: FleetGate,
         *,
         on_pending: Callable[[str], None],
         on_forgotten: Callable[[], None],
     ) -> None:
         self._context = context
         self._engine = engine
+        self._gate = gate
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
@@ -166,7 +170,7 @@ class PlanApplier:
             generation=workload.metadata.generation,
             resource_version=workload.metadata.resource_version,
         )
-        if decision.checks and self._context.fleet_gate.may_offer(decision.checks):
+        if decision.checks and self._gate.may_offer(decision.checks):
             self._offered.put_nowait(admission)
             return
         self._waiting.put_nowait(admission)
@@ -235,7 +239,7 @@ class PlanApplier:
             return
         newest = self._context.informers.workloads.store.get(key) or await writer.read(key)
         reserved = replace(newest, status=change(newest))
-        async with self._context.fleet_gate.offer(reserved) as amend:
+        async with self._gate.offer(reserved) as amend:
             await writer.update_status(key, lambda newest: amend(change(newest)))
 
     def _admitted(self, newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:

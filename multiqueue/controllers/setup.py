@@ -21,17 +21,26 @@ from multiqueue.controllers.workload.controller import WorkloadController
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.jobs.fleet_gate import FleetGate, NoFleet
 from multiqueue.jobs.framework.reconciler import JobReconciler
 
 __all__ = ["build_controllers"]
 
 
-def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]:
+def build_controllers(
+    context: ManagerContext, engine: Engine, gate: FleetGate | None = None
+) -> list[Runnable]:
     """Connect engine and informers, and return what has to run while this manager leads.
 
     Call it before the informers run. The engine is fed from then on, on a standby too, so that a
     new leader decides at once; nothing is written before the runnables run.
+
+    Args:
+        context: Of the manager.
+        engine: What decides.
+        gate: What is asked about workers; None if nothing is sent to workers.
     """
+    fleet = gate or NoFleet()
     # The parts know each other by what they call; a function where that is built later.
     applier: PlanApplier
     loop: SchedulerLoop
@@ -56,7 +65,9 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         return applier.is_writing(key)
 
     workloads = WorkloadController(context, engine, is_admitting=is_admitting)
-    applier = PlanApplier(context, engine, on_pending=workloads.enqueue, on_forgotten=on_change)
+    applier = PlanApplier(
+        context, engine, fleet, on_pending=workloads.enqueue, on_forgotten=on_change
+    )
     local_queues = LocalQueueController(context, engine, on_sampled=on_change)
 
     def on_activity(cluster_queue: str) -> None:
@@ -88,8 +99,8 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         engine.fleet_changed()
         on_change()
 
-    engine.ask_fleet(context.fleet_gate.ask)
-    context.fleet_gate.add_listener(on_fleet_change)
+    engine.ask_fleet(fleet.ask)
+    fleet.add_listener(on_fleet_change)
     return [
         applier,
         evictions,
@@ -105,7 +116,10 @@ def build_controllers(context: ManagerContext, engine: Engine) -> list[Runnable]
         *topology.runnables,
         *_failure_recovery(context),
         *_elastic_jobs(context),
-        *(JobReconciler(context, integration) for integration in context.integrations.integrations),
+        *(
+            JobReconciler(context, integration, dispatches=gate is not None)
+            for integration in context.integrations.integrations
+        ),
     ]
 
 

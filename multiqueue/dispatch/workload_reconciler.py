@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from multiqueue.api.workload_state import has_quota
-from multiqueue.capacity.fleet_capacity import FleetCapacity
+from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.dispatch.ask.decision_service import DispatchDesk
 from multiqueue.dispatch.ask.dispatcher_view import DispatchViews
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
@@ -24,6 +24,7 @@ from multiqueue.dispatch.decide.plan import GroupPlan
 from multiqueue.dispatch.execute.execute import Executor
 from multiqueue.dispatch.execute.first_offer import FirstOffers
 from multiqueue.dispatch.execute.outcome import AGAIN
+from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation, Observer
 from multiqueue.dispatch.wake.global_queue import Line
@@ -31,6 +32,7 @@ from multiqueue.dispatch.wake.waiting import Rank, WaitingLane
 from multiqueue.dispatch.wake.wake import Wakes
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.engine.engine import Engine
+from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.informer import Informer
@@ -48,13 +50,20 @@ log = structlog.get_logger("multiqueue.dispatch")
 
 
 class WorkloadReconciler:
-    """Looks at Workloads.
+    """Reconciles Workloads.
 
     Args:
         context: Of the manager.
         fleet: The workers.
+        limits: What their queues could ever hold.
+        forecasts: What would become of Workloads there.
         dispatchers: Who choose the clusters.
+        observer: Observes Workloads.
+        fitting: Fits what is sent to a worker to what the worker has.
         options: How requests of Workloads are read.
+
+    Attributes:
+        offers: Decides about Workloads whose quota is about to be reserved.
     """
 
     name = "multikueue-workloads"
@@ -63,7 +72,12 @@ class WorkloadReconciler:
         self,
         context: ManagerContext,
         fleet: Fleet,
+        *,
+        limits: FleetLimits,
+        forecasts: Forecasts,
         dispatchers: DispatcherChoice,
+        observer: Observer,
+        fitting: Fitting,
         options: BuildOptions,
     ) -> None:
         self._context = context
@@ -75,17 +89,15 @@ class WorkloadReconciler:
             preemption_timeout=settings.preemption_timeout,
         )
         self._line = Line(self._is_waiting)
-        capacity = FleetCapacity(context, fleet, options)
-        context.fleet_gate.connect(capacity)
-        self._observer = Observer(context, fleet, capacity)
-        self._views = DispatchViews(context, fleet, options, self._line)
+        self._observer = observer
+        self._views = DispatchViews(context, fleet, forecasts, options=options, line=self._line)
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
             concurrency=CONCURRENCY,
             on_outcome=context.metrics.observe_reconcile,
         )
-        self._executor = Executor(context, fleet, wake=self.enqueue)
+        self._executor = Executor(context, fleet, limits, fitting, wake=self.enqueue)
         self._memories: dict[str, GroupMemory] = {}
         self._is_running = False
         self._waiting = WaitingLane(self._list_waiting, self._look_for_room)
@@ -98,7 +110,7 @@ class WorkloadReconciler:
             on_room=self._waiting.wake,
         )
         dispatchers.on_change = self._wakes.ask_all_again
-        offers = FirstOffers(
+        self.offers = FirstOffers(
             context,
             self._config,
             self._observer,
@@ -107,7 +119,6 @@ class WorkloadReconciler:
             forget=dispatchers.forget_workload,
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
         )
-        context.fleet_gate.connect_offers(offers.offer, offers.concerns)
 
     def open_desk(self, engine: Engine) -> DispatchDesk:
         """Return what answers questions about decisions."""

@@ -27,18 +27,9 @@ class Reference:
 NO_REFERENCE = Reference()
 
 
-def read_config_reference(config: api.MultiKueueConfig) -> Reference:
-    """Return what a MultiKueueConfig names; its profile counts before its dispatcher."""
-    annotations = config.metadata.annotations
-    profile = annotations.get(DISPATCH_PROFILE, "").strip()
-    return Reference(
-        profile=profile,
-        dispatcher="" if profile else annotations.get(DISPATCHER, "").strip(),
-        source=f'MultiKueueConfig "{config.metadata.name}"' if profile else "",
-    )
-
-
-def find_reference(workload: api.Workload, of_config: Reference, informers: Informers) -> Reference:
+def find_reference(
+    workload: api.Workload, config: api.MultiKueueConfig | None, informers: Informers
+) -> Reference:
     """Return what a Workload's LocalQueue names, else its ClusterQueue, else the configuration."""
     key = key_of(workload.metadata.namespace, workload.spec.queue_name)
     local = informers.local_queues.store.get(key)
@@ -49,4 +40,17 @@ def find_reference(workload: api.Workload, of_config: Reference, informers: Info
         profile = "" if found is None else found.metadata.annotations.get(DISPATCH_PROFILE, "")
         if profile.strip():
             return Reference(profile=profile.strip(), source=source)
-    return of_config
+    return _read_config(config)
+
+
+def _read_config(config: api.MultiKueueConfig | None) -> Reference:
+    """Return what a MultiKueueConfig names; its profile counts before its dispatcher."""
+    if config is None:
+        return NO_REFERENCE
+    annotations = config.metadata.annotations
+    profile = annotations.get(DISPATCH_PROFILE, "").strip()
+    return Reference(
+        profile=profile,
+        dispatcher="" if profile else annotations.get(DISPATCHER, "").strip(),
+        source=f'MultiKueueConfig "{config.metadata.name}"' if profile else "",
+    )

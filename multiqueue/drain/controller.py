@@ -24,6 +24,8 @@ from multiqueue.api.cluster_orders import (
     read_orders,
 )
 from multiqueue.api.v1beta2.meta import Condition
+from multiqueue.dispatch.observe.departures import Departures
+from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.drain.conditions import (
     build_conditions,
     describe_drain,
@@ -55,8 +57,10 @@ class DrainReconciler:
     Args:
         context: Of the manager.
         fleet: The workers.
+        observer: Observes Workloads.
+        departures: Told which Workloads shall leave a worker.
         options: How requests of Workloads are read.
-        enqueue: Asks for a look at a Workload.
+        enqueue: Asks for a reconcile of a Workload.
         pace: Of drains that name none.
     """
 
@@ -66,8 +70,10 @@ class DrainReconciler:
         self,
         context: ManagerContext,
         fleet: Fleet,
-        options: BuildOptions,
+        observer: Observer,
+        departures: Departures,
         *,
+        options: BuildOptions,
         enqueue: Callable[[str], None],
         pace: Pace = DEFAULT_PACE,
     ) -> None:
@@ -75,7 +81,8 @@ class DrainReconciler:
         self._fleet = fleet
         self._enqueue = enqueue
         self._pace = pace
-        self._drainer = Drainer(context, fleet, options)
+        self._departures = departures
+        self._drainer = Drainer(context, fleet, observer, options)
         self._runs: dict[str, DrainRun] = {}
         self._events = DrainEvents(context)
         self._reconciler: Reconciler[str] = Reconciler(
@@ -158,24 +165,19 @@ class DrainReconciler:
         """Have those looked at whose turn it is, once that is on record."""
         metrics = self._context.metrics
         for key, entry in run.leaving.items():
-            if entry.message and (run.name, key) not in self._fleet.leaving:
-                self._fleet.leaving[run.name, key] = entry.message
+            if entry.message and self._departures.add(run.name, key, entry.message):
                 metrics.drain_moves_total.child(run.name).inc()
                 metrics.drain_lost_gpu_seconds_total.child(run.name).inc(entry.lost_gpu_seconds)
                 log.info("workload leaves", workload=key, worker=run.name, reason=entry.message)
                 self._enqueue(key)
-        for name, key in list(self._fleet.leaving):
-            if name == run.name and key not in run.leaving:
-                del self._fleet.leaving[name, key]
+        self._departures.retain(run.name, run.leaving)
 
     def _end(self, name: str) -> None:
         """Move nothing more; what is on its way out goes on to wherever it fits."""
         if self._runs.pop(name, None) is None:
             return
         self._context.metrics.worker_drain_left.forget(cluster=name)
-        for worker, key in list(self._fleet.leaving):
-            if worker == name:
-                del self._fleet.leaving[worker, key]
+        self._departures.retain(name, ())
         self._events.forget(name)
 
     # ------------------------------------------------------------ conditions

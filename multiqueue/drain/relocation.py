@@ -16,8 +16,8 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.capacity.filters import why_not
 from multiqueue.capacity.filters.candidate import Candidate
 from multiqueue.capacity.own_quota import Choice, Claim, OwnQuota
+from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
-from multiqueue.dispatch.ask.dispatcher_view import describe_kind
 from multiqueue.dispatch.observe.observe import Observation, Observer
 from multiqueue.drain.stop_time import find_cut_off
 from multiqueue.jobs.context import ManagerContext
@@ -78,14 +78,17 @@ class Relocation:
     Args:
         context: Of the manager.
         fleet: The workers.
+        observer: Observes Workloads.
         options: How requests of Workloads are read.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, observer: Observer, options: BuildOptions
+    ) -> None:
         self._context = context
         self._fleet = fleet
         self._options = options
-        self._observer = Observer(context, fleet)
+        self._observer = observer
         self._own = OwnQuota(
             cluster_queues=context.informers.cluster_queues.store.list,
             cohorts=context.informers.cohorts.store.list,
@@ -120,7 +123,7 @@ class Relocation:
 
     def expect(self, workload: api.Workload, cluster: str) -> None:
         """Count a Workload at the cluster that it is expected on, until its copy shows up there."""
-        state = self._fleet.find_state(cluster)
+        state = self._fleet.find_part(cluster, WorkerState)
         if state is not None:
             state.intend(self.view(with_flavors(workload, None)))
 
@@ -137,7 +140,7 @@ class Relocation:
         self, name: str, seen: Observation, asked: api.Workload, view: WorkloadView
     ) -> ClusterView:
         cluster = self._context.informers.multikueue_clusters.store.get(name)
-        state, queues = seen.view.find_cluster(name), self._fleet.find_state(name)
+        state, queues = seen.view.find_cluster(name), self._fleet.find_part(name, WorkerState)
         if cluster is None:
             return ClusterView(name=name, connected=False, unusable="has no MultiKueueCluster")
         if state is None or queues is None or not state.reachable or seen.workload is None:
@@ -244,4 +247,4 @@ def _rank(fit: Fit) -> int:
 
 
 def _kind_of(seen: Observation) -> str:
-    return describe_kind(seen.adapter.gvk) if seen.adapter is not None else ""
+    return seen.adapter.gvk.dotted if seen.adapter is not None else ""

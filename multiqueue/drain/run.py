@@ -15,6 +15,7 @@ from multiqueue.api.cluster_orders import DrainOrder
 from multiqueue.api.conditions import WorkloadCondition
 from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
+from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.drain.pace import Resident, sort_residents
 from multiqueue.drain.relocation import Prospect, Relocation
 from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
@@ -35,14 +36,17 @@ class Drainer:
     Args:
         context: Of the manager.
         fleet: The workers.
+        observer: Observes Workloads.
         options: How requests of Workloads are read.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, observer: Observer, options: BuildOptions
+    ) -> None:
         self._context = context
         self._fleet = fleet
         self._options = options
-        self._relocation = Relocation(context, fleet, options)
+        self._relocation = Relocation(context, fleet, observer, options)
 
     def follow(self, run: DrainRun, now: datetime) -> list[Resident]:
         """See who has left; return who runs there still, in the order in which they leave."""

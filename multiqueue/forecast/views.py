@@ -8,7 +8,9 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.declarations import parse_data, parse_prices, read
 from multiqueue.api.names import DATA, PRICES
 from multiqueue.forecast.asked import Asking
+from multiqueue.forecast.history import History
 from multiqueue.forecast.learning import Learning
+from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build import BuildOptions
 from multiqueue.plugins import ClusterView, Forecast, WorkloadView, foresee
@@ -17,20 +19,30 @@ from multiqueue.workers.connections.fleet import Fleet
 NOT_READ = "the Workloads there are not known"
 
 
-class Foresight:
-    """What is foreseen.
+class Forecasts:
+    """What would become of Workloads on each worker.
 
     Args:
         context: Of the manager.
         fleet: The workers.
         options: How requests are read.
+
+    Attributes:
+        history: What is learned from Workloads that finished.
     """
 
     def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
         self._fleet = fleet
         self._now = context.clock.now
-        self._learning = Learning(context, fleet.history, options)
-        fleet.find_traits = self._learning.find_traits
+        self.history = History()
+        self._learning = Learning(context, self.history, options)
+        follow_workers(
+            fleet,
+            self.history,
+            find_traits=self._learning.find_traits,
+            context=context,
+            options=options,
+        )
 
     def complete_workload(
         self, view: WorkloadView, workload: api.Workload, *, tells: bool = True
@@ -43,11 +55,10 @@ class Foresight:
             tells: Whether nonsense that it declares is told.
         """
         traits = self._learning.read_traits(workload, tells=tells)
-        history = self._fleet.history
         return replace(
             view,
-            runtime=history.runtime(traits),
-            speeds=history.speeds(traits),
+            runtime=self.history.runtime(traits),
+            speeds=self.history.speeds(traits),
             data=read(view.annotations, DATA, parse_data) or frozenset(),
         )
 
@@ -69,21 +80,21 @@ class Foresight:
 
     def send(self, cluster: ClusterView, workload: WorkloadView) -> None:
         """Count a Workload that is sent to a cluster, until it shows up there."""
-        session = self._fleet.find_session(cluster.name)
-        if session is not None and session.foresight is not None and cluster.queue is not None:
-            session.foresight.assume(workload, cluster.queue)
+        forecast = self._fleet.find_part(cluster.name, WorkerForecast)
+        if forecast is not None and cluster.queue is not None:
+            forecast.assume(workload, cluster.queue)
 
     def withhold(self, cluster: ClusterView, workload: WorkloadView) -> None:
         """Stop counting it."""
-        session = self._fleet.find_session(cluster.name)
-        if session is not None and session.foresight is not None:
-            session.foresight.forget(workload.key)
+        forecast = self._fleet.find_part(cluster.name, WorkerForecast)
+        if forecast is not None:
+            forecast.forget(workload.key)
 
     def _forecast(self, view: ClusterView, asking: Asking) -> Forecast | None:
         if view.unusable or view.queue is None:
             return None
-        session = self._fleet.find_session(view.name)
-        if session is None or session.foresight is None or not session.foresight.is_known:
+        forecast = self._fleet.find_part(view.name, WorkerForecast)
+        if forecast is None or not forecast.is_known:
             found = foresee(asking.view, view)
             return replace(found, reason=f"{found.reason}; {NOT_READ}") if found else None
-        return session.foresight.forecast(asking, view.queue)
+        return forecast.forecast(asking, view.queue)

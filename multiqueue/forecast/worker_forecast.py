@@ -6,13 +6,17 @@ replica unknown, and then it is not asked.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any, Self
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
+from multiqueue.api.names import MULTIKUEUE_ORIGIN
+from multiqueue.api.serde import decode
 from multiqueue.capacity.worker_state import QueueInformers
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.check_times import CheckTimes
@@ -22,11 +26,16 @@ from multiqueue.forecast.node_informers import Ground
 from multiqueue.forecast.other_workload import Seen, read_seen
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.traits import Traits
+from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.informer import Informer
+from multiqueue.kube.resources import WORKLOADS
+from multiqueue.kube.sizes import MAX_SKIMMED_BYTES
 from multiqueue.lib.quantity import QuantityError
 from multiqueue.model import build
-from multiqueue.model.build import BuildOptions
+from multiqueue.model.build import DEFAULT_OPTIONS, BuildOptions
 from multiqueue.plugins import Forecast, QueueView, Runtime, WorkloadView
+from multiqueue.workers.connections.fleet import Fleet
+from multiqueue.workers.connections.session import WorkerSession
 
 INTENT = timedelta(seconds=10)
 """How long what was sent there counts as what it would become, while the worker says nothing."""
@@ -40,25 +49,13 @@ FindTraits = Callable[[str], Traits | None]
 """Finds what the manager knows of a Workload of its own, by key."""
 
 
-class WorkloadInformers(QueueInformers, Protocol):
-    """The informers of a worker that its replica is fed from."""
-
-    @property
-    def others(self) -> Informer[Seen]:
-        """Everybody else's Workloads."""
-        ...
-
-    @property
-    def ground(self) -> Ground:
-        """Its nodes."""
-        ...
-
-
-class WorkerForesight:
+class WorkerForecast:
     """What would become of Workloads on one worker.
 
     Args:
-        informers: Of the worker.
+        informers: Of the worker's queues and of our Workloads there.
+        others: Everybody else's Workloads there.
+        nodes: Its nodes, which are looked at where topologies matter.
         history: What is learned from finished Workloads.
         find_traits: What is known of our own.
         now: Tells the time.
@@ -68,7 +65,9 @@ class WorkerForesight:
 
     def __init__(
         self,
-        informers: WorkloadInformers,
+        informers: QueueInformers,
+        others: Informer[Seen],
+        nodes: Ground,
         history: History,
         *,
         find_traits: FindTraits,
@@ -77,6 +76,8 @@ class WorkerForesight:
         on_room: Callable[[], None] = lambda: None,
     ) -> None:
         self._informers = informers
+        self.others = others
+        self.nodes = nodes
         self._history = history
         self._find_traits = find_traits
         self._now = now
@@ -107,14 +108,20 @@ class WorkerForesight:
             lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
             replica.delete_local_queue,
         )
-        informers.ground.follow(informers.flavors, replica.terrain, on_room=on_room)
+        nodes.follow(informers.flavors, replica.terrain, on_room=on_room)
         informers.workloads.add_handler(self._on_copy)
-        informers.others.add_handler(self._on_other)
+        others.add_handler(self._on_other)
+
+    async def run(self) -> None:
+        """Follow everybody else's Workloads and the nodes until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.others.run(), name="worker workloads of others")
+            tasks.create_task(self.nodes.run(), name="worker nodes")
 
     @property
     def is_known(self) -> bool:
         """Whether everybody's Workloads there are known."""
-        return self._informers.others.synced.is_set() and self._informers.workloads.synced.is_set()
+        return self.others.synced.is_set() and self._informers.workloads.synced.is_set()
 
     def forecast(self, asking: Asking, queue: QueueView) -> Forecast | None:
         """Return what would become of a Workload there; None where something must be mended.
@@ -152,12 +159,12 @@ class WorkerForesight:
         if self._assumed.pop(key, None) is not None:
             self._replica.forget(key, self._now())
 
-    def take_assumed(self, other: WorkerForesight) -> None:
+    def take_over(self, old: Self) -> None:
         """Count what another session to the same worker counts, for as long as it would have."""
         self._catch_up()
-        other._catch_up()
-        for key, since in other._assumed.items():
-            workload = other._replica.find_assumed(key)
+        old._catch_up()
+        for key, since in old._assumed.items():
+            workload = old._replica.find_assumed(key)
             if workload is not None:
                 self._replica.assume(workload, since)
                 if key in self._replica.assumed:
@@ -247,3 +254,48 @@ def _follow(
         delete(old.metadata.key)
 
     informer.add_handler(handle)
+
+
+def follow_workers(
+    fleet: Fleet,
+    history: History,
+    *,
+    find_traits: FindTraits,
+    context: ManagerContext,
+    options: BuildOptions,
+) -> None:
+    """Keep a `WorkerForecast` for each worker: ``fleet.find_part(name, WorkerForecast)``.
+
+    Args:
+        fleet: The workers.
+        history: What is learned from finished Workloads.
+        find_traits: What is known of our own.
+        context: Of the manager.
+        options: How requests are read.
+    """
+
+    def attach(name: str, session: WorkerSession) -> None:
+        others: Informer[Seen] = Informer(
+            session.client,
+            WORKLOADS,
+            label_selector=f"{MULTIKUEUE_ORIGIN}!={session.owner.origin}",
+            decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
+            meta=attrgetter("identity"),
+            on_restart=context.metrics.watch_observer(WORKLOADS.plural, name),
+            max_bytes=MAX_SKIMMED_BYTES,
+        )
+        fleet.watch_others(name, others, attrgetter("identity"))
+        forecast = WorkerForecast(
+            session.informers,
+            others,
+            Ground(session.client, context.metrics, name),
+            history,
+            find_traits=find_traits,
+            now=context.clock.now,
+            options=options,
+            on_room=fleet.tell_room,
+        )
+        session.add_part(forecast)
+        session.start(forecast.run(), name="worker forecast")
+
+    fleet.add_session_hook(attach)

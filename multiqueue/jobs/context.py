@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from multiqueue.api.config import Configuration
@@ -20,7 +20,6 @@ from multiqueue.api.v1beta2 import (
     Workload,
     WorkloadPriorityClass,
 )
-from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube.client import KubeClient
@@ -94,4 +93,3 @@ class ManagerContext:
     metrics: Metrics
     config: Configuration
     integrations: IntegrationRegistry
-    fleet_gate: FleetGate = field(default_factory=FleetGate)

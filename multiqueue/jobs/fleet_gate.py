@@ -1,24 +1,21 @@
-"""How MultiKueue tells the engine's shell what workers can hold: siblings may not know each other.
+"""What the engine's shell asks about workers: siblings of it know them, and may not be imported.
 
-MultiKueue connects an oracle and says when its answers may have changed; whoever feeds the engine
-asks and listens. Whoever writes reservations has it say what is to be written beside them.
+`controllers` reserves quota; `dispatch` knows which workers could run a Workload. Both know this
+protocol, and the assembly hands one to the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Protocol
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.engine.remote import ChosenFlavors, FleetOracle, Impossible
+from multiqueue.engine.remote import ChosenFlavors, Impossible
 from multiqueue.model.workload import Workload
 
 Amend = Callable[[api.WorkloadStatus], api.WorkloadStatus]
 """Adds to a status that reserves quota what belongs into the same write."""
-Offer = Callable[[api.Workload], AbstractAsyncContextManager[Amend]]
-"""Given a Workload as it will be with its quota; what it gives is written within its block."""
-Concerns = Callable[[Collection[str]], bool]
-"""Given the names of admission checks: whether an offer belongs to one of them."""
 
 
 def unchanged(status: api.WorkloadStatus) -> api.WorkloadStatus:
@@ -26,45 +23,46 @@ def unchanged(status: api.WorkloadStatus) -> api.WorkloadStatus:
     return status
 
 
-class FleetGate:
-    """Between who knows the workers and who reserves quota. Without an oracle all is possible."""
-
-    def __init__(self) -> None:
-        self._oracle: FleetOracle | None = None
-        self._offer: Offer | None = None
-        self._concerns: Concerns = lambda _: False
-        self._listeners: list[Callable[[], None]] = []
-
-    def connect(self, oracle: FleetOracle) -> None:
-        """Ask this from now on."""
-        self._oracle = oracle
-
-    def connect_offers(self, offer: Offer, concerns: Concerns) -> None:
-        """Have this say where a Workload goes that gets quota."""
-        self._offer, self._concerns = offer, concerns
-
-    def may_offer(self, checks: Collection[str]) -> bool:
-        """Whether a reservation with these checks may have to wait for an offer."""
-        return self._concerns(checks)
-
-    def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
-        """Answer as `Offer` does."""
-        return nullcontext(unchanged) if self._offer is None else self._offer(reserved)
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether this program sends Workloads to workers at all."""
-        return self._oracle is not None
-
-    def add_listener(self, listener: Callable[[], None]) -> None:
-        """Call this whenever answers may have changed."""
-        self._listeners.append(listener)
-
-    def tell_change(self) -> None:
-        """Tell that answers may have changed."""
-        for listener in self._listeners:
-            listener()
+class FleetGate(Protocol):
+    """What the workers could hold, and where a Workload is offered first."""
 
     def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> Impossible | None:
-        """Answer as `FleetOracle` does."""
-        return None if self._oracle is None else self._oracle(workload, check, flavors)
+        """Answer as `multiqueue.engine.remote.FleetOracle` does."""
+        ...
+
+    def may_offer(self, checks: Collection[str]) -> bool:
+        """Whether a reservation with these admission checks may have to wait for an offer."""
+        ...
+
+    def offer(self, reserved: api.Workload) -> AbstractAsyncContextManager[Amend]:
+        """Decide where a Workload is offered that gets quota.
+
+        Args:
+            reserved: The Workload as it will be with its quota. It is written within the block.
+        """
+        ...
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call this whenever the answers of `ask` may have changed."""
+        ...
+
+
+class NoFleet:
+    """The gate of a manager that sends nothing to workers: everything is possible."""
+
+    def ask(self, workload: Workload, check: str, flavors: ChosenFlavors) -> None:
+        """Nothing is impossible."""
+
+    def may_offer(self, checks: Collection[str]) -> bool:  # noqa: ARG002
+        """No reservation waits."""
+        return False
+
+    def offer(
+        self,
+        reserved: api.Workload,  # noqa: ARG002
+    ) -> AbstractAsyncContextManager[Amend]:
+        """Add nothing."""
+        return nullcontext(unchanged)
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Nothing changes."""

@@ -11,7 +11,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -37,7 +37,7 @@ from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
 from multiqueue.runtime.components import Component, Scope, Supervisor, open_scope
 from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
-from multiqueue.runtime.multikueue import build_desk, build_multikueue
+from multiqueue.runtime.multikueue import MultiKueue, build_multikueue
 from multiqueue.runtime.preconditions import (
     can_reach_webhooks,
     ensure_namespace,
@@ -48,7 +48,7 @@ from multiqueue.runtime.preconditions import (
 )
 from multiqueue.visibility.setup import VisibilityService, build_visibility, find_address
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
-from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
+from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
 
 CRD_RETRY_SECONDS = 1.0
 NOT_SYNCED = "informers are not synced"
@@ -139,7 +139,7 @@ class Manager:
         engine = build_engine(self.config)
         # Connected before the informers run, so that the engine sees everything from the start.
         multikueue = build_multikueue(context)
-        leading_parts = [*build_controllers(context, engine), *multikueue]
+        leading_parts = [*build_controllers(context, engine, multikueue.gate), *multikueue.parts]
         self._keep(scope, Component("events", context.recorder.run))
         if self._endpoint is not None:
             self._keep(scope, self._endpoint)
@@ -162,7 +162,7 @@ class Manager:
         scope: Scope,
         context: ManagerContext,
         engine: Engine,
-        multikueue: Sequence[Runnable],
+        multikueue: MultiKueue,
     ) -> None:
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
             return
@@ -181,8 +181,8 @@ class Manager:
             self._credentials,
             address=address,
             leading=self.leading,
-            workers=build_worker_access(context, multikueue),
-            desk=build_desk(engine, multikueue),
+            workers=WorkerAccess(context, multikueue.fleet),
+            desk=multikueue.workloads.open_desk(engine),
         )
         self._keep(scope, self._visibility)
 

@@ -2,34 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-
-import structlog
 
 from multiqueue.api.cluster_orders import Pace
 from multiqueue.api.config import Gate
+from multiqueue.capacity.fleet_capacity import FleetCapacity
+from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.quota_automation_controller import QuotaAutomation
+from multiqueue.capacity.worker_state import follow_workers
 from multiqueue.dispatch.admission_check import AdmissionCheckReconciler
-from multiqueue.dispatch.ask.decision_service import DispatchDesk
 from multiqueue.dispatch.garbage_collector import GarbageCollector
+from multiqueue.dispatch.gate import DispatchGate
+from multiqueue.dispatch.observe.departures import Departures
+from multiqueue.dispatch.observe.fitting import Fitting
+from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.dispatch.worker_metrics import WorkerFigures
 from multiqueue.dispatch.workload_reconciler import WorkloadReconciler
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.profile_status import ProfileReconciler
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.drain.controller import DrainReconciler
-from multiqueue.engine.engine import Engine
+from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
+from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.call_thread import OpenThread, PluginThread
 from multiqueue.kube.transport import OpenTransport, Transport
 from multiqueue.workers.clusters.reconciler import ClusterReconciler
 from multiqueue.workers.connections.capability_book import CapabilityBook
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
+from multiqueue.workers.own_cluster import OwnCluster
 
-log = structlog.get_logger("multiqueue.dispatch")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiKueue:
+    """What sends Workloads to other clusters.
+
+    Attributes:
+        parts: What has to run while this manager leads.
+        gate: What the engine's shell asks about the workers.
+        fleet: The workers.
+        capacity: What they could hold.
+        workloads: What dispatches.
+    """
+
+    parts: tuple[Runnable, ...]
+    gate: FleetGate
+    fleet: Fleet
+    capacity: FleetCapacity
+    workloads: WorkloadReconciler
 
 
 def build_multikueue(
@@ -39,12 +62,12 @@ def build_multikueue(
     path_prefix: Path = PATH_PREFIX,
     open_transport: OpenTransport = Transport,
     open_thread: OpenThread = PluginThread,
-) -> list[Runnable]:
+) -> MultiKueue:
     """Connect to the manager's informers, and return what has to run while this manager leads.
 
     Call it before the informers run. Nothing is written, and no worker is connected to, before the
-    runnables run. A dispatcher that is not installed is no reason to stop: it is logged, Workloads
-    stay pending and say so.
+    parts run. If a dispatcher is not installed, that is logged, and Workloads stay pending and say
+    so.
 
     Args:
         context: Of the manager.
@@ -59,10 +82,10 @@ def build_multikueue(
         adapters=context.integrations.adapters,
         origin=settings.origin,
         clock=context.clock,
-        options=options,
         metrics=context.metrics,
         open_transport=open_transport,
         grace=settings.worker_lost_timeout,
+        is_here=OwnCluster(context.informers).has,
     )
     choice = DispatcherChoice(
         dispatchers or Dispatchers(),
@@ -72,30 +95,47 @@ def build_multikueue(
         profiles=context.informers.dispatch_profiles,
         open_thread=open_thread,
     )
-    workloads = WorkloadReconciler(context, fleet, choice, options)
+    follow_workers(fleet, options)
+    limits = FleetLimits(fleet)
+    capacity = FleetCapacity(context, fleet, limits, options)
+    fitting, departures = Fitting(context, fleet, limits), Departures()
+    workloads = WorkloadReconciler(
+        context,
+        fleet,
+        limits=limits,
+        forecasts=Forecasts(context, fleet, options),
+        dispatchers=choice,
+        observer=Observer(context, fleet, fitting, departures, capacity),
+        fitting=fitting,
+        options=options,
+    )
+    drains = DrainReconciler(
+        context,
+        fleet,
+        Observer(context, fleet, fitting, departures),
+        departures,
+        options=options,
+        enqueue=workloads.enqueue,
+        pace=Pace(every=settings.drain_period, at_once=settings.drain_at_once),
+    )
     automates = context.config.gates.enabled(Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION)
-    return [
+    parts: list[Runnable] = [
         fleet,
         ClusterReconciler(context, fleet, path_prefix=path_prefix),
         AdmissionCheckReconciler(context),
         workloads,
         ProfileReconciler(context, choice),
         choice,
-        DrainReconciler(
-            context,
-            fleet,
-            options,
-            enqueue=workloads.enqueue,
-            pace=Pace(every=settings.drain_period, at_once=settings.drain_at_once),
-        ),
+        drains,
         CapabilityBook(context, fleet),
         GarbageCollector(context, fleet, enqueue=workloads.enqueue),
         WorkerFigures(context),
-        *([QuotaAutomation(context, fleet)] if automates else []),
+        *([QuotaAutomation(context, fleet, limits)] if automates else []),
     ]
-
-
-def build_desk(engine: Engine, parts: Iterable[Runnable]) -> DispatchDesk:
-    """Build what answers questions about decisions from the parts that `build_multikueue` made."""
-    workloads = next(part for part in parts if isinstance(part, WorkloadReconciler))
-    return workloads.open_desk(engine)
+    return MultiKueue(
+        parts=tuple(parts),
+        gate=DispatchGate(capacity, workloads.offers),
+        fleet=fleet,
+        capacity=capacity,
+        workloads=workloads,
+    )

@@ -165,9 +165,9 @@ class Program:
                 await self._lead(client, process, parts)
 
     def _parts(self, context: ManagerContext, process: Process) -> list[Runnable]:
-        parts = build_controllers(context, build_engine(self._config))
+        engine = build_engine(self._config)
         if not self._multikueue:
-            return parts
+            return build_controllers(context, engine)
         dispatchers: dict[str, Dispatcher] = {
             names.DISPATCHER_ALL_AT_ONCE: AllAtOnce(),
             names.DISPATCHER_INCREMENTAL: Incremental(),
@@ -180,8 +180,8 @@ class Program:
             open_transport=self._network.transport(process),
             open_thread=InlineThread,
         )
-        self._on_fleet(next(part for part in ours if isinstance(part, Fleet)))
-        return [*parts, *ours]
+        self._on_fleet(ours.fleet)
+        return [*build_controllers(context, engine, ours.gate), *ours.parts]
 
     async def _lead(self, client: KubeClient, process: Process, parts: list[Runnable]) -> None:
         async def work() -> None:

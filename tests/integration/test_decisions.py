@@ -109,7 +109,7 @@ async def test_a_manifest_is_tried_before_it_is_submitted(
 def knows_queue(remote: RemoteWorld, name: str) -> bool:
     """Whether the manager and its connections to both workers know a LocalQueue."""
     key = f"{NAMESPACE}/{name}"
-    fleet = next(part for part in remote.world.parts if part.name == "multikueue-workers")
+    fleet = remote.world.multikueue.fleet
     sessions = [fleet.find_session(worker) for worker in remote.world.workers]
     stores = [session.informers.local_queues.store for session in sessions]
     return all(store.get(key) for store in (remote.hub.informers.local_queues.store, *stores))

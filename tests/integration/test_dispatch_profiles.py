@@ -15,7 +15,6 @@ import pytest
 from multiqueue.api.conditions import find_condition
 from multiqueue.api.names import DISPATCH_PROFILE, DISPATCHER, V1ALPHA1
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.dispatch.workload_reconciler import WorkloadReconciler
 from multiqueue.kube.resources import (
     CLUSTER_QUEUES,
     DISPATCH_PROFILES,
@@ -342,7 +341,7 @@ async def test_what_is_deleted_while_a_canary_is_asked_about_it_is_forgotten():
         assert gone is not None
         await world.hub.client.delete(JOBS, "train", namespace=NAMESPACE)
         await world.hub.client.delete(WORKLOADS, gone.metadata.name, namespace=NAMESPACE)
-        reconciler = next(part for part in world.parts if isinstance(part, WorkloadReconciler))
+        reconciler = world.multikueue.workloads
         known = reconciler._context.informers.workloads
         await Changes(known).until(lambda: known.store.get(gone.metadata.key) is None, "its end")
         answer.set()

@@ -44,7 +44,7 @@ async def test_a_view_tells_of_the_worker_and_of_our_jobs_there():
         await show(world, plugin, "second")
         await world.until(lambda: world.copy("worker1", "second"), "its copy", on="worker1")
 
-        fleet = next(part for part in world.parts if part.name == "multikueue-workers")
+        fleet = world.multikueue.fleet
         health = fleet.find_health("worker1")
         for _ in range(3):
             health.note_dispatch("whatever", taken=False)

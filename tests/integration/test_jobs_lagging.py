@@ -38,7 +38,7 @@ async def test_the_workload_of_a_job_that_was_not_heard_of_yet_is_spared() -> No
         assert workload is not None
         integration = late.integrations.find("batch/job")
         assert integration is not None
-        await JobReconciler(late, integration).reconcile(f"{NAMESPACE}/train")
+        await JobReconciler(late, integration, dispatches=False).reconcile(f"{NAMESPACE}/train")
         found = await cluster.client.get(
             resources.WORKLOADS, workload.metadata.name, namespace=NAMESPACE
         )

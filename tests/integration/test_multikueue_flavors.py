@@ -173,11 +173,11 @@ async def test_what_workers_could_hold_is_compared_with_what_is_reserved_now():
     async with multikueue_world("w1", real_workers=True) as world:
         await give(world.hub, checks=(CHECK,), h100=8, a100=8)
         await give(world.workers["w1"], h100=8)
-        async with world.manager() as context:
+        async with world.manager():
             await world.until_connected()
             await world.hub.create(JOBS, make_gpu_job(gpus=4))
             await world.until_ready()
-            workload, capacity = world.workload(), context.fleet_gate._oracle
+            workload, capacity = world.workload(), world.multikueue.capacity
             other = with_flavors(workload, {"main": {GPU: "a100"}})
             found = [capacity.look(each, ("w1",)).never for each in (workload, other, workload)]
             assert [bool(never) for never in found] == [False, True, False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from multiqueue.api.names import DATA, PRICES, RUNTIME, SPEEDS
+from multiqueue.forecast.worker_forecast import WorkerForecast
 from multiqueue.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
 from multiqueue.plugins import Basis, DispatchView, Prospect
 from tests.multikueue_world import GPU, make_config, make_gpu_job, multikueue_world
@@ -39,8 +40,8 @@ async def test_who_else_is_there_is_foreseen_and_what_was_sent_counts():
         await world.hub.patch(MULTIKUEUE_CLUSTERS, "w", changes)
         theirs = make_annotated("theirs", 6, local=True, **{RUNTIME: "2h"})
         await world.workers["w"].create(JOBS, theirs)
-        others = next(part for part in world.parts if part.name == "multikueue-workers")
-        informer = others.find_session("w").informers.others
+        forecast = world.multikueue.fleet.find_part("w", WorkerForecast)
+        informer = forecast.others
         await world.until(
             lambda: any(
                 seen.workload and seen.workload.reservation for seen in informer.store.list()

@@ -17,7 +17,7 @@ from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.resources import CLUSTER_PROFILES, CRDS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from multiqueue.runtime.multikueue import build_multikueue
-from multiqueue.workers.kubeconfigs.worker_access import build_worker_access
+from multiqueue.workers.kubeconfigs.worker_access import WorkerAccess
 from tests.least_privilege import REMOTE_TOKEN
 from tests.multikueue_world import BUILT_IN, World, make_config, make_gpu_job, multikueue_world
 from tests.queue_manager import CONFIG
@@ -119,7 +119,7 @@ async def test_a_manager_that_does_not_lead_reads_there_too(tmp_path: Path) -> N
         await refer(world)
         async with world.manager(profile_config(tmp_path)) as context:
             # Of parts that do not run: what a replica has that waits for its turn.
-            access = build_worker_access(context, build_multikueue(context, Dispatchers(BUILT_IN)))
+            access = WorkerAccess(context, build_multikueue(context, Dispatchers(BUILT_IN)).fleet)
             await world.until_cluster("worker1", reason="BadClusterProfile")
             with pytest.raises(
                 CredentialsError, match='ClusterProfile "kueue-system/p1" not found'

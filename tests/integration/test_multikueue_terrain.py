@@ -8,6 +8,7 @@ from typing import Any
 
 from multiqueue.api import names
 from multiqueue.api.workload_state import is_admitted
+from multiqueue.forecast.worker_forecast import WorkerForecast
 from multiqueue.kube import resources
 from multiqueue.kube.resources import Resource
 from multiqueue.model.topology import HOSTNAME
@@ -108,8 +109,7 @@ async def test_gangs_are_foreseen_to_start_where_a_rack_has_room():
         await world.until_connected()
         worker = world.workers["w"]
         await worker.create(resources.PODS, make_pod("theirs", "a"))
-        others = next(part for part in world.parts if part.name == "multikueue-workers")
-        ground = others.find_session("w").informers.ground
+        ground = world.multikueue.fleet.find_part("w", WorkerForecast).nodes
         await Changes(ground.nodes, ground.pods).until(
             lambda: len(ground.nodes.store) == 4 and ground.pods.store.list(), "nodes are seen"
         )

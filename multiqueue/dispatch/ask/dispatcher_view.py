@@ -11,15 +11,15 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import read_orders
 from multiqueue.capacity.filters.candidate import Candidate
 from multiqueue.capacity.filters.taints import why_avoid
+from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteWorkload
 from multiqueue.dispatch.decide.view import LocalWorkload
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.dispatch.wake.global_queue import Line
-from multiqueue.forecast.views import Foresight
+from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.model.build import BuildOptions
 from multiqueue.plugins import (
     ClusterView,
@@ -40,18 +40,25 @@ class DispatchViews:
     Args:
         context: Of the manager.
         fleet: The workers.
+        forecasts: What would become of Workloads on each worker.
         options: How requests of Workloads are read.
         line: Of those that wait for room.
     """
 
     def __init__(
-        self, context: ManagerContext, fleet: Fleet, options: BuildOptions, line: Line
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        forecasts: Forecasts,
+        *,
+        options: BuildOptions,
+        line: Line,
     ) -> None:
         self._context = context
         self._fleet = fleet
         self._options = options
         self._line = line
-        self._foresight = Foresight(context, fleet, options)
+        self._forecasts = forecasts
 
     def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
         """Return what there is to know about a Workload and its clusters now.
@@ -66,18 +73,18 @@ class DispatchViews:
         local = seen.view.local
         shown = build_workload_view(
             workload,
-            kind=describe_kind(seen.adapter.gvk) if seen.adapter is not None else "",
+            kind=seen.adapter.gvk.dotted if seen.adapter is not None else "",
             find_flavor=self._context.informers.resource_flavors.store.get,
             options=self._options,
         )
         shown = replace(shown, annotations={**_annotations(seen.job), **shown.annotations})
-        shown = self._foresight.complete_workload(shown, workload, tells=not seen.imagined)
-        asking = self._foresight.ask(shown)
+        shown = self._forecasts.complete_workload(shown, workload, tells=not seen.imagined)
+        asking = self._forecasts.ask(shown)
         clusters = self._context.informers.multikueue_clusters.store
         return DispatchView(
             workload=shown,
             clusters=tuple(
-                self._foresight.complete_cluster(
+                self._forecasts.complete_cluster(
                     self._cluster(name, seen, shown, memory), clusters.get(name), asking
                 )
                 for name in seen.clusters
@@ -85,7 +92,7 @@ class DispatchViews:
             nominated=local.nominated if local is not None else (),
             claim=self._line.find_own(shown.key),
             history=memory.rounds,
-            usual_speeds=self._fleet.history.usual.by_hardware(),
+            usual_speeds=self._forecasts.history.usual.by_hardware(),
             now=self._context.clock.now(),
         )
 
@@ -105,15 +112,15 @@ class DispatchViews:
         memory.add_round(view.now, nomination.clusters)
         self._line.note(view, nomination)
         for cluster in view.clusters:
-            state = self._fleet.find_state(cluster.name)
+            state = self._fleet.find_part(cluster.name, WorkerState)
             if state is None:
                 continue
             if cluster.name in nomination.clusters and not cluster.unusable:
                 state.intend(view.workload)
-                self._foresight.send(cluster, view.workload)
+                self._forecasts.send(cluster, view.workload)
             else:
                 state.forget_intent(view.workload.key)
-                self._foresight.withhold(cluster, view.workload)
+                self._forecasts.withhold(cluster, view.workload)
 
     def postpone(
         self, memory: GroupMemory, until: datetime | None, fleet: tuple[int, tuple[str, ...]]
@@ -133,7 +140,7 @@ class DispatchViews:
         cordoned = found is not None and read_orders(found.metadata.annotations).cordoned
         unusable = _why_unusable(state, exists=found is not None)
         session = self._fleet.find_session(name)
-        queues = self._fleet.find_state(name)
+        queues = self._fleet.find_part(name, WorkerState)
         if state is None or session is None or queues is None:
             return ClusterView(
                 name=name,
@@ -152,7 +159,7 @@ class DispatchViews:
             cordoned=cordoned,
             unusable=unusable,
             kinds=frozenset(
-                describe_kind(adapter.gvk)
+                adapter.gvk.dotted
                 for adapter in self._fleet.adapters
                 if session.serves(adapter.gvk)
             ),
@@ -180,11 +187,6 @@ class DispatchViews:
 def _annotations(job: Mapping[str, Any] | None) -> Mapping[str, str]:
     given = (job["metadata"].get("annotations") or {}) if job is not None else {}
     return {name: text for name, text in given.items() if name != LAST_APPLIED}
-
-
-def describe_kind(kind: GroupVersionKind) -> str:
-    """``Job.v1.batch``, as configurations name kinds."""
-    return ".".join(part for part in (kind.kind, kind.version, kind.group) if part)
 
 
 def _why_unusable(state: ClusterState | None, *, exists: bool) -> str:

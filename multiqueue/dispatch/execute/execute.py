@@ -15,6 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.conditions import CheckState
 from multiqueue.api.ran_on import read_ran_on
 from multiqueue.api.workload_state import is_admitted, is_evicted
+from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.dispatch.decide import plan as steps
 from multiqueue.dispatch.decide.copy import epoch_of
 from multiqueue.dispatch.decide.plan import GroupPlan
@@ -22,8 +23,9 @@ from multiqueue.dispatch.decide.view import Check
 from multiqueue.dispatch.execute.accounting import NOTHING, Account, account
 from multiqueue.dispatch.execute.manager_writes import LocalWriter, Outdated
 from multiqueue.dispatch.execute.outcome import AGAIN, DONE, WAITING, Outcome, stuck
-from multiqueue.dispatch.execute.remote_steps import LATE
+from multiqueue.dispatch.execute.remote_steps import LATE, RemoteSteps
 from multiqueue.dispatch.execute.slice_steps import SliceSteps
+from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.context import ManagerContext
@@ -47,16 +49,26 @@ class Executor:
     Args:
         context: Of the manager.
         fleet: The workers.
+        limits: What their queues could ever hold.
+        fitting: Fits what is sent to a worker to what the worker has.
         wake: Called with the key of a Workload whose work on a worker ended late.
     """
 
     def __init__(
-        self, context: ManagerContext, fleet: Fleet, *, wake: Callable[[str], None]
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        limits: FleetLimits,
+        fitting: Fitting,
+        *,
+        wake: Callable[[str], None],
     ) -> None:
         self._context = context
         self._fleet = fleet
+        self._limits = limits
         self._local = LocalWriter(context)
-        self._remote = SliceSteps(context, fleet, wake=wake)
+        self._remote = RemoteSteps(context, fleet, fitting, wake=wake)
+        self._slices = SliceSteps(fleet, self._remote)
 
     async def apply(self, plan: GroupPlan, seen: Observation, memory: GroupMemory) -> Outcome:
         """Do what a plan says.
@@ -89,7 +101,7 @@ class Executor:
                 outcome = await self._mirror(cluster, seen)
                 if seen.view.local is None or not seen.view.local.elastic:
                     return outcome
-                return _join([outcome, await self._remote.resize_job(cluster, seen, memory)])
+                return _join([outcome, await self._slices.resize_job(cluster, seen, memory)])
             case steps.MirrorStatus(cluster=cluster):
                 return await self._mirror(cluster, seen)
             case steps.FinishJob():
@@ -125,9 +137,9 @@ class Executor:
             case steps.UpdatePriority():
                 return await remote.update_priority(step, seen, memory)
             case steps.TakeJobOver(cluster=cluster):
-                return await remote.take_job_over(cluster, seen, memory)
+                return await self._slices.take_job_over(cluster, seen, memory)
             case steps.ResizeCopy(cluster=cluster):
-                return await remote.resize_copy(cluster, seen, memory)
+                return await self._slices.resize_copy(cluster, seen, memory)
             case steps.DeactivateCopy(cluster=cluster):
                 return await remote.deactivate(cluster, seen, memory)
             case steps.OpenGate():
@@ -207,7 +219,7 @@ class Executor:
         """Have the quota charged of what the worker gave instead of what was reserved."""
         if workload.status.admission is None:
             return NOTHING
-        limits = self._fleet.limits.find(cluster)
+        limits = self._limits.find(cluster)
         informers, name = self._context.informers, workload.status.admission.cluster_queue
         found = account(
             workload,

@@ -67,16 +67,22 @@ class RemoteSteps:
     Args:
         context: Of the manager.
         fleet: The workers.
+        fitting: Fits what is sent to a worker to what the worker has.
         wake: Called with the key of a Workload whose work on a worker ended late.
     """
 
     def __init__(
-        self, context: ManagerContext, fleet: Fleet, *, wake: Callable[[str], None]
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        fitting: Fitting,
+        *,
+        wake: Callable[[str], None],
     ) -> None:
         self._context = context
         self._fleet = fleet
         self._wake = wake
-        self._fitting = Fitting(context, fleet)
+        self._fitting = fitting
         self._adapters = {adapter.gvk: adapter for adapter in fleet.adapters}
 
     async def remove(self, removals: Sequence[Removal], key: str) -> Outcome:
@@ -88,7 +94,7 @@ class RemoteSteps:
         return Outcome(after=FAILED_SECONDS) if failed else DONE
 
     async def _remove(self, removal: Removal, key: str) -> KubeError | Late | None:
-        got = await self._call(
+        got = await self.call(
             REMOVE, removal.cluster, key, lambda writer: writer.remove(key, self._adapters)
         )
         about = {"worker": removal.cluster, "workload": key}
@@ -116,7 +122,7 @@ class RemoteSteps:
         job_name = job["metadata"]["name"]
         fit = self._fitting.fit(body, workload)
         got = await _side_by_side(
-            self._call(
+            self.call(
                 "copy",
                 name,
                 seen.view.key,
@@ -133,7 +139,7 @@ class RemoteSteps:
         for name, result in zip(names, got, strict=True):
             if isinstance(result, api.Workload):
                 self._count_dispatch(workload, name)
-        outcomes = [self._judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
+        outcomes = [self.judge(r, n, seen, memory) for n, r in zip(names, got, strict=True)]
         return min(outcomes, key=lambda outcome: (not outcome.again, outcome.goes_on))
 
     async def create_job(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
@@ -152,13 +158,13 @@ class RemoteSteps:
         )
         # Before the request, which may succeed without our learning of it.
         memory.suspects.add(cluster)
-        got = await self._call(
+        got = await self.call(
             CREATE_JOB,
             cluster,
             seen.view.key,
             lambda writer: writer.create_job(adapter, body, name),
         )
-        return self._judge(got, cluster, seen, memory)
+        return self.judge(got, cluster, seen, memory)
 
     async def update_priority(
         self, step: UpdatePriority, seen: Observation, memory: GroupMemory
@@ -167,37 +173,37 @@ class RemoteSteps:
         workload, key = seen.workload, seen.view.key
         if workload is None:
             return WAITING
-        got = await self._call(
+        got = await self.call(
             "priority",
             step.cluster,
             key,
             lambda writer: writer.update_priority(key, workload, with_class=step.with_class),
         )
         # The rest of the plan does not depend on it.
-        outcome = self._judge(got, step.cluster, seen, memory)
+        outcome = self.judge(got, step.cluster, seen, memory)
         return Outcome(after=outcome.after)
 
     async def deactivate(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Have the worker stop the job."""
         key, now = seen.view.key, self._context.clock.now()
-        got = await self._call(
+        got = await self.call(
             "deactivate", cluster, key, lambda writer: writer.deactivate(key, now)
         )
-        return self._judge(got, cluster, seen, memory)
+        return self.judge(got, cluster, seen, memory)
 
     async def open_gate(self, step: OpenGate, seen: Observation, memory: GroupMemory) -> Outcome:
         """Let a copy preempt (M-181)."""
         key = seen.view.key
         # Before the request, which may succeed without our learning of it.
         memory.opening = Opening(cluster=step.cluster, at=step.at)
-        got = await self._call(
+        got = await self.call(
             "gate",
             step.cluster,
             key,
             lambda writer: writer.open_gate(key, names.MULTIKUEUE_GATE, step.at),
         )
         # The rest of the plan does not depend on it.
-        outcome = self._judge(got, step.cluster, seen, memory)
+        outcome = self.judge(got, step.cluster, seen, memory)
         return Outcome(after=outcome.after)
 
     async def confirm_copy_gone(
@@ -205,17 +211,17 @@ class RemoteSteps:
     ) -> Outcome:
         """Go on only if the copy is really gone."""
         cluster, key = step.cluster, step.key or seen.view.key
-        got = await self._call("look", cluster, key, lambda writer: writer.find_workload(key))
+        got = await self.call("look", cluster, key, lambda writer: writer.find_workload(key))
         if isinstance(got, api.Workload) and not got.metadata.deletion_timestamp:
             return AGAIN
-        return self._judge(got, cluster, seen, memory)
+        return self.judge(got, cluster, seen, memory)
 
     async def confirm_job_gone(
         self, cluster: str, seen: Observation, memory: GroupMemory
     ) -> Outcome:
         """Go on only if the job is really gone."""
         got = await self.read_job(cluster, seen)
-        return AGAIN if isinstance(got, dict) else self._judge(got, cluster, seen, memory)
+        return AGAIN if isinstance(got, dict) else self.judge(got, cluster, seen, memory)
 
     async def read_job(self, cluster: str, seen: Observation) -> Json | KubeError | Late | None:
         """Read our job past the informer; None when it is gone."""
@@ -224,11 +230,11 @@ class RemoteSteps:
             return LATE
         namespace, _ = split_key(key)
         name = job["metadata"]["name"]
-        return await self._call(
+        return await self.call(
             "look job", cluster, key, lambda writer: writer.find_job(adapter, namespace, name)
         )
 
-    def _judge(self, got: object, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
+    def judge(self, got: object, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Turn what a worker gave into what to do next."""
         health = self._fleet.find_health(cluster)
         if health is not None and not isinstance(got, Late | KubeError):
@@ -262,13 +268,21 @@ class RemoteSteps:
                 return WAITING
         return DONE
 
-    async def _call(
+    async def call(
         self,
         what: str,
         cluster: str,
         key: str,
         work: Callable[[RemoteWriter], Awaitable[T]],
     ) -> T | KubeError | Late:
+        """Do something on a worker; answers `LATE` if the worker is away or takes its time.
+
+        Args:
+            what: Names the work; the same work for a Workload is done only once at a time.
+            cluster: The worker.
+            key: Of the Workload.
+            work: Does it.
+        """
         session = self._fleet.find_session(cluster)
         if session is None:
             return LATE

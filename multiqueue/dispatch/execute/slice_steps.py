@@ -11,14 +11,24 @@ from multiqueue.dispatch.execute.outcome import DONE, WAITING, Outcome
 from multiqueue.dispatch.execute.remote_steps import RemoteSteps
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
+from multiqueue.workers.connections.fleet import Fleet
 
 Json = dict[str, Any]
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
-class SliceSteps(RemoteSteps):
-    """All that is done on workers, and what is done there for elastic jobs alone."""
+class SliceSteps:
+    """What is done on workers for elastic jobs alone.
+
+    Args:
+        fleet: The workers.
+        remote: Sends requests to them, and judges what came of it.
+    """
+
+    def __init__(self, fleet: Fleet, remote: RemoteSteps) -> None:
+        self._fleet = fleet
+        self._remote = remote
 
     async def take_job_over(self, cluster: str, seen: Observation, memory: GroupMemory) -> Outcome:
         """Have the job of an earlier slice name this one, at its size."""
@@ -48,13 +58,13 @@ class SliceSteps(RemoteSteps):
             patch = stamp_job(patch, workload, owner=self._fleet.owner)
             # Before the request, which may succeed without our learning of it.
             memory.suspects.add(cluster)
-        got = await self._call(
+        got = await self._remote.call(
             "resize job",
             cluster,
             seen.view.key,
             lambda writer: writer.patch_job(adapter, remote, patch),
         )
-        outcome = self._judge(got, cluster, seen, memory)
+        outcome = self._remote.judge(got, cluster, seen, memory)
         if outcome is DONE:
             log.info("remote job resized", worker=cluster, workload=seen.view.key)
         return outcome
@@ -66,13 +76,13 @@ class SliceSteps(RemoteSteps):
             return WAITING
         counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
         digest = digest_of(workload)
-        got = await self._call(
+        got = await self._remote.call(
             "resize copy",
             cluster,
             key,
             lambda writer: writer.resize_workload(key, counts, digest),
         )
-        return self._judge(got, cluster, seen, memory)
+        return self._remote.judge(got, cluster, seen, memory)
 
     def _find_job(self, cluster: str, key: str) -> Json | None:
         session = self._fleet.find_session(cluster)

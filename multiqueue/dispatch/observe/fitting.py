@@ -13,6 +13,8 @@ from multiqueue.api.slices import counts_of
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota
 from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.fleet_limits import FleetLimits
+from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext
@@ -44,11 +46,13 @@ class Fitting:
     Args:
         context: Of the manager.
         fleet: The workers.
+        limits: What their queues could ever hold.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+    def __init__(self, context: ManagerContext, fleet: Fleet, limits: FleetLimits) -> None:
         self._context = context
         self._fleet = fleet
+        self._limits = limits
 
     def fit(self, body: Json, workload: api.Workload) -> Callable[[str], Json]:
         """Return what says of a copy's body how a cluster gets it, by the cluster's name."""
@@ -99,7 +103,7 @@ class Fitting:
         self, cluster: str, workload: api.Workload, shown: WorkloadView
     ) -> QueueView | None:
         """Return a worker's queue: with what is free, where the number of pods depends on that."""
-        limits, state = self._fleet.limits.find(cluster), self._fleet.find_state(cluster)
+        limits, state = self._limits.find(cluster), self._fleet.find_part(cluster, WorkerState)
         queue = limits.find_for(workload) if limits is not None else None
         if queue is None or state is None or not find_alternatives(workload.metadata.annotations):
             return queue

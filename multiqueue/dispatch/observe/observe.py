@@ -18,6 +18,8 @@ from multiqueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.capacity.owners import find_job, find_kind
 from multiqueue.dispatch.decide.slice_chain import Heir
 from multiqueue.dispatch.decide.view import GroupView, LocalJob, LocalWorkload
+from multiqueue.dispatch.observe.departures import Departures
+from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.observe.memory import GroupMemory, is_ask_due
 from multiqueue.dispatch.observe.observe_cluster import ClusterObserver, Look
@@ -75,17 +77,24 @@ class Observer:
     Args:
         context: Of the manager.
         fleet: The workers.
-        capacity: What these could hold; None where nobody is to be sent anywhere.
+        fitting: Says whether a copy fits its worker.
+        departures: Which Workloads shall leave a worker.
+        capacity: What the workers could hold; None if nothing is sent by what is observed.
     """
 
     def __init__(
-        self, context: ManagerContext, fleet: Fleet, capacity: FleetCapacity | None = None
+        self,
+        context: ManagerContext,
+        fleet: Fleet,
+        fitting: Fitting,
+        departures: Departures,
+        capacity: FleetCapacity | None = None,
     ) -> None:
         self._context = context
         self._fleet = fleet
         self._capacity = capacity
         self._lineage = Lineage(context.informers, fleet)
-        self._clusters = ClusterObserver(context, fleet)
+        self._clusters = ClusterObserver(context, fleet, fitting, departures)
         self._elastic = context.config.gates.enabled(Gate.ELASTIC_JOBS_VIA_WORKLOAD_SLICES)
 
     def observe(self, key: str, memory: GroupMemory, fleet_version: int) -> Observation:
@@ -179,7 +188,7 @@ class Observer:
             job=job,
             adapter=adapter,
             clusters=configured,
-            reference=find_reference(workload, listed.reference, informers),
+            reference=find_reference(workload, listed.config, informers),
             imagined=scope is Scope.IMAGINED,
         )
 

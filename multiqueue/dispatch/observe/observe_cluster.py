@@ -16,6 +16,7 @@ from multiqueue.capacity.filters import why_not
 from multiqueue.capacity.filters.candidate import Candidate
 from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteJob, RemoteWorkload
 from multiqueue.dispatch.decide.view import LocalWorkload
+from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.fitting import FITS, Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.view_build import build_copy, build_job_end
@@ -62,12 +63,17 @@ class ClusterObserver:
     Args:
         context: Of the manager.
         fleet: The workers.
+        fitting: Says whether a copy fits its worker.
+        departures: Which Workloads shall leave a worker.
     """
 
-    def __init__(self, context: ManagerContext, fleet: Fleet) -> None:
+    def __init__(
+        self, context: ManagerContext, fleet: Fleet, fitting: Fitting, departures: Departures
+    ) -> None:
         self._context = context
         self._fleet = fleet
-        self._fitting = Fitting(context, fleet)
+        self._fitting = fitting
+        self._departures = departures
 
     def observe(self, name: str, look: Look) -> ClusterState:
         """Return one cluster as the rules see it."""
@@ -111,7 +117,7 @@ class ClusterObserver:
             misfit=misfit.why,
             misfit_at=misfit.again_at,
             stopping_since=memory.stopping_since(name, local, look.now),
-            leave=self._fleet.leaving.get((name, look.key), ""),
+            leave=self._departures.find(name, look.key),
             jobs=session.job_count,
             creating=session.is_doing(CREATE_JOB, look.key),
         )

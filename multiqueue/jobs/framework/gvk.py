@@ -19,6 +19,11 @@ class GroupVersionKind(NamedTuple):
         """``v1`` or ``batch/v1``."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
+    @property
+    def dotted(self) -> str:
+        """``Job.v1.batch``, as configurations name kinds."""
+        return ".".join(part for part in (self.kind, self.version, self.group) if part)
+
     def __str__(self) -> str:
         """``batch/v1, Kind=Job``, as the job-owner-gvk annotation holds it."""
         return f"{self.api_version}, Kind={self.kind}"

@@ -34,10 +34,19 @@ def build_priority_classes(context: ManagerContext) -> PriorityClasses:
 
 
 class JobObserver:
-    """Builds views of the jobs of one integration."""
+    """Builds views of the jobs of one integration.
 
-    def __init__(self, context: ManagerContext, integration: Integration) -> None:
+    Args:
+        context: Of the manager.
+        integration: Of the kind.
+        dispatches: Whether this program sends Workloads to workers.
+    """
+
+    def __init__(
+        self, context: ManagerContext, integration: Integration, *, dispatches: bool
+    ) -> None:
         self._context = context
+        self._dispatches = dispatches
         self._integration = integration
         self._options = JobOptions.from_config(context.config)
         self._classes = build_priority_classes(context)
@@ -69,11 +78,7 @@ class JobObserver:
 
     def _is_dispatched(self, job: Job) -> bool:
         adapter = self._context.integrations.find_adapter(self._integration.gvk)
-        return (
-            self._context.fleet_gate.is_connected
-            and adapter is not None
-            and adapter.refusal(job) is None
-        )
+        return self._dispatches and adapter is not None and adapter.refusal(job) is None
 
     def left_behind(self, key: str, uid: str | None) -> list[Workload]:
         """Workloads whose owner had this key but another uid: it is gone."""

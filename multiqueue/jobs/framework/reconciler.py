@@ -34,18 +34,22 @@ log = structlog.get_logger("multiqueue.jobs")
 
 
 class JobReconciler:
-    """Keeps the jobs of one kind and their Workloads in step."""
+    """Keeps the jobs of one kind and their Workloads in step.
+
+    Args:
+        context: Of the manager.
+        integration: Of the kind.
+        dispatches: Whether this program sends Workloads to workers.
+    """
 
     def __init__(
-        self,
-        context: ManagerContext,
-        integration: Integration,
+        self, context: ManagerContext, integration: Integration, *, dispatches: bool
     ) -> None:
         self.name = f"job-{integration.name}"
         self._context = context
         self._integration = integration
         self._informer = context.informers.jobs[integration.name]
-        self._observer = JobObserver(context, integration)
+        self._observer = JobObserver(context, integration, dispatches=dispatches)
         self._executor = JobExecutor(context)
         workers = context.config.controller.workers_for(
             integration.resource.kind, integration.resource.group, CONCURRENCY

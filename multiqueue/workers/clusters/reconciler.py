@@ -21,8 +21,7 @@ from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.reconciler import DONE, Reconciler, Result
-from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS, Resource
-from multiqueue.kube.store import ObjectKeyAndVersion, identify
+from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.workers.clusters.conditions import write_conditions
 from multiqueue.workers.clusters.notes import (
     Note,
@@ -75,10 +74,6 @@ class ClusterReconciler:
         self._context = context
         self._fleet = fleet
         self._servers = fleet.servers
-        informers = context.informers
-        here: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
-        self._here = {informer.resource: informer for informer in here}
-        fleet.is_here = self._is_here
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -241,12 +236,6 @@ class ClusterReconciler:
                 "delete one of the two, or give this one the kubeconfig of another cluster"
             ),
         )
-
-    def _is_here(self, resource: Resource, seen: ObjectKeyAndVersion) -> bool:
-        """Tell whether a worker shows an object of this cluster: no two have one uid."""
-        informer = self._here.get(resource)
-        known = informer.store.get(seen.key) if informer is not None else None
-        return known is not None and bool(seen.uid) and identify(known).uid == seen.uid
 
     def _first_lost_at(self, cluster: api.MultiKueueCluster) -> datetime:
         condition = find_condition(cluster.status.conditions, ACTIVE)

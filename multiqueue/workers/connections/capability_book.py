@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 import structlog
 
-from multiqueue.dispatch.ask.dispatcher_view import describe_kind
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.resources import CONFIG_MAPS
@@ -113,7 +112,7 @@ class CapabilityBook:
     def _render(self, session: WorkerSession, discovery: Discovery) -> str:
         served = [a.gvk for a in self._fleet.adapters if session.serves(a.gvk)]
         flavors = session.informers.flavors.store.list()
-        shown = build_capabilities(discovery, [describe_kind(kind) for kind in served], flavors)
+        shown = build_capabilities(discovery, [kind.dotted for kind in served], flavors)
         return orjson.dumps(shown).decode()
 
     async def _write(self, data: dict[str, str | None]) -> None:

@@ -11,34 +11,31 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import key_of
-from multiqueue.capacity.fleet_limits import FleetLimits
-from multiqueue.capacity.worker_state import WorkerState
-from multiqueue.forecast.history import History
-from multiqueue.forecast.worker_forecast import FindTraits, WorkerForesight
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube.backoff import Backoff
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.informer import EXPECTED, Informer
-from multiqueue.kube.resources import WORKLOADS, Resource
+from multiqueue.kube.resources import Resource
 from multiqueue.kube.store import ObjectKeyAndVersion, identify
 from multiqueue.kube.transport import OpenTransport, Transport
-from multiqueue.model.build import BuildOptions
 from multiqueue.observability.metrics import Metrics
 from multiqueue.workers.connections.attempt import SessionMaker
 from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
 from multiqueue.workers.connections.servers import ServerTable
-from multiqueue.workers.connections.session import WorkerSession
+from multiqueue.workers.connections.session import SessionPart, WorkerSession
 from multiqueue.workers.connections.status import FIRST_CHANCE
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from multiqueue.workers.owner import Owner
 
 Json = dict[str, Any]
+P = TypeVar("P", bound=SessionPart)
+T = TypeVar("T")
 Reach = tuple[frozenset[tuple[str, bool]], str, int] | None
 """The job kinds that a worker serves and whether its jobs are known, why nothing new may be sent to
 it, and how much while it is on probation; None: it is out of reach."""
@@ -54,7 +51,10 @@ IDENTIFY_SECONDS = 3.0
 another one."""
 
 
-log = structlog.get_logger("multiqueue.dispatch")
+log = structlog.get_logger("multiqueue.workers")
+
+SessionHook = Callable[[str, WorkerSession], None]
+"""Given the name of a worker and its session, adds what another package keeps about the worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +79,10 @@ class Fleet:
         adapters: Job kinds that can be dispatched.
         origin: Label value of what is ours.
         clock: Tells the time.
-        options: How requests of Workloads are read.
         metrics: Count what is sent to the workers.
         open_transport: Makes what requests to them are sent with.
         grace: After how long out of reach a worker is given up.
-
-    Attributes:
-        history: What is learned from Workloads that finished.
-        find_traits: Finds what the manager knows of a Workload of its own, by key.
         is_here: Whether the manager's own cluster has this very Workload or job.
-        leaving: Why a Workload shall leave a worker that is drained, by name of the worker and key.
     """
 
     name = "multikueue-workers"
@@ -99,21 +93,16 @@ class Fleet:
         adapters: tuple[MultiKueueAdapter, ...],
         origin: str,
         clock: Clock,
-        options: BuildOptions,
         metrics: Metrics,
         open_transport: OpenTransport = Transport,
         grace: timedelta = GRACE,
+        is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False,
     ) -> None:
         self.adapters = adapters
         self.owner = Owner(origin=origin)
         self.servers = ServerTable()
-        self.limits = FleetLimits(self.find_session)
-        self.history = History()
-        self.find_traits: FindTraits = lambda _: None
-        self.is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False
-        self.leaving: dict[tuple[str, str], str] = {}
+        self._is_here = is_here
         self._clock = clock
-        self._options = options
         self._metrics = metrics
         self._open_transport = open_transport
         self._grace = grace
@@ -121,6 +110,7 @@ class Fleet:
         self._tasks: asyncio.TaskGroup | None = None
         self._running: dict[str, asyncio.Task[None]] = {}
         self._listeners: list[FleetListener] = []
+        self._session_hooks: list[SessionHook] = []
         self._unknown_since: dict[str, datetime] = {}
         self._seen: set[str] = set()
         self._started_at: datetime | None = None
@@ -132,6 +122,10 @@ class Fleet:
         """Tell somebody of changes."""
         self._listeners.append(listener)
 
+    def add_session_hook(self, hook: SessionHook) -> None:
+        """Call this for each session, before anything is listed."""
+        self._session_hooks.append(hook)
+
     def find(self, name: str) -> WorkerConnection | None:
         """Return the connection of that name."""
         return self._connections.get(name)
@@ -141,10 +135,10 @@ class Fleet:
         connection = self._connections.get(name)
         return connection.session if connection is not None else None
 
-    def find_state(self, name: str) -> WorkerState | None:
-        """Return the queues of a connected worker."""
+    def find_part(self, name: str, kind: type[P]) -> P | None:
+        """Return what another package keeps about a connected worker; see `SessionHook`."""
         session = self.find_session(name)
-        return session.state if session is not None else None
+        return session.find_part(kind) if session is not None else None
 
     @property
     def connections(self) -> tuple[WorkerConnection, ...]:
@@ -358,22 +352,10 @@ class Fleet:
         for adapter in self.adapters:
             jobs = session.informers.jobs[adapter.gvk]
             jobs.add_handler(partial(self._on_job, connection, session, adapter))
-        for informer in (*session.informers.jobs.values(), *session.informers.unowned):
+        for informer in (*session.informers.jobs.values(), *session.informers.queues):
             informer.add_listener(lambda _: self._tell_connection(connection.name))
-        session.state = WorkerState(
-            session.informers,
-            on_change=self._tell_room,
-            monotonic=asyncio.get_running_loop().time,
-            options=self._options,
-        )
-        session.foresight = WorkerForesight(
-            session.informers,
-            self.history,
-            find_traits=self.find_traits,
-            now=self._clock.now,
-            options=self._options,
-            on_room=self._tell_room,
-        )
+        for hook in self._session_hooks:
+            hook(connection.name, session)
 
     def _watch_for_own(self, connection: WorkerConnection, session: WorkerSession) -> None:
         """Refuse a server that shows what only the manager's own cluster has.
@@ -385,9 +367,22 @@ class Fleet:
         watched: list[Informer[Any]] = [informers.workloads, *informers.jobs.values()]
         for informer in watched:
             informer.add_handler(partial(self._look_for_own, connection, informer.resource))
-        informers.others.add_handler(
+
+    def watch_others(
+        self, name: str, informer: Informer[T], identity: Callable[[T], ObjectKeyAndVersion]
+    ) -> None:
+        """Watch what another package lists of a worker that is not ours, as `attach` does.
+
+        Args:
+            name: Of the worker.
+            informer: What it lists.
+            identity: Tells key, version and uid of an object.
+        """
+        connection = self._connections[name]
+        informer.add_listener(lambda _: self._tell_connection(name))
+        informer.add_handler(
             lambda _, new: self._judge_own(
-                connection, WORKLOADS, new.identity if new is not None else None
+                connection, informer.resource, identity(new) if new is not None else None
             )
         )
 
@@ -399,7 +394,7 @@ class Fleet:
     def _judge_own(
         self, connection: WorkerConnection, resource: Resource, seen: ObjectKeyAndVersion | None
     ) -> None:
-        if seen is None or not self.is_here(resource, seen):
+        if seen is None or not self._is_here(resource, seen):
             return
         self.servers.note_own(connection.name)
         connection.let_go()
@@ -419,7 +414,7 @@ class Fleet:
     def rotated(self, connection: WorkerConnection, keys: set[str]) -> None:
         """Look at what a new session sees in another way than the one before."""
         self._tell_connection(connection.name)
-        self._tell_room()
+        self.tell_room()
         for key in keys:
             self._tell_remote(key)
 
@@ -471,10 +466,10 @@ class Fleet:
             listener.on_remote(key)
 
     def _tell_connection(self, name: str) -> None:
-        self.limits.follow(name)
         for listener in self._listeners:
             listener.on_connection(name)
 
-    def _tell_room(self) -> None:
+    def tell_room(self) -> None:
+        """Tell that the queues of a worker may have room."""
         for listener in self._listeners:
             listener.on_room()

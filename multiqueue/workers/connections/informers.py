@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,16 +15,13 @@ import msgspec
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN, key_of
 from multiqueue.api.serde import decode
-from multiqueue.forecast.node_informers import Ground
-from multiqueue.forecast.other_workload import Seen, read_seen
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.multikueue import MultiKueueAdapter
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
-from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
-from multiqueue.model.build import DEFAULT_OPTIONS
+from multiqueue.kube.sizes import MAX_COLLECTION_BYTES
 from multiqueue.observability.metrics import Metrics
 
 K = TypeVar("K", bound=msgspec.Struct)
@@ -37,10 +33,9 @@ BY_WORKLOAD = "workload"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInformers:
-    """Live copies of one worker: of what is ours, of its queues, and of who else is there.
+    """Live copies of one worker: of what is ours, and of its queues.
 
-    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable. ``ground``
-    are its nodes, which are looked at where topologies matter.
+    ``jobs`` by kind; a kind that the worker does not serve is there, and unavailable.
     """
 
     workloads: Informer[api.Workload]
@@ -49,8 +44,6 @@ class WorkerInformers:
     cluster_queues: Informer[api.ClusterQueue]
     cohorts: Informer[api.Cohort]
     flavors: Informer[api.ResourceFlavor]
-    others: Informer[Seen]
-    ground: Ground
 
     @property
     def queues(self) -> tuple[Informer[Any], ...]:
@@ -60,12 +53,7 @@ class WorkerInformers:
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         """Every informer that runs from the beginning."""
-        return (self.workloads, *self.jobs.values(), *self.unowned)
-
-    @property
-    def unowned(self) -> tuple[Informer[Any], ...]:
-        """Every informer of what is not ours."""
-        return (*self.queues, self.others)
+        return (self.workloads, *self.jobs.values(), *self.queues)
 
 
 def build_worker_informers(
@@ -105,16 +93,6 @@ def build_worker_informers(
         cluster_queues=typed(resources.CLUSTER_QUEUES, api.ClusterQueue),
         cohorts=typed(resources.COHORTS, api.Cohort),
         flavors=typed(resources.RESOURCE_FLAVORS, api.ResourceFlavor),
-        others=Informer(
-            client,
-            resources.WORKLOADS,
-            label_selector=f"{MULTIKUEUE_ORIGIN}!={origin}",
-            decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
-            meta=attrgetter("identity"),
-            on_restart=metrics.watch_observer(resources.WORKLOADS.plural, name),
-            max_bytes=MAX_SKIMMED_BYTES,
-        ),
-        ground=Ground(client, metrics, name),
     )
 
 

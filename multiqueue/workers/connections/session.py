@@ -7,9 +7,9 @@ of its own, with timeouts: a worker that hangs holds up nobody else (M-51, I-7).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 import structlog
@@ -28,11 +28,8 @@ from multiqueue.workers.connections.informers import (
 )
 from multiqueue.workers.owner import Owner
 
-if TYPE_CHECKING:
-    from multiqueue.capacity.worker_state import WorkerState
-    from multiqueue.forecast.worker_forecast import WorkerForesight
-
 T = TypeVar("T")
+P = TypeVar("P", bound="SessionPart")
 Json = dict[str, Any]
 
 REMOVE = "remove"
@@ -43,6 +40,14 @@ CREATE_JOB = "job"
 log = structlog.get_logger("multiqueue.dispatch")
 
 
+class SessionPart(Protocol):
+    """What another package keeps about a connected worker, for as long as the session lasts."""
+
+    def take_over(self, old: Self) -> None:
+        """Know what the part of an earlier session to the same worker knows."""
+        ...
+
+
 class WorkerSession:
     """What can be done with a connected worker.
 
@@ -50,8 +55,6 @@ class WorkerSession:
         client: Of the worker.
         informers: What is known of it.
         owner: By what our objects are known from those of others.
-        state: Its queues.
-        foresight: What would become of Workloads there.
     """
 
     def __init__(
@@ -65,8 +68,7 @@ class WorkerSession:
         self.client = client
         self.informers = informers
         self.owner = owner
-        self.state: WorkerState | None = None
-        self.foresight: WorkerForesight | None = None
+        self._parts: dict[type[SessionPart], SessionPart] = {}
         self._adapters = adapters
         self._tasks = tasks
         self._deleted: dict[str, str] = {}
@@ -75,6 +77,19 @@ class WorkerSession:
         self._creating = 0
         self._closing = False
         self._blind_since: dict[GroupVersionKind, float] = {}
+
+    def add_part(self, part: SessionPart) -> None:
+        """Keep a part, which `find_part` finds by its class; before anything is listed."""
+        self._parts[type(part)] = part
+
+    def find_part(self, kind: type[P]) -> P | None:
+        """Return the part of a class; None if nobody added one."""
+        found = self._parts.get(kind)
+        return found if isinstance(found, kind) else None
+
+    def start(self, work: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run this until the session ends; if it fails, the session ends."""
+        self._tasks.create_task(work, name=name)
 
     def serves(self, kind: GroupVersionKind) -> bool:
         """Whether the worker serves a job kind, as far as is known."""
@@ -251,10 +266,9 @@ class WorkerSession:
         _observe_all(self.informers.workloads, old.informers.workloads)
         for kind, informer in self.informers.jobs.items():
             _observe_all(informer, old.informers.jobs[kind])
-        if self.state is not None and old.state is not None:
-            self.state.take_intents(old.state)
-        if self.foresight is not None and old.foresight is not None:
-            self.foresight.take_assumed(old.foresight)
+        for type_, part in self._parts.items():
+            if type_ in old._parts:
+                part.take_over(old._parts[type_])
         return changed
 
     def _differing_keys(self, other: WorkerSession) -> set[str]:

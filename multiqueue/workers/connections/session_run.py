@@ -97,7 +97,6 @@ async def run_session(
                 hooks.attach(session)
                 for informer in informers.all:
                     tasks.create_task(informer.run(), name=f"worker {informer.resource.plural}")
-                tasks.create_task(informers.ground.run(), name="worker ground")
                 try:
                     await _wait_synced(informers, sync_seconds)
                     hooks.on_ready(session)

@@ -7,7 +7,7 @@ connections use, the others read the kubeconfigs and ClusterProfiles, which all 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -113,9 +113,3 @@ class WorkerAccess:
             known = (checked, await open_credentials(checked, self._context.clock))
             self._given[cluster] = known
         return known[1]
-
-
-def build_worker_access(context: ManagerContext, parts: Iterable[object]) -> WorkerAccess:
-    """Build it from the parts that `build_multikueue` made."""
-    fleet = next(part for part in parts if isinstance(part, Fleet))
-    return WorkerAccess(context, fleet)

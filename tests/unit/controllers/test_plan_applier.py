@@ -17,7 +17,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.apply import MAX_RETRY_SECONDS, WRITERS, PlanApplier
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.plan import Admit, CyclePlan
-from multiqueue.jobs.fleet_gate import FleetGate
+from multiqueue.jobs.fleet_gate import NoFleet
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound, RequestTimeout, ServerError
 from multiqueue.model.build import build_workload
 from multiqueue.model.cluster_queue import LocalQueue
@@ -97,7 +97,7 @@ class Shell:
             informers=SimpleNamespace(workloads=self.server),
         )
         self.applier = PlanApplier(
-            context, self.engine, on_pending=lambda _: None, on_forgotten=self.woken.set
+            context, self.engine, NoFleet(), on_pending=lambda _: None, on_forgotten=self.woken.set
         )
         self.server.on_change = self.upsert
 
@@ -256,8 +256,9 @@ async def test_an_admission_of_what_is_gone_is_taken_back() -> None:
 
 @virtual_time
 async def test_only_those_that_wait_for_an_offer_wait_behind_others_that_do() -> None:
-    gate = FleetGate()
-    gate.connect_offers(lambda _: asyncio.timeout(None), lambda checks: "fleet" in checks)
+    gate: Any = SimpleNamespace(
+        offer=lambda _: asyncio.timeout(None), may_offer=lambda checks: "fleet" in checks
+    )
     hold, written = asyncio.Event(), []
 
     async def update_status(key: str, change: Any) -> None:
@@ -274,9 +275,8 @@ async def test_only_those_that_wait_for_an_offer_wait_behind_others_that_do() ->
         config=Configuration(),
         writer=SimpleNamespace(update_status=update_status),
         informers=SimpleNamespace(workloads=workloads),
-        fleet_gate=gate,
     )
-    applier = PlanApplier(context, Engine(), on_pending=str, on_forgotten=str)
+    applier = PlanApplier(context, Engine(), gate, on_pending=str, on_forgotten=str)
     admit = partial(Admit, cluster_queue="cq", admission=Admission(cluster_queue="cq", pod_sets=()))
     checks = {key: ("fleet" if "fleet" in key else "machines",) for key in names}
     decisions = tuple(admit(workload=key, checks=checks[key]) for key in names)

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import NoReturn
 
 from multiqueue.kube.clock import SystemClock
-from multiqueue.model.build import BuildOptions
 from multiqueue.observability.metrics import Metrics
 from multiqueue.workers.connections.connection import ConnectionState
 from multiqueue.workers.connections.fleet import Fleet
@@ -22,7 +21,6 @@ def make_fleet() -> Fleet:
         adapters=(),
         origin="o",
         clock=SystemClock(),
-        options=BuildOptions(),
         metrics=Metrics(),
     )
     for age, address in ((OLD, "https://one"), (NEW, "https://two")):
@@ -86,7 +84,6 @@ async def test_a_connection_that_raises_starts_again_and_the_fleet_goes_on():
         adapters=(),
         origin="o",
         clock=clock,
-        options=BuildOptions(),
         metrics=metrics,
         open_transport=open_transport,
     )

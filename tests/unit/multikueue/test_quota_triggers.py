@@ -43,15 +43,17 @@ class Listening:
             )
             for kind in KINDS
         }
-        limits = SimpleNamespace(add_listener=lambda listener: setattr(self, "limits", listener))
+        limits: Any = SimpleNamespace(
+            add_listener=lambda listener: setattr(self, "limits", listener)
+        )
         context: Any = SimpleNamespace(
             informers=SimpleNamespace(**informers),
             config=SimpleNamespace(multi_kueue=SimpleNamespace(worker_lost_timeout=None)),
             metrics=SimpleNamespace(observe_reconcile=None),
         )
-        fleet: Any = SimpleNamespace(limits=limits)
+        fleet: Any = None  # nothing is reconciled
         self.limits: Callable[[], None] = list
-        controller = QuotaAutomation(context, fleet)
+        controller = QuotaAutomation(context, fleet, limits)
         controller._enqueue = self.woken.add  # type: ignore[method-assign]
 
     def tell(self, kind: str, old: Any, new: Any) -> set[str]:

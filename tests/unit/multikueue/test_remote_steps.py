@@ -13,6 +13,7 @@ from multiqueue.dispatch.decide.view import GroupView
 from multiqueue.dispatch.execute.outcome import AGAIN, WAITING, Outcome, stuck
 from multiqueue.dispatch.execute.remote_steps import BUSY_SECONDS, REFUSAL_FOR, RemoteSteps
 from multiqueue.dispatch.execute.worker_writes import Foreign
+from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
@@ -43,7 +44,9 @@ def answering(answer: object) -> RemoteSteps:
     )
     recorder = SimpleNamespace(event=lambda *_: None)
     context: Any = SimpleNamespace(clock=SystemClock(), metrics=Metrics(), recorder=recorder)
-    return RemoteSteps(context, fleet, wake=lambda _: None)
+    limits: Any = None  # nothing is resized
+    fitting = Fitting(context, fleet, limits)
+    return RemoteSteps(context, fleet, fitting, wake=lambda _: None)
 
 
 @pytest.mark.parametrize(

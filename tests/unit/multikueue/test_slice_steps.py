@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from multiqueue.dispatch.decide.view import GroupView
-from multiqueue.dispatch.execute.remote_steps import LATE
+from multiqueue.dispatch.execute.remote_steps import LATE, RemoteSteps
 from multiqueue.dispatch.execute.slice_steps import SliceSteps
 from multiqueue.dispatch.execute.worker_writes import Busy
 from multiqueue.dispatch.observe.memory import GroupMemory
@@ -21,9 +21,7 @@ from tests.workloads import make_workload
 @pytest.mark.parametrize(
     ("got", "told"), [(None, 1), (LATE, 0), (Busy("is about to go"), 0), (TransportError("no"), 0)]
 )
-async def test_a_resize_is_told_when_it_is_done(
-    got: object, told: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_resize_is_told_when_it_is_done(got: object, told: int) -> None:
     adapter: Any = SimpleNamespace(resize_patch=lambda *_, **__: {"spec": {"parallelism": 2}})
     session = SimpleNamespace(find_jobs=lambda _: [("Job", {"metadata": {}})])
     fleet: Any = SimpleNamespace(
@@ -37,8 +35,9 @@ async def test_a_resize_is_told_when_it_is_done(
         return got
 
     context: Any = SimpleNamespace()
-    steps = SliceSteps(context, fleet, wake=lambda _: None)
-    monkeypatch.setattr(steps, "_call", call)
+    fitting: Any = None  # nothing is sent
+    remote = RemoteSteps(context, fleet, fitting, wake=lambda _: None)
+    steps = SliceSteps(fleet, SimpleNamespace(call=call, judge=remote.judge))  # type: ignore[arg-type]
     with capture_logs() as logs:
         await steps.resize_job("w", seen, GroupMemory())
     assert [entry["event"] for entry in logs].count("remote job resized") == told

@@ -19,7 +19,6 @@ from multiqueue.api.names import (
 from multiqueue.api.workload_state import finish
 from multiqueue.dispatch.wake.global_queue import Line
 from multiqueue.dispatch.wake.wake import Wakes
-from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
@@ -68,7 +67,6 @@ async def woken() -> AsyncIterator[Woken]:
             adapters=(),
             origin="multikueue",
             clock=clock,
-            options=build_options(config),
             metrics=Metrics(),
         )
         yield Woken(informers, fleet)

@@ -19,7 +19,7 @@ from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.history import History
 from multiqueue.forecast.node_informers import Ground
 from multiqueue.forecast.other_workload import read_seen
-from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForesight
+from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForecast
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
@@ -36,20 +36,22 @@ class Worker:
         self.workloads, self.others, self.local_queues = (FakeInformer() for _ in range(3))
         self.cluster_queues, self.cohorts, self.flavors = (FakeInformer() for _ in range(3))
         nobody: Any = None  # nothing is sent
-        self.ground = Ground(nobody, Metrics(), "w")
+        self.nodes = Ground(nobody, Metrics(), "w")
         self.now = NOW
         self.read: list[str] = []
         self.history = History()
-        self.foresight = self.connect()
+        self.forecast = self.connect()
         queue = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
         self.local_queues.put(decode(api.LocalQueue, queue))
         flavor = {"metadata": {"name": "gpu"}, "spec": {"nodeLabels": {"model": "h100"}}}
         self.flavors.put(decode(api.ResourceFlavor, flavor))
         self.put_queue("8")
 
-    def connect(self) -> WorkerForesight:
-        return WorkerForesight(
+    def connect(self) -> WorkerForecast:
+        return WorkerForecast(
             self,
+            self.others,  # type: ignore[arg-type]
+            self.nodes,
             self.history,
             find_traits=self.read.append,
             now=lambda: self.now,
@@ -72,7 +74,7 @@ class Worker:
             handler(None, seen)
 
     def ask(self, gpus: int, name: str = "asking") -> Forecast:
-        found = self.foresight.forecast(Asking(view_of(name, gpus), self.now), QUEUE)
+        found = self.forecast.forecast(Asking(view_of(name, gpus), self.now), QUEUE)
         assert found is not None
         return found
 
@@ -120,7 +122,7 @@ def test_a_copy_that_is_gone_again_counts_no_more() -> None:
 
 def test_what_was_sent_counts_for_a_while() -> None:
     worker = Worker()
-    worker.foresight.assume(view_of("sent", 8), QUEUE)
+    worker.forecast.assume(view_of("sent", 8), QUEUE)
     assert worker.ask(4).prospect is Prospect.WAITS
     worker.now += INTENT + timedelta(seconds=1)
     assert worker.ask(4).prospect is Prospect.FITS
@@ -128,19 +130,19 @@ def test_what_was_sent_counts_for_a_while() -> None:
 
 def test_what_was_sent_elsewhere_counts_no_more() -> None:
     worker = Worker()
-    worker.foresight.assume(view_of("sent", 8), QUEUE)
-    worker.foresight.forget("ns/sent")
+    worker.forecast.assume(view_of("sent", 8), QUEUE)
+    worker.forecast.forget("ns/sent")
     assert worker.ask(8).prospect is Prospect.FITS
 
 
 def test_another_session_counts_what_was_sent_before_it() -> None:
     worker = Worker()
-    worker.foresight.assume(view_of("sent", 8), QUEUE)
-    before, worker.foresight = worker.foresight, worker.connect()
+    worker.forecast.assume(view_of("sent", 8), QUEUE)
+    before, worker.forecast = worker.forecast, worker.connect()
     for informer in (worker.flavors, worker.cluster_queues, worker.local_queues):
         for obj in list(informer.objects.values()):
             informer.put(obj)
-    worker.foresight.take_assumed(before)
+    worker.forecast.take_over(before)
     assert worker.ask(4).prospect is Prospect.WAITS
     worker.now += INTENT + timedelta(seconds=1)
     assert worker.ask(4).prospect is Prospect.FITS
@@ -149,7 +151,7 @@ def test_another_session_counts_what_was_sent_before_it() -> None:
 def test_a_queue_that_cannot_be_read_has_no_forecast() -> None:
     worker = Worker()
     worker.put_queue("lots")
-    assert worker.foresight.forecast(Asking(view_of("asking", 1), NOW), QUEUE) is None
+    assert worker.forecast.forecast(Asking(view_of("asking", 1), NOW), QUEUE) is None
 
 
 def test_who_runs_ends_as_declared_on_the_hardware_that_it_has() -> None:
@@ -174,9 +176,9 @@ def test_who_waits_before_it_is_counted() -> None:
 
 def test_it_is_known_once_everybody_was_listed() -> None:
     worker = Worker()
-    assert worker.foresight.is_known
+    assert worker.forecast.is_known
     worker.others.is_synced = False
-    assert not worker.foresight.is_known
+    assert not worker.forecast.is_known
 
 
 def test_checks_come_after_the_quota_and_take_as_long_as_they_took() -> None:
@@ -184,7 +186,7 @@ def test_checks_come_after_the_quota_and_take_as_long_as_they_took() -> None:
     queue = replace(QUEUE, checks=("machines",))
 
     def ask() -> Forecast:
-        found = worker.foresight.forecast(Asking(view_of("asking", 1), worker.now), queue)
+        found = worker.forecast.forecast(Asking(view_of("asking", 1), worker.now), queue)
         assert found is not None
         return found
 

@@ -14,8 +14,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import PRICES, RUNTIME
 from multiqueue.api.serde import decode
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.history import History
-from multiqueue.forecast.views import NOT_READ, Foresight
+from multiqueue.forecast.views import NOT_READ, Forecasts
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
@@ -26,23 +25,20 @@ ASKING = Asking(view_of("asking", 4), NOW)
 
 
 class Manager:
-    """As much of a manager as foresight needs, connected to one worker."""
+    """As much of a manager as forecasts need, connected to one worker."""
 
     def __init__(self, worker: Worker | None = None) -> None:
         self.told: list[tuple[str, str]] = []
         self.workloads, self.multikueue_clusters = FakeInformer(), FakeInformer()
-        self.history = History()
-        session = SimpleNamespace(foresight=worker.foresight) if worker is not None else None
-        self.fleet = SimpleNamespace(
-            history=self.history, find_traits=None, find_session=lambda _: session
-        )
+        found = worker.forecast if worker is not None else None
+        self.fleet = SimpleNamespace(add_session_hook=id, find_part=lambda *_: found)
         context: Any = SimpleNamespace(
             informers=self,
             clock=SimpleNamespace(now=lambda: NOW),
             recorder=self,
             integrations=SimpleNamespace(find_by_gvk=lambda _: None),
         )
-        self.foresight = Foresight(context, self.fleet, DEFAULT_OPTIONS)  # type: ignore[arg-type]
+        self.forecasts = Forecasts(context, self.fleet, DEFAULT_OPTIONS)  # type: ignore[arg-type]
 
     def event(self, regarding: dict[str, str], kind: str, reason: str, message: str) -> None:
         self.told.append((regarding["kind"], message))
@@ -51,7 +47,7 @@ class Manager:
         metadata = {"name": view.name, "annotations": annotations}
         cluster = decode(api.MultiKueueCluster, {"metadata": metadata, "spec": {}})
         self.multikueue_clusters.put(cluster)
-        return self.foresight.complete_cluster(view, cluster, ASKING)
+        return self.forecasts.complete_cluster(view, cluster, ASKING)
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["no session", "not listed yet"])
@@ -86,7 +82,7 @@ def test_a_workload_has_the_runtime_that_it_declares() -> None:
     workload = make_workload("asking", 4)
     metadata = msgspec.structs.replace(workload.metadata, annotations={RUNTIME: "2h"})
     workload = msgspec.structs.replace(workload, metadata=metadata)
-    shown = manager.foresight.complete_workload(ASKING.view, workload).runtime
+    shown = manager.forecasts.complete_workload(ASKING.view, workload).runtime
     assert shown is not None
     assert (shown.expected, shown.basis) == (timedelta(hours=2), Basis.DECLARED)
 
@@ -97,5 +93,5 @@ def test_nonsense_of_a_workload_that_is_not_there_is_not_told(tells: bool) -> No
     workload = make_workload("asking", 4)
     metadata = msgspec.structs.replace(workload.metadata, annotations={RUNTIME: "long"})
     workload = msgspec.structs.replace(workload, metadata=metadata)
-    manager.foresight.complete_workload(ASKING.view, workload, tells=tells)
+    manager.forecasts.complete_workload(ASKING.view, workload, tells=tells)
     assert [kind for kind, _ in manager.told] == ["Workload"] * tells
