@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.local_extra import require_local_extra
 from multiqueue.cli.logs import log_options, start_logging
 from multiqueue.cli.output import echo
 
@@ -76,6 +77,7 @@ def command(
     It serves what kubectl and controllers need, and multiqueue's own kinds. The path of its
     kubeconfig is printed once it answers.
     """
+    require_local_extra("multiqueue apiserver")
     from multiqueue.runtime.embedded import EmbeddedOptions
     from multiqueue.runtime.process import Stopped, run_process
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
+from multiqueue.cli.local_extra import require_local_extra
 from multiqueue.cli.output import echo, print_data, print_table
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def command(
         raise UsageProblem("choose --once or --serve")
     if jobs and once:
         raise UsageProblem("--once has its own jobs")
+    require_local_extra("multiqueue demo")
     with _data_directory(data) as directory, _logs(directory / "demo.log", to_stderr=serve):
         world = _make_world(directory, persist=data is not None, speed=speed)
         try:

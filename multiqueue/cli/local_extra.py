@@ -1,0 +1,34 @@
+"""The embedded cluster needs libraries that the manager does without: the extra ``local``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from multiqueue.cli.errors import CliError
+
+LIBRARIES = ("cel_expr_python", "google.protobuf", "jsonpatch", "jsonschema_rs")
+
+
+def require_local_extra(command: str) -> None:
+    """Refuse a command if the libraries of the embedded cluster are not installed.
+
+    Args:
+        command: What the user has started.
+
+    Raises:
+        CliError: With what to install.
+    """
+    missing = [name for name in LIBRARIES if not _is_installed(name)]
+    if missing:
+        raise CliError(
+            f"{command} runs an embedded cluster, which needs libraries that are not installed "
+            f"({', '.join(missing)}): pip install 'multiqueue[local]', or from a checkout "
+            "pip install '.[local]'"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package around it
+        return False
