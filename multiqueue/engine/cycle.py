@@ -19,15 +19,15 @@ from datetime import datetime
 from multiqueue.engine.agenda import Fingerprint, TreeAgenda
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.head_order import take_turns
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
-from multiqueue.engine.order import take_turns
 from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
+from multiqueue.engine.preemption_limit import without_rivals
 from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.requeue import give_back
-from multiqueue.engine.rivalry import without_rivals
 from multiqueue.engine.world import Course, Head, World
 
 
@@ -99,7 +99,7 @@ def nominate(
         resume = None
     start = None if resume is None else resume.point
     heritage = world.ledger.heritage(workload, queue.name) if workload.replaces else None
-    memo = entry.memo
+    memo = entry.memo if isinstance(entry.memo, Memo) else None
     is_new = (
         memo is None
         or memo.tree is not tree

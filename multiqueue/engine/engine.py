@@ -7,7 +7,7 @@ clock, no randomness, no logging; the same calls give the same plans whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from multiqueue.engine import reading
@@ -19,14 +19,14 @@ from multiqueue.engine.fairness.usage_ledger import UsageLedger
 from multiqueue.engine.flavors.oracle import PreemptionOracle
 from multiqueue.engine.intake import Intake
 from multiqueue.engine.ledger import Ledger
-from multiqueue.engine.openings import Openings
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
-from multiqueue.engine.queues.ordering import Placed, ordered_in_steps
+from multiqueue.engine.queue_activation import Openings
+from multiqueue.engine.queues.pending_order import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.engine.quota_mirror import QuotaMirror
+from multiqueue.engine.remote import FleetOracle
 from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.state import (
     Changed,
@@ -41,15 +41,17 @@ from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.what_if import Trial, try_workload
 from multiqueue.engine.world import World
 from multiqueue.lib.amount import Amount
-from multiqueue.model.cluster_queue import LocalQueue
-from multiqueue.model.workload import Workload
+from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
+from multiqueue.model.resource_flavor import ResourceFlavor, Topology
+from multiqueue.model.topology import Node
+from multiqueue.model.workload import Admission, Workload
 
 DEFAULT_OPTIONS = EngineOptions()
 FAILED_PAUSE = timedelta(seconds=5)
 """How soon a tree is tried again that raised, when nothing in it changes before."""
 
 
-class Engine(QuotaMirror):
+class Engine:
     """Queues, quotas and the cycle that brings them together.
 
     Args:
@@ -92,6 +94,116 @@ class Engine(QuotaMirror):
             usage=self.usage,
             second_pass=SecondPass(self._cache, self._ledger, options.topology),
         )
+
+    # ---------------------------------------------------------------- mirror: quotas
+
+    def upsert_resource_flavor(self, flavor: ResourceFlavor) -> None:
+        """Add or change a ResourceFlavor."""
+        self._wake(self._cache.set_flavor(flavor.name, flavor))
+
+    def delete_resource_flavor(self, name: str) -> None:
+        """Remove a ResourceFlavor; queues that name it become inactive."""
+        self._wake(self._cache.set_flavor(name, None))
+
+    def upsert_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
+        """Add or change a ClusterQueue."""
+        touched = self._cache.upsert_cluster_queue(cluster_queue)
+        self._openings.upsert_cluster_queue(cluster_queue)
+        self._world.second_pass.follow_cluster_queue(cluster_queue.name)
+        if self.usage is not None:
+            self.usage.follow_cluster_queue(cluster_queue.name)
+        self._wake(touched)
+
+    def delete_cluster_queue(self, name: str) -> None:
+        """Remove a ClusterQueue; its workloads wait for another one of that name."""
+        self._openings.delete_cluster_queue(name)
+        self._wake(self._cache.delete_cluster_queue(name))
+
+    def upsert_cohort(self, cohort: Cohort) -> None:
+        """Add or change a Cohort."""
+        self._wake(self._cache.upsert_cohort(cohort))
+
+    def delete_cohort(self, name: str) -> None:
+        """Remove a Cohort; what refers to it stays together without its quota."""
+        self._wake(self._cache.delete_cohort(name))
+
+    def upsert_admission_check(self, check: AdmissionCheckInfo) -> None:
+        """Add or change an AdmissionCheck."""
+        self._wake(self._cache.set_check(check.name, check))
+
+    def delete_admission_check(self, name: str) -> None:
+        """Remove an AdmissionCheck; queues that name it become inactive."""
+        self._wake(self._cache.set_check(name, None))
+
+    def ask_fleet(self, oracle: FleetOracle) -> None:
+        """Ask this before quota is reserved for what would run on other clusters."""
+        self._world.fleet.oracle = oracle
+        self.fleet_changed()
+
+    def fleet_changed(self) -> None:
+        """Note that the oracle may answer otherwise: what it kept waiting is looked at again."""
+        self._wake(self._cache.touch_remote())
+
+    def upsert_namespace(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change a namespace; its workloads wait until it is known."""
+        self._wake(self._cache.set_namespace(name, dict(labels)))
+
+    def delete_namespace(self, name: str) -> None:
+        """Remove a namespace."""
+        self._cache.set_namespace(name, None)
+
+    # ---------------------------------------------------------------- mirror: topologies and nodes
+
+    def upsert_topology(self, topology: Topology) -> None:
+        """Add or change a Topology."""
+        self._wake(self._cache.set_topology(topology.name, topology))
+
+    def delete_topology(self, name: str) -> None:
+        """Remove a Topology; queues whose flavors name it become inactive."""
+        self._wake(self._cache.set_topology(name, None))
+
+    def upsert_node(self, node: Node) -> None:
+        """Add or change a node; what waits for a topology with it is woken (E-27)."""
+        self._wake_placers(self._cache.set_node(node.name, node))
+
+    def delete_node(self, name: str) -> None:
+        """Remove a node."""
+        self._wake_placers(self._cache.set_node(name, None))
+
+    def set_pod_usage(self, key: str, node: str, requests: Mapping[str, Amount] | None) -> None:
+        """Note what a running pod takes of its node that no topology placed there (E-130).
+
+        Args:
+            key: ``namespace/name`` of the pod.
+            node: where it runs.
+            requests: what it requests, without the ``pods`` that it counts as; None once it ended.
+        """
+        self._wake_placers(self._cache.set_pod(key, node, requests))
+
+    def places_written(self, key: str, admission: Admission) -> None:
+        """Note that the new places of a workload were written."""
+        if self._ledger.placing.get(key) is admission:  # else it is decided on anew
+            del self._ledger.placing[key]
+
+    def _wake_placers(self, touched: Iterable[str]) -> None:
+        for key in sorted(touched):
+            tree = self._cache.trees[key]
+            self._agenda.poke(key, tree.queues)
+            self._agenda.tree(key).parked.update(tree.queues)
+            self._agenda.notify(key)
+
+    def _wake(self, touched: Iterable[str]) -> None:
+        """Look again at trees in which a spec changed, and wake what is parked there (E-27)."""
+        for key in sorted(touched):
+            tree = self._cache.trees.get(key)
+            if tree is None:
+                self._agenda.forget_tree(key)
+                continue
+            self._agenda.poke(key, tree.queues)
+            self._agenda.tree(key).parked.update(tree.queues)
+            self._agenda.notify(key)
+            self._ledger.changed_cluster_queues.update(tree.queues)
+            self._openings.touch_local_queues(tree.queues)
 
     # ---------------------------------------------------------------- mirror: workloads
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.fairness.drs import ShareLoss
+from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.refusals import Refusal
 from multiqueue.engine.value import Value
 

@@ -13,13 +13,25 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import add_to
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.local_queue import LocalQueueRecord
-from multiqueue.engine.nomination import Heritage
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed
 from multiqueue.engine.tas.charges import placed_pods
+from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
-from multiqueue.model.workload import Admission, Workload
+from multiqueue.model.workload import Admission, Reservation, Workload
+
+
+class Heritage(Value, frozen=True, kw_only=True, gc=False):
+    """What a slice that holds quota looks like to the one that replaces it (E-167).
+
+    Shape: ``reservation`` is None as long as its admission is not written. ``is_circular`` says
+    that it took over from the very one that would replace it.
+    """
+
+    reservation: Reservation | None
+    is_leaving: bool
+    is_circular: bool
 
 
 class Ledger:

@@ -13,12 +13,13 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assigner import assign_flavors
-from multiqueue.engine.flavors.assignment import Mode, ResumeState
+from multiqueue.engine.flavors.assignment import Mode
+from multiqueue.engine.flavors.delayed_topology import delayed_flavors
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import Oracle, PreemptionOracle, no_candidates
 from multiqueue.engine.flavors.partial_admission import find_reduced
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
-from multiqueue.engine.heirs import refuse_slice
+from multiqueue.engine.flavors.topology_phase import TopologyPhase
 from multiqueue.engine.nomination import Nominated, Rejected, Verdict
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import RequeueReason
@@ -27,8 +28,8 @@ from multiqueue.engine.preemption.search import find_targets, may_preempt
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.engine.tas.delay import delayed_flavors
-from multiqueue.engine.tas.phase import TopologyPhase
+from multiqueue.engine.queues.resume import ResumeState
+from multiqueue.engine.successor_slice import refuse_slice
 from multiqueue.engine.value import Value
 from multiqueue.engine.world import Head, World
 from multiqueue.model.resource_flavor import Topology

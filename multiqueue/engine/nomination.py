@@ -7,11 +7,13 @@ from typing import TypeAlias
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.flavors.assignment import Assignment, ResumePoint
+from multiqueue.engine.flavors.assignment import Assignment
+from multiqueue.engine.ledger import Heritage
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.preemption.target import Target
+from multiqueue.engine.queues.resume import ResumePoint
 from multiqueue.engine.value import Value
-from multiqueue.model.workload import Reservation, Workload
+from multiqueue.model.workload import Workload
 
 
 class Rejected(Value, frozen=True, kw_only=True, gc=False):
@@ -34,18 +36,6 @@ class Nominated(Value, frozen=True, kw_only=True, gc=False):
 
 
 Verdict: TypeAlias = Rejected | Nominated
-
-
-class Heritage(Value, frozen=True, kw_only=True, gc=False):
-    """What a slice that holds quota looks like to the one that replaces it (E-167).
-
-    Shape: ``reservation`` is None as long as its admission is not written. ``is_circular`` says
-    that it took over from the very one that would replace it.
-    """
-
-    reservation: Reservation | None
-    is_leaving: bool
-    is_circular: bool
 
 
 class Memo(Value, frozen=True, kw_only=True, gc=False):

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.fairness.drs import ShareLoss
 from multiqueue.engine.flavors.assignment import Assignment, Mode
 from multiqueue.engine.nominate import look_again
 from multiqueue.engine.nomination import Nominated, Rejected
@@ -28,9 +28,9 @@ from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
 from multiqueue.engine.preemption.words import preemption_message
+from multiqueue.engine.preemption_limit import without_rivals
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
-from multiqueue.engine.rivalry import without_rivals
 from multiqueue.engine.world import Course, Head, World
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy

@@ -11,12 +11,12 @@ from datetime import datetime
 
 from multiqueue.engine.agenda import TreeAgenda
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.flavors.assignment import ResumeState
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.preemption_limit import remember_victims
 from multiqueue.engine.queues.entry import Place
+from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.refusals import NoClusterHolds
-from multiqueue.engine.rivalry import remember_victims
 from multiqueue.engine.world import Head, World
 from multiqueue.model.cluster_queue import QueueingStrategy
 

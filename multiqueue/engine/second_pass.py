@@ -18,6 +18,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.flavors.assignment import Assignment, FlavorChoice, FlavorMode, PodSetResult
+from multiqueue.engine.flavors.topology_phase import TopologyPhase, Unplaced
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import TopologyScheduling
 from multiqueue.engine.plan import Evict, Place, PlaceFailed
@@ -25,7 +26,6 @@ from multiqueue.engine.queues import entry as entries
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.charges import topology_flavors
 from multiqueue.engine.tas.failure import PlacementFailure
-from multiqueue.engine.tas.phase import TopologyPhase, Unplaced
 from multiqueue.engine.tas.replacement import replace_node
 from multiqueue.model.topology import PENDING, READY, TopologyAssignment
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload

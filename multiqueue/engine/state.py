@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from multiqueue.api.conditions import QueueReason
-from multiqueue.engine.fairness.drs import Share
+from multiqueue.engine.cache.drs import Share
 from multiqueue.lib.amount import Amount
 
 

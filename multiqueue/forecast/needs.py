@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
-from multiqueue.engine.flavors.eligibility import refuse_placement
+from multiqueue.engine.eligibility import refuse_placement
 from multiqueue.model.cluster_queue import ClusterQueue, ResourceGroup
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.resources import PODS

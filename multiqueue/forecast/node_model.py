@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from multiqueue.api.conditions import Reason
+from multiqueue.engine.eligibility import refuse_placement, wants_topology
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import Assignment, Mode, PodSetResult
-from multiqueue.engine.flavors.eligibility import refuse_placement, wants_topology
+from multiqueue.engine.flavors.topology_phase import Places, TopologyPhase
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.refusals import TopologyPlacement
 from multiqueue.engine.tas.forest import Forest
-from multiqueue.engine.tas.phase import Places, TopologyPhase
 from multiqueue.engine.what_if import Trial
 from multiqueue.lib.amount import Amount
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology

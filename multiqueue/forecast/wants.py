@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from multiqueue.engine.flavors.eligibility import wants_topology
+from multiqueue.engine.eligibility import wants_topology
 from multiqueue.forecast.needs import Needs, build_needs
 from multiqueue.forecast.sites import Gang
 from multiqueue.model.cluster_queue import ClusterQueue

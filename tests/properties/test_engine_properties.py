@@ -13,9 +13,9 @@ from multiqueue.engine.nominate import judge
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
+from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queues.entry import Entry, Place
 from multiqueue.engine.reading import workload_reason
-from multiqueue.engine.rivalry import LIMIT
 from tests.engine_world import (
     T0,
     World,

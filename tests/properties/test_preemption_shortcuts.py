@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.drs import Share, is_borrowing, share_of
 from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.fairness.drs import Share, is_borrowing, share_of
 from multiqueue.engine.options import EngineOptions, FairSharing
 from multiqueue.engine.preemption.candidates import Order, order_of
 from multiqueue.engine.preemption.fair import find_fair_candidates, in_use

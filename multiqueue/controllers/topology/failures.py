@@ -14,7 +14,7 @@ from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.v1beta2 import UnhealthyNode, WorkloadStatus
 from multiqueue.api.v1beta2.meta import Taint, Toleration
 from multiqueue.api.workload_state import evict, has_quota, is_admitted, is_evicted, is_finished
-from multiqueue.engine.flavors.eligibility import find_untolerated
+from multiqueue.engine.eligibility import find_untolerated
 from multiqueue.jobs.machines.nodes import WatchedNode
 from multiqueue.jobs.machines.pods import Pod
 

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple, TypeAlias
 
-from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.fairness.drs import (
+from multiqueue.engine.cache.drs import (
     NO_USAGE,
     Share,
     is_borrowing_any_of,
     passed_up,
     share_of,
 )
+from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import FairSharing, TurnRules

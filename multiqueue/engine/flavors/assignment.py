@@ -7,12 +7,13 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from multiqueue.engine.explain import PodSetExplanation
+from multiqueue.engine.queues.resume import Tried
 from multiqueue.engine.tas.usage import PlacedPods
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import FungibilityPreference
 from multiqueue.model.topology import PENDING, TopologyAssignment
-from multiqueue.model.workload import Admission, PodSet, PodSetAssignment, Shape
+from multiqueue.model.workload import Admission, PodSet, PodSetAssignment
 
 
 class FlavorMode(IntEnum):
@@ -91,31 +92,6 @@ class PodSetResult(NamedTuple):
             return Mode.NO_FIT
         worst = min((choice.mode for choice in self.flavors.values()), default=FlavorMode.FIT)
         return Mode.FIT if worst is FlavorMode.FIT else Mode.PREEMPT
-
-
-ResumePoint: TypeAlias = tuple[tuple[tuple[str, int], ...], ...]
-"""Per pod set, sorted pairs of resource and index."""
-
-
-Tried: TypeAlias = tuple[Mapping[str, int], ...]
-"""Per pod set, in their order, the index at which the search for each resource stopped."""
-
-
-class ResumeState(Value, frozen=True, kw_only=True, gc=False):
-    """Where the search for flavors goes on (the LastAssignment of E-41, E-53).
-
-    Kept only while some flavor has not been looked at: without one the search begins anew anyway.
-    """
-
-    shape: Shape
-    cycle: int
-    generation: int
-    tried: Tried
-
-    @property
-    def point(self) -> ResumePoint:
-        """A value to compare; equal where the search would go on at the same flavors."""
-        return tuple(tuple(sorted(indexes.items())) for indexes in self.tried)
 
 
 class Assignment(Value, frozen=True, kw_only=True, gc=False):

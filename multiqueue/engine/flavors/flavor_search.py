@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from multiqueue.engine.cache.cached_queue import CachedQueue, Room
 from multiqueue.engine.cache.quota_node import QuotaNode
+from multiqueue.engine.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import (
     FlavorChoice,
@@ -16,7 +17,6 @@ from multiqueue.engine.flavors.assignment import (
     PreferenceKey,
     preference_key,
 )
-from multiqueue.engine.flavors.eligibility import refuse_levels, refuse_placement, refuse_topology
 from multiqueue.engine.flavors.oracle import Oracle
 from multiqueue.engine.flavors.replaced_slice import ReplacedSlice, refuse_beside
 from multiqueue.engine.refusals import FlavorNotFound, InvalidPlacement, Refusal, Shortfall

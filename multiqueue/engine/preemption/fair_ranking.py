@@ -8,8 +8,8 @@ from heapq import heapify, heappop, heapreplace
 from typing import TypeAlias
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.cache.drs import Share, is_borrowing, share_of
 from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.fairness.drs import Share, is_borrowing, share_of
 from multiqueue.engine.preemption.candidates import Candidate, Order
 from multiqueue.engine.preemption.target import PreemptionRequest
 

@@ -1,4 +1,8 @@
-"""A workload inside the engine: its newest object, its place among the queues, its last verdict."""
+"""Workloads inside the engine, and classes of those that are equal in all that counts.
+
+An entry has the newest object, the place among the queues and the last verdict. If one entry of a
+class cannot be admitted, none can: the whole class parks, and wakes, in O(1) (E-25, E-26).
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from multiqueue.engine.cache.quota_node import FlavorResource
+from multiqueue.engine.cache.tree import Tree
+from multiqueue.engine.explain import Explanation
+from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.lib.amount import Amount
-from multiqueue.model.workload import Workload
-
-if TYPE_CHECKING:
-    from multiqueue.engine.cache.tree import Tree
-    from multiqueue.engine.explain import Explanation
-    from multiqueue.engine.flavors.assignment import ResumeState
-    from multiqueue.engine.nomination import Memo
-    from multiqueue.engine.queues.equivalence import EquivalenceClass
+from multiqueue.lib.heap import KeyedHeap
+from multiqueue.model.workload import Shape, Workload
 
 Rank: TypeAlias = tuple[int, int, str, str]
 """(priority, descending; queue-order time; uid; key): the order inside a ClusterQueue (E-14)."""
@@ -47,8 +48,17 @@ class Victims(NamedTuple):
     counts: Mapping[Entry, int]
 
 
+class Remembered(Protocol):
+    """The last verdict on an entry, and the state that it holds for; nomination knows the rest."""
+
+    @property
+    def heritage(self) -> object:
+        """What the slice that it replaces looked like; None if it replaces none."""
+        ...
+
+
 class Entry:
-    """Mutable; owned by the engine.
+    """A workload inside the engine. Mutable; owned by the engine.
 
     Shape: ``queue`` is the ClusterQueue whose pending queue it is in, ``charged`` the one whose
     quota it holds, with ``usage`` by flavor-resource; ``took_from`` is the key of the slice that it
@@ -100,7 +110,7 @@ class Entry:
         self.victims: Victims | None = None
         self.resume: ResumeState | None = None
         self.explanation: Explanation | None = None
-        self.memo: Memo | None = None
+        self.memo: Remembered | None = None
 
     @property
     def is_parked(self) -> bool:
@@ -129,6 +139,62 @@ class Entry:
         """Let go of other workloads: one of them may remember this one, and so on without end."""
         self.memo = self.victims = None
         self.displaced = frozenset()
+
+
+class EquivalenceClass:
+    """Entries of one shape; the active ones and the parked ones, each in queue order.
+
+    Shape: ``verdict`` is set from the moment the class parked until the next wake; workloads of the
+    shape that arrive meanwhile park at once. ``lane`` is the LocalQueue where those take turns by
+    past usage, else "": the classes of one shape then differ in it alone, and share the verdict.
+    ``active_of`` and ``parked_of`` count the entries by LocalQueue.
+    """
+
+    __slots__ = ("active", "active_of", "lane", "parked", "parked_of", "shape", "verdict")
+
+    def __init__(self, shape: Shape, lane: str = "") -> None:
+        self.shape = shape
+        self.lane = lane
+        self.active: KeyedHeap[Entry] = KeyedHeap()
+        self.parked: KeyedHeap[Entry] = KeyedHeap()
+        self.active_of: dict[str, int] = {}
+        self.parked_of: dict[str, int] = {}
+        self.verdict: Explanation | None = None
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.parked)
+
+    def activate(self, entry: Entry) -> None:
+        """Take in an entry, or move it to its new rank."""
+        if entry not in self.active:
+            count(self.active_of, entry.workload.queue, 1)
+        self.active.push(entry, entry.rank)
+
+    def hold(self, entry: Entry) -> None:
+        """Take in an entry that waits for a wake."""
+        count(self.parked_of, entry.workload.queue, 1)
+        self.parked.push(entry, entry.rank)
+
+    def remove(self, entry: Entry) -> bool:
+        """Take out an entry; whether it was active."""
+        was_active = self.active.remove(entry)
+        if was_active or self.parked.remove(entry):
+            count(self.active_of if was_active else self.parked_of, entry.workload.queue, -1)
+        return was_active
+
+    def park(self) -> Mapping[str, int]:
+        """Let all wait for a wake; return how many of each LocalQueue were active."""
+        moved = self.active_of
+        self.parked.absorb(self.active)
+        self.active_of, self.parked_of = {}, _merged(self.parked_of, moved)
+        return moved
+
+    def wake(self) -> Mapping[str, int]:
+        """Let all be tried again; return how many of each LocalQueue were parked."""
+        moved = self.parked_of
+        self.active.absorb(self.parked)
+        self.parked_of, self.active_of = {}, _merged(self.active_of, moved)
+        return moved
 
 
 def rank_of(workload: Workload) -> Rank:
@@ -182,3 +248,20 @@ def wakes_itself(old: Workload, new: Workload) -> bool:
         or bool(old.closed_gates) != bool(new.closed_gates)
         or old.queue_order_at != new.queue_order_at
     )
+
+
+def count(counts: dict[str, int], local_queue: str, change: int) -> None:
+    """Change a count; what is not there counts as nothing."""
+    number = counts.get(local_queue, 0) + change
+    if number:
+        counts[local_queue] = number
+    else:
+        del counts[local_queue]
+
+
+def _merged(counts: dict[str, int], more: dict[str, int]) -> dict[str, int]:
+    if not counts:
+        return more
+    for local_queue, number in more.items():
+        count(counts, local_queue, number)
+    return counts

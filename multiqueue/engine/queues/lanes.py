@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from multiqueue.engine.queues.equivalence import EquivalenceClass
+from multiqueue.engine.queues.entry import EquivalenceClass
 from multiqueue.lib.heap import KeyedHeap
 
 UsageOf: TypeAlias = Callable[[str], float]

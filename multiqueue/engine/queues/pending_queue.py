@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.queues.entry import Entry, Place, is_backoff_over
-from multiqueue.engine.queues.equivalence import EquivalenceClass, count
+from multiqueue.engine.queues.entry import Entry, EquivalenceClass, Place, count, is_backoff_over
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy

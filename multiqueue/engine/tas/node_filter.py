@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from multiqueue.api.v1beta2.meta import Taint, Toleration
-from multiqueue.engine.flavors.eligibility import PlacementError, find_untolerated, meets
+from multiqueue.engine.eligibility import PlacementError, find_untolerated, meets
 from multiqueue.model.placement import NodeSelectorTerm, Placement
 from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.topology import Node

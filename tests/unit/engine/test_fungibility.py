@@ -7,11 +7,12 @@ from multiqueue.api.v1beta2.workload import PodSetTopologyRequest
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import build_tree
 from multiqueue.engine.flavors.assigner import assign_flavors
-from multiqueue.engine.flavors.assignment import FlavorMode, ResumeState, preference_key
+from multiqueue.engine.flavors.assignment import FlavorMode, preference_key
 from multiqueue.engine.flavors.flavor_search import FlavorSearch
 from multiqueue.engine.flavors.oracle import no_candidates
 from multiqueue.engine.nominate import is_resume_outdated
 from multiqueue.engine.plan import Admit, Requeue
+from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.refusals import FlavorNotFound, TopologyMismatch
 from multiqueue.engine.tas.forest import Forest
 from multiqueue.model.cluster_queue import (

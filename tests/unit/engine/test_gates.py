@@ -8,10 +8,10 @@ import pytest
 
 from multiqueue.engine.cycle import CycleResult, nominate, run_cycle, take_heads
 from multiqueue.engine.fairness.order import FairOrder
-from multiqueue.engine.flavors.assignment import ResumeState
+from multiqueue.engine.head_order import sort_heads
 from multiqueue.engine.options import EngineOptions, FairSharing, TurnRules
-from multiqueue.engine.order import sort_heads
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.world import Head
 from multiqueue.model.cluster_queue import (
     ClusterQueue,

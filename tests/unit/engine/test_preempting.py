@@ -8,13 +8,13 @@ import pytest
 
 from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.cached_queue import CachedQueue
+from multiqueue.engine.head_order import after_their_preemptors
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.options import AdmissionFairSharing, EngineOptions
-from multiqueue.engine.order import after_their_preemptors
 from multiqueue.engine.plan import Admit, CyclePlan, Preempt, Requeue, RequeueReason, Skip
+from multiqueue.engine.preemption_limit import LIMIT
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.engine.rivalry import LIMIT
 from multiqueue.engine.world import Head
 from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import (

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from multiqueue.engine.queues.ordering import ordered_in_steps
+from multiqueue.engine.queues.pending_order import ordered_in_steps
 from tests.engine_world import (
     NAMESPACE,
     T0,

@@ -3,8 +3,7 @@
 import math
 from dataclasses import replace
 
-from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.fairness.drs import (
+from multiqueue.engine.cache.drs import (
     LARGEST_REPORTED,
     NO_SHARE,
     Share,
@@ -13,6 +12,7 @@ from multiqueue.engine.fairness.drs import (
     passed_up,
     share_of,
 )
+from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.lib.quantity import parse_quantity
 from multiqueue.model.cluster_queue import ClusterQueue, Cohort, Quota

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from multiqueue.api.conditions import Reason
-from multiqueue.engine.fairness.drs import ShareLoss
+from multiqueue.engine.cache.drs import ShareLoss
 from multiqueue.engine.options import EngineOptions, FairSharing, FairStrategy
 from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.room import fits
