@@ -23,7 +23,7 @@ class QuotaNode:
     Shape: all lists are indexed by slot. ``borrowing_limit`` and ``lending_limit`` are None where
     unset. ``potential`` is the most that could ever be used here (E-35). The first ``declared``
     slots come from specs, the others only from usage. ``weight`` is that of fair sharing.
-    ``lendable`` and ``ratio`` are memos of `fairness.drs`: the one holds until the tree is built
+    ``lendable`` and ``ratio`` are memos of `cache.drs`: the one holds until the tree is built
     anew, the other until the usage changes.
     """
 

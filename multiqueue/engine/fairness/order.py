@@ -96,7 +96,7 @@ class FairOrder:
     def pop(self) -> Head | None:
         """Take the head that is next at the usage of the moment; None after the last.
 
-        A head that had to leave for another one competes only after that; see `engine.order`.
+        A head that had to leave for another one competes only after that; see `engine.head_order`.
         """
         head = self._alone.pop() if self._alone else self._final()
         if head is None:
