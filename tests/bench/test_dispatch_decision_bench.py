@@ -18,7 +18,7 @@ from multiqueue.model.resource_flavor import ResourceFlavor
 from multiqueue.model.workload import Workload
 from multiqueue.plugins.forecast import Forecast, Prospect, Runtime
 from tests.engine_world import NAMESPACE, T0, flavor_quotas, make_queue, seconds
-from tests.unit.multikueue.foresight.test_replica import gang, running
+from tests.unit.forecast.test_replica import gang, running
 
 pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]
 

@@ -20,13 +20,13 @@ from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import DispatchView
 from multiqueue.plugins.testing import T0
 from tests.bench.asked_views import make_views
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     make_admitted,
     make_copy,
     make_local,
     make_plan,
 )
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     make_cluster as make_state,
 )
 

@@ -8,7 +8,7 @@ from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import CreateWorkload, GroupPlan, OpenGate, Removal
 from multiqueue.dispatch.decide.view import Opening
 from multiqueue.plugins import Nomination
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     A_MINUTE,
     CONFIG,
     T0,

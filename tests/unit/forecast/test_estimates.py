@@ -10,7 +10,7 @@ from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
 from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
-from tests.unit.multikueue.foresight.test_replica import ask, gang, make_replica, running
+from tests.unit.forecast.test_replica import ask, gang, make_replica, running
 
 HOUR = timedelta(hours=1)
 QUESTION = Question("team/cq", 4, ())

@@ -21,7 +21,7 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import Conflict
 from multiqueue.observability.metrics import Metrics
 from multiqueue.workers.owner import Owner
-from tests.unit.multikueue.builders import make_local
+from tests.unit.dispatch.builders import make_local
 from tests.workloads import make_workload
 
 REFUSED = Foreign("does not take the job: too large")

@@ -15,7 +15,7 @@ from multiqueue.api.serde import decode
 from multiqueue.api.workload_state import evict
 from multiqueue.dispatch.decide.plan import Nominate, SetCheck
 from multiqueue.dispatch.execute.manager_writes import LocalWriter, Outdated
-from tests.unit.multikueue.builders import T0
+from tests.unit.dispatch.builders import T0
 
 NOMINATE = Nominate(clusters=("a",), message="offered")
 

@@ -12,7 +12,7 @@ from multiqueue.dispatch.decide.decide import decide
 from multiqueue.dispatch.decide.plan import CreateWorkload, SyncJob
 from multiqueue.dispatch.decide.view import GroupView
 from multiqueue.plugins import Nomination
-from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local, make_plan
+from tests.unit.dispatch.builders import T0, make_admitted, make_cluster, make_local, make_plan
 
 
 def test_of_two_that_admitted_at_once_the_one_with_fewer_jobs_wins():

@@ -23,7 +23,7 @@ from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForecast
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.observability.metrics import Metrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
-from tests.unit.multikueue.test_worker_state import GPU, FakeInformer, make_workload
+from tests.unit.capacity.test_worker_state import GPU, FakeInformer, make_workload
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUEUE = QueueView(name="cq")

@@ -18,8 +18,8 @@ from multiqueue.forecast.views import NOT_READ, Forecasts
 from multiqueue.model.build import DEFAULT_OPTIONS
 from multiqueue.plugins import Basis, ClusterView, Prospect
 from multiqueue.plugins.testing import make_cluster
-from tests.unit.multikueue.foresight.test_feed import NOW, Worker, view_of
-from tests.unit.multikueue.test_worker_state import FakeInformer, make_workload
+from tests.unit.capacity.test_worker_state import FakeInformer, make_workload
+from tests.unit.forecast.test_worker_forecast import NOW, Worker, view_of
 
 ASKING = Asking(view_of("asking", 4), NOW)
 

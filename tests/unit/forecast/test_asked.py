@@ -13,7 +13,7 @@ from multiqueue.forecast.asked import Asking
 from multiqueue.model.build import DEFAULT_OPTIONS, build_workload
 from multiqueue.plugins import FlavorView, QueueView, QuotaView, ResourceGroupView
 from tests.engine_world import T0
-from tests.unit.multikueue.test_worker_state import GPU, make_workload
+from tests.unit.capacity.test_worker_state import GPU, make_workload
 
 
 def make_flavor(name: str, **labels: str) -> api.ResourceFlavor:

@@ -15,7 +15,7 @@ from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
 from multiqueue.views.phase import State, find_phase
 from tests.unit.cli.builders import condition, make_workload
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     T0,
     make_cluster,
     make_copy,

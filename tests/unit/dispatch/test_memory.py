@@ -7,7 +7,7 @@ import pytest
 from multiqueue.dispatch.decide.plan import Trouble
 from multiqueue.dispatch.decide.view import Opening
 from multiqueue.dispatch.observe.memory import FIGURES_FOR, GroupMemory, is_ask_due
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     T0,
     make_cluster,
     make_copy,

@@ -190,8 +190,8 @@ def forever(depth: int = 0) -> int:
     ("error", "words"),
     [
         (UnspeakableError(), "UnspeakableError (its text cannot be shown)"),
-        (SystemExit(3), "SystemExit: 3 (test_dispatch_fence.py, line {line})"),
-        (GeneratorExit(), "GeneratorExit (test_dispatch_fence.py, line {line})"),
+        (SystemExit(3), "SystemExit: 3 (test_fence.py, line {line})"),
+        (GeneratorExit(), "GeneratorExit (test_fence.py, line {line})"),
     ],
 )
 async def test_whatever_is_raised_is_told(error: BaseException, words: str) -> None:

@@ -10,8 +10,8 @@ from multiqueue.forecast.node_informers import Ground
 from multiqueue.forecast.node_model import Terrain
 from multiqueue.jobs.machines.nodes import WatchedNode
 from multiqueue.observability.metrics import Metrics
-from tests.unit.multikueue.foresight.test_terrain import make_node
-from tests.unit.multikueue.test_worker_state import FakeInformer
+from tests.unit.capacity.test_worker_state import FakeInformer
+from tests.unit.forecast.test_node_model import make_node
 
 
 def test_a_node_that_changed_is_room_and_one_that_only_reports_is_none() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from multiqueue.api.cluster_orders import Pace
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.drain.report import SHOWN, Report, is_news, parse_report
-from tests.unit.multikueue.builders import T0, minutes
+from tests.unit.dispatch.builders import T0, minutes
 
 SLOW = Pace(every=timedelta(seconds=6), at_once=2)
 

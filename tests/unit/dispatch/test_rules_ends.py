@@ -18,7 +18,7 @@ from multiqueue.dispatch.decide.plan import (
     StopLocalJob,
 )
 from multiqueue.dispatch.decide.view import Check, LocalJob
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     T0,
     TIMEOUT,
     make_admitted,

@@ -20,7 +20,7 @@ from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.kube.errors import Conflict
 from multiqueue.plugins import Nomination
-from tests.unit.multikueue.builders import T0, make_cluster, make_local, make_nomination
+from tests.unit.dispatch.builders import T0, make_cluster, make_local, make_nomination
 from tests.virtual_time import virtual_time
 
 ANSWER_SECONDS = 0.01

@@ -24,7 +24,7 @@ from multiqueue.drain.relocation import Chance, Prospect, combine
 from multiqueue.drain.report import Report, find_stay, parse_report
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
 from multiqueue.plugins import Fit, Outlook
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     T0,
     make_admitted,
     make_cluster,

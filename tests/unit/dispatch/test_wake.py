@@ -27,7 +27,7 @@ from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.observability.metrics import Metrics
 from multiqueue.workers.connections.fleet import Fleet
-from tests.unit.multikueue.builders import T0
+from tests.unit.dispatch.builders import T0
 from tests.workloads import evicted, make_workload, reserved, with_checks, with_status
 
 

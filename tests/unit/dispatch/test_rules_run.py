@@ -24,7 +24,7 @@ from multiqueue.dispatch.decide.plan import (
 )
 from multiqueue.dispatch.decide.view import Check, GroupView, LocalWorkload
 from multiqueue.plugins import Nomination
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     CONFIG,
     EPOCH,
     T0,

@@ -34,7 +34,7 @@ from multiqueue.dispatch.decide.slice_chain import Heir, find_heir
 from multiqueue.dispatch.execute.worker_writes import Busy, RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     T0,
     make_admitted,
     make_blind,

@@ -6,7 +6,7 @@ from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.plan import SyncJob
 from multiqueue.dispatch.decide.rules.choose import choose
 from multiqueue.dispatch.decide.view import GroupView
-from tests.unit.multikueue.builders import T0, make_admitted, make_cluster, make_local
+from tests.unit.dispatch.builders import T0, make_admitted, make_cluster, make_local
 
 
 def plan_for(*, first_creates: bool):

@@ -129,7 +129,7 @@ async def test_what_it_raises_is_told_and_the_next_question_is_asked(error):
 
     runner = make_runner(nominate)
     got = await ask(runner)
-    place = f"test_dispatch.py, line {nominate.__code__.co_firstlineno + 2}"
+    place = f"test_asking.py, line {nominate.__code__.co_firstlineno + 2}"
     assert got.problem == f'dispatcher "plugin" failed: {type(error).__name__}: no ({place})'
     other = make_view(clusters=[make_cluster("a")])
     assert (await ask(runner, other)).nomination.clusters == ("a",)

@@ -17,7 +17,7 @@ from multiqueue.dispatch.decide.plan import SetCheck
 from multiqueue.dispatch.worker_metrics import Rejection, WorkerFigures, classify
 from multiqueue.observability.metrics import Metrics
 from tests.unit.cli.builders import T0, condition, make_workload
-from tests.unit.multikueue import builders as rules
+from tests.unit.dispatch import builders as rules
 
 HOLDS = {"queue": "cq", "flavor": "a100"}
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from multiqueue.dispatch.decide.plan import CreateWorkload, Explain, Nominate, Removal, Trouble
 from multiqueue.dispatch.decide.view import Check
 from multiqueue.plugins import ClusterVerdict, Nomination
-from tests.unit.multikueue.builders import (
+from tests.unit.dispatch.builders import (
     make_admitted,
     make_cluster,
     make_copy,
