@@ -10,7 +10,6 @@ from multiqueue.api.job_kinds import JOB_KINDS, JobKind
 from multiqueue.api.names import QUEUE_NAME
 from multiqueue.api.serde import decode
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.api.validation.unqueued import find_unqueued
 from multiqueue.api.workload_state import is_finished
 from multiqueue.cli.errors import CliError
 from multiqueue.kube.client import KubeClient
@@ -67,6 +66,8 @@ async def _explain_absence(client: KubeClient, namespace: str, kind: str, name: 
 
 async def _explain_unqueued(row: JobKind, client: KubeClient, namespace: str, name: str) -> str:
     """Return what is so of an object whose kind is not queued; empty where there is none."""
+    from multiqueue.api.validation.unqueued import find_unqueued
+
     resource = resource_of(row)
     try:
         obj = await client.get(resource, name, namespace=namespace)

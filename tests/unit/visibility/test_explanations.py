@@ -17,6 +17,7 @@ from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import AdmissionMode, LocalQueue
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.resource_flavor import ResourceFlavor
+from multiqueue.serving.request import Request
 from multiqueue.visibility.authentication import User
 from multiqueue.visibility.authorization import Action, Authorizer, action_of, forbidden
 from multiqueue.visibility.explanations import ExplanationAnswers, build_status
@@ -225,7 +226,7 @@ async def ask(world: World, user: str, path: str, *, method: str = "GET") -> dic
     answers = ExplanationAnswers(
         world.engine, PositionReader(world.engine), known.get, leading, cast("Authorizer", Rights())
     )
-    request = make_mocked_request(method, path)
+    request = cast("Request", make_mocked_request(method, path))
     response = await answers.answer(request, action_of(method, path), User(name=user))
     assert isinstance(response.body, bytes)
     told: dict[str, Any] = orjson.loads(response.body)
