@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multiqueue.embedded.server.authz.escalation import check_binding, check_role
 from multiqueue.embedded.server.authz.policy import GROUP
 from multiqueue.embedded.server.builtin.pod_defaults import child
 from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required
@@ -154,32 +153,12 @@ def _binding_update_causes(new: JsonObject, old: Json, _context: RequestContext)
     return causes
 
 
-def _check_new_role(role: JsonObject, context: RequestContext) -> None:
-    check_role(context.authorizer, context.user_info, role, None)
-
-
-def _check_role(role: JsonObject, old: Json, context: RequestContext) -> None:
-    check_role(context.authorizer, context.user_info, role, old)
-
-
-def _check_new_binding(binding: JsonObject, context: RequestContext) -> None:
-    check_binding(context.authorizer, context.user_info, binding, None)
-
-
-def _check_binding(binding: JsonObject, old: Json, context: RequestContext) -> None:
-    check_binding(context.authorizer, context.user_info, binding, old)
-
-
 ROLE_HOOKS = Hooks(
-    prepare_create=_check_new_role,
-    prepare_update=_check_role,
     validate_create=lambda role, _context: _role_causes(role),
     validate_update=lambda role, _old, _context: _role_causes(role),
 )
 ROLE_BINDING_HOOKS = Hooks(
     default=_default_binding,
-    prepare_create=_check_new_binding,
-    prepare_update=_check_binding,
     validate_create=lambda binding, _context: _binding_causes(binding),
     validate_update=_binding_update_causes,
 )

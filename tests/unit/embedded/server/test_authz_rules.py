@@ -1,50 +1,9 @@
-"""Rules: what they grant, what is missing of others, and how that is said."""
+"""Rules: what they grant."""
 
 import pytest
 
 from multiqueue.embedded.server.authz.attributes import Attributes, of_path, of_resource
-from multiqueue.embedded.server.authz.rules import Rule, describe, find_missing
 from multiqueue.embedded.server.routes import parse_route
-
-PODS = Rule(("get",), ("",), ("pods",))
-READ_PODS = Rule(("get", "list"), ("",), ("pods",))
-
-
-@pytest.mark.parametrize(
-    ("held", "wanted", "missing"),
-    [
-        ([READ_PODS], PODS, []),
-        ([PODS], READ_PODS, [Rule(("list",), ("",), ("pods",))]),
-        ([Rule(("*",), ("*",), ("*",))], READ_PODS, []),
-        ([Rule(("get",), ("",), ("*/log",))], Rule(("get",), ("",), ("pods/log",)), []),
-        ([PODS], Rule(("get",), ("",), ("pods",), ("a",)), []),
-        ([Rule(("get",), ("",), ("pods",), ("a",))], PODS, [PODS]),
-        ([Rule(("get",), paths=("/a/*",))], Rule(("get",), paths=("/a/b", "/a/*")), []),
-        ([Rule(("get",), paths=("/a",))], Rule(("get",), paths=("/a/b",)),
-         [Rule(("get",), paths=("/a/b",))]),
-        ([PODS, Rule(("list",), ("",), ("pods",))], READ_PODS, []),
-    ],
-    ids=["less", "more", "everything", "one subresource of all", "one name of all",
-         "all names of one", "below a path", "beside a path", "in parts"],
-)  # fmt: skip
-def test_who_holds_less_misses_the_rest(
-    held: list[Rule], wanted: Rule, missing: list[Rule]
-) -> None:
-    assert find_missing(held, [wanted]) == missing
-
-
-def test_missing_rules_are_told_by_what_they_are_about() -> None:
-    rules = [
-        Rule(("list",), ("",), ("pods",)),
-        Rule(("get",), paths=("/metrics",)),
-        Rule(("get",), ("",), ("pods",)),
-        Rule(("get",), ("",), ("secrets",), ("a",)),
-    ]
-    assert describe(rules).splitlines() == [
-        '{APIGroups:[""], Resources:["pods"], Verbs:["list" "get"]}',
-        '{APIGroups:[""], Resources:["secrets"], ResourceNames:["a"], Verbs:["get"]}',
-        '{NonResourceURLs:["/metrics"], Verbs:["get"]}',
-    ]
 
 
 def wish(method: str, path: str, *, watch: bool = False, **query: str) -> Attributes:
