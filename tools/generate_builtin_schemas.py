@@ -1,4 +1,4 @@
-"""Write the field tables of the built-in kinds to multiqueue/embedded/server/builtin/data.
+"""Write the field tables of the built-in kinds to multiqueue/embedded/server/schema/data.
 
 Names, types and required fields come from the model classes of kubernetes_asyncio. What those
 classes do not say (integer widths, quantities, bytes, merge keys) is in the tables below. No
@@ -15,7 +15,7 @@ from typing import Any
 
 from kubernetes_asyncio import client
 
-TARGET = Path(__file__).parent.parent / "multiqueue" / "apiserver" / "builtin" / "data"
+TARGET = Path(__file__).parent.parent / "multiqueue" / "embedded" / "server" / "schema" / "data"
 
 # A type belongs to the first package one of whose roots reaches it: meta and core lend to others.
 PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -14,7 +14,9 @@ import re
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parent.parent / "multiqueue" / "apiserver" / "protobuf" / "fields.json"
+TARGET = (
+    Path(__file__).parent.parent / "multiqueue" / "embedded" / "server" / "protobuf" / "fields.json"
+)
 
 GROUPS = {
     "core": "",

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiqueue.embedded.server.kinds import AdmissionRefused, Kind
-from multiqueue.embedded.server.schema import (
-    admit,
+from multiqueue.embedded.server.schema import admit
+from multiqueue.embedded.server.table import render
+from multiqueue.embedded.server.validation import (
     validate_create,
     validate_status,
     validate_update,
 )
-from multiqueue.embedded.server.table import render
 from tests.unit.embedded.server.kind_builders import BUILTIN, T0, UID, World
 
 STORED = [kind for kind in BUILTIN if kind.hooks.respond is None]

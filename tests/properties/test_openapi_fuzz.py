@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from multiqueue.api.crd import load_crds
-from multiqueue.embedded.server.builtin.registry import builtin_kinds
 from multiqueue.embedded.server.custom import kind_from_crd
 from multiqueue.embedded.server.kinds import Kind
 from tests.contract.client import Api
 from tests.contract.kueue_objects import SPECS, changed, valid
 from tests.contract.kueue_server import open_kueue
 from tests.properties import fuzz_values as values
+from tests.unit.embedded.server.kind_builders import BUILTIN
 
 pytestmark = pytest.mark.timeout(3600)
 
@@ -34,7 +34,7 @@ SECONDS = 10.0
 """Longer than any request may take."""
 NAMES = ["a", "b", "c", "d"] * 30 + values.TEXTS
 OWN = [kind_from_crd(crd) for crd in load_crds()]
-KINDS = [*OWN, *OWN, *builtin_kinds()]
+KINDS = [*OWN, *OWN, *BUILTIN]
 CALLS_OUT = {
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",

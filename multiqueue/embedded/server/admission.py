@@ -11,8 +11,9 @@ from typing import Any
 
 import structlog
 
-from multiqueue.embedded.server.kinds import JsonObject, Registry
-from multiqueue.embedded.server.plane import Call
+from multiqueue.embedded.server.call import Call
+from multiqueue.embedded.server.conversion import Conversions
+from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
 from multiqueue.embedded.server.store import Store
 from multiqueue.embedded.server.webhook_client import Verdict, WebhookClient
@@ -36,9 +37,9 @@ log = structlog.get_logger(__name__)
 class Admission:
     """Finds the webhooks that want to judge an operation, and asks them."""
 
-    def __init__(self, store: Store, registry: Registry, transport: WebhookTransport) -> None:
+    def __init__(self, store: Store, conversions: Conversions, transport: WebhookTransport) -> None:
         self._store = store
-        self._registry = registry
+        self._conversions = conversions
         self._client = WebhookClient(transport)
         self._compiled_from: tuple[int, int] = (-1, -1)
         self._mutating: tuple[Webhook, ...] = ()
@@ -94,7 +95,7 @@ class Admission:
         if verdict is None or not verdict.patch:
             return review, False
         try:
-            patched = await match.patched(call, review, verdict.patch)
+            patched = await match.patched(self._conversions, review, verdict.patch)
         except ValueError as error:
             raise _failed(match.webhook, f"the patch could not be applied: {error}") from error
         return (review, False) if patched == review.obj else (replace(review, obj=patched), True)
@@ -106,7 +107,7 @@ class Admission:
         then.
         """
         hook = match.webhook
-        request = await match.request(call, review)
+        request = await match.request(self._conversions, call, review)
         try:
             if not hook.is_concerned(request):
                 return None

@@ -1,12 +1,13 @@
 """Server-side apply: from a request to a created or changed object."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.authz.entrance import check_create
+from multiqueue.embedded.server.auth import User
 from multiqueue.embedded.server.body import decode_yaml
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import required
 from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.entry import Entry
@@ -27,7 +28,7 @@ from multiqueue.embedded.server.managed.updates import reset_fields, type_of
 from multiqueue.embedded.server.managed.validation import problems
 from multiqueue.embedded.server.managed.zero import zero_object
 from multiqueue.embedded.server.metadata import check_update_identity
-from multiqueue.embedded.server.plane import Call, Target
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.scale import API_VERSION as SCALE_VERSION
 from multiqueue.embedded.server.scale import write
 from multiqueue.embedded.server.status import (
@@ -38,6 +39,7 @@ from multiqueue.embedded.server.status import (
     invalid_options,
     not_found,
 )
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Change, update
 
 ATTEMPTS = 5
@@ -62,8 +64,24 @@ class _Request:
             raise _conflict(error, application.subresource) from error
 
 
-async def apply(call: Call, target: Target, body: bytes, *, force: bool) -> tuple[Entry, bool]:
+async def apply(
+    objects: Objects,
+    call: Call,
+    target: Target,
+    body: bytes,
+    *,
+    force: bool,
+    check_create: Callable[[User, Target], None],
+) -> tuple[Entry, bool]:
     """Apply a configuration; the answer is the object, and whether it is new.
+
+    Args:
+        objects: the objects of the server.
+        call: the operation.
+        target: the object.
+        body: the configuration, in YAML or JSON.
+        force: take fields over from other managers.
+        check_create: refuses users who may not create the object.
 
     Raises:
         StatusError: 400, 403, 404 (a subresource), 409, 422, or what a webhook says.
@@ -88,12 +106,15 @@ async def apply(call: Call, target: Target, body: bytes, *, force: bool) -> tupl
     }
     request = _Request(application, zero, format_time(call.now))
     for _ in range(ATTEMPTS):
-        if target.find(call) is not None:
-            return await update(call, target, Change(produce=_unused, apply=request)), False
+        if target.find(objects.store) is not None:
+            return await update(
+                objects, call, target, Change(produce=_unused, apply=request)
+            ), False
         if target.subresource:
             raise not_found(target.kind, target.name)
         try:
-            return await _create(call, target, request), True
+            check_create(call.user_info, target)
+            return await _create(objects, call, target, request), True
         except StatusError as error:
             if error.reason != "AlreadyExists":
                 raise  # else it came while webhooks were asked
@@ -104,8 +125,7 @@ def _unused(_current: JsonObject) -> JsonObject:
     raise AssertionError("an apply is not a function of the object alone")
 
 
-async def _create(call: Call, target: Target, request: _Request) -> Entry:
-    check_create(call, target)
+async def _create(objects: Objects, call: Call, target: Target, request: _Request) -> Entry:
     applied = request(request.zero, NOBODY)
     metadata = dict(applied.obj.get("metadata") or {})
     obj = {**applied.obj, "metadata": metadata}
@@ -122,7 +142,7 @@ async def _create(call: Call, target: Target, request: _Request) -> Entry:
         )
         raise conflict(target.kind, target.name, why)
     metadata.pop("resourceVersion", None)
-    return await create(call, target, obj, owners=applied.owners)
+    return await create(objects, call, target, obj, owners=applied.owners)
 
 
 def _decode(call: Call, target: Target, body: bytes) -> JsonObject:

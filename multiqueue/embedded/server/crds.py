@@ -13,8 +13,10 @@ from multiqueue.embedded.server.converters import Converters, with_conversion
 from multiqueue.embedded.server.custom import kind_from_crd
 from multiqueue.embedded.server.delete import CRD_CLEANUP, DeleteOptions, delete, is_finished
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, Kind, Registry
-from multiqueue.embedded.server.plane import Call, ControlPlane, target_of
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, forbidden
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import target_of
 from multiqueue.embedded.server.versions import to_storage
 from multiqueue.embedded.server.watch import Event
 
@@ -22,7 +24,7 @@ KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 DELETING = "CustomResource deletion is in progress"
 
 
-def establish(call: Call, crd: JsonObject) -> None:
+def establish(registry: Registry, crd: JsonObject, now: datetime) -> None:
     """Fill the status of a definition that is about to be stored: names, conditions, stored
     versions.
 
@@ -30,21 +32,21 @@ def establish(call: Call, crd: JsonObject) -> None:
     """
     status = crd.setdefault("status", {})
     conditions = status.setdefault("conditions", [])
-    conflict = _name_conflict(call.plane.registry, crd)
+    conflict = _name_conflict(registry, crd)
     if conflict is None:
         status["acceptedNames"] = _complete_names(crd["spec"]["names"])
-        _set(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", call.now)
+        _set(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
         _set(
             conditions,
             "Established",
             "True",
             "InitialNamesAccepted",
             "the initial names have been accepted",
-            call.now,
+            now,
         )
     else:
         status.setdefault("acceptedNames", {"plural": "", "kind": ""})
-        _set(conditions, "NamesAccepted", "False", *conflict, call.now)
+        _set(conditions, "NamesAccepted", "False", *conflict, now)
         if _condition(conditions, "Established") != "True":
             _set(
                 conditions,
@@ -52,7 +54,7 @@ def establish(call: Call, crd: JsonObject) -> None:
                 "False",
                 "NotAccepted",
                 "not all names are accepted",
-                call.now,
+                now,
             )
     stored = status.setdefault("storedVersions", [])
     for version in crd["spec"]["versions"]:
@@ -65,14 +67,14 @@ def is_established(crd: Mapping[str, Any]) -> bool:
     return _condition((crd.get("status") or {}).get("conditions") or (), "Established") == "True"
 
 
-def check_open(call: Call, kind: Kind, name: str) -> None:
+def check_open(store: Store, kind: Kind, name: str) -> None:
     """Refuse new objects of a kind whose definition is being deleted.
 
     Raises:
         StatusError: 403.
     """
     if not kind.builtin:
-        definition = call.plane.store.get(KEY, "", kind.resource)
+        definition = store.get(KEY, "", kind.resource)
         if definition is not None and definition.deleting:
             why = "create not allowed while custom resource definition is terminating"
             raise forbidden(kind, name, why)
@@ -98,8 +100,8 @@ class CrdController:
     ones.
     """
 
-    def __init__(self, plane: ControlPlane, converters: Converters) -> None:
-        self._plane = plane
+    def __init__(self, objects: Objects, converters: Converters) -> None:
+        self._objects = objects
         self._converters = converters
         self.background: Background[str] = Background("customresourcedefinitions", self._clean_up)
 
@@ -110,13 +112,13 @@ class CrdController:
             self._observe_definition(event)
         elif event.deleted:
             group, plural = entry.collection
-            definition = self._plane.store.get(KEY, "", f"{plural}.{group}")
+            definition = self._objects.store.get(KEY, "", f"{plural}.{group}")
             if definition is not None and definition.deleting:
                 self.background.add(definition.name)
 
     def resume(self) -> None:
         """Serve what was served before a restart; call before other objects are loaded."""
-        for entry in self._plane.store.collection(KEY).entries():
+        for entry in self._objects.store.collection(KEY).entries():
             self._serve(entry.decode())
             if entry.deleting:
                 self.background.add(entry.name)
@@ -125,8 +127,8 @@ class CrdController:
         crd = event.entry.decode()
         key = (crd["spec"]["group"], crd["spec"]["names"]["plural"])
         if event.deleted:
-            self._plane.registry.remove(*key)
-            self._plane.store.forget_collection(key)
+            self._objects.registry.remove(*key)
+            self._objects.store.forget_collection(key)
             return
         if event.previous is None or (
             self._served_part(event.previous.decode()) != self._served_part(crd)
@@ -140,7 +142,7 @@ class CrdController:
     def _serve(self, crd: JsonObject) -> None:
         if is_established(crd):
             kind = kind_from_crd(crd)
-            self._plane.registry.add(
+            self._objects.registry.add(
                 with_conversion(kind, crd["spec"].get("conversion") or {}, self._converters)
             )
 
@@ -155,12 +157,12 @@ class CrdController:
         """Bring stored objects in line with a changed definition; watches end, clients start over
         with the new schema.
         """
-        kind = self._plane.registry.get(*key)
+        kind = self._objects.registry.get(*key)
         if kind is not None:
-            self._plane.store.rewrite(key, lambda raw: migrated(kind, raw))
+            self._objects.store.rewrite(key, lambda raw: migrated(kind, raw))
 
     async def _clean_up(self, name: str) -> None:
-        store = self._plane.store
+        store = self._objects.store
         definition = store.get(KEY, "", name)
         if definition is None or not definition.deleting:
             return
@@ -170,7 +172,7 @@ class CrdController:
         self._say(crd, "True", "InstanceDeletionInProgress", DELETING)
         if crd != definition.decode():
             store.put(KEY, crd)
-        kind = self._plane.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        kind = self._objects.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
         remaining = await self._delete_objects(kind) if kind is not None else 0
         definition = store.get(KEY, "", name)
         if definition is not None and not remaining:
@@ -187,14 +189,17 @@ class CrdController:
 
     async def _delete_objects(self, kind: Kind) -> int:
         """Delete all objects of a kind; the answer is how many wait for something."""
-        call, remaining = self._plane.call(API_SERVER), 0
-        for entry in list(self._plane.store.collection(kind.storage_key).entries()):
+        call, remaining = self._objects.call(API_SERVER), 0
+        for entry in list(self._objects.store.collection(kind.storage_key).entries()):
             if entry.deleting:
                 remaining += 1
                 continue
             try:
                 outcome = await delete(
-                    call, target_of(kind, entry), DeleteOptions(propagation="Background")
+                    self._objects,
+                    call,
+                    target_of(kind, entry),
+                    DeleteOptions(propagation="Background"),
                 )
                 remaining += not outcome.gone
             except StatusError as error:
@@ -205,7 +210,7 @@ class CrdController:
     def _say(self, crd: JsonObject, status: str, reason: str, message: str) -> None:
         """Set the Terminating condition of a definition."""
         conditions = crd.setdefault("status", {}).setdefault("conditions", [])
-        _set(conditions, "Terminating", status, reason, message, self._plane.clock.now())
+        _set(conditions, "Terminating", status, reason, message, self._objects.clock.now())
 
 
 def _complete_names(names: Mapping[str, Any]) -> JsonObject:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
+from multiqueue.embedded.server.admission import Admission
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import Cause, required
 from multiqueue.embedded.server.entry import Entry
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject
@@ -18,8 +20,8 @@ from multiqueue.embedded.server.metadata import (
     stamp_new,
 )
 from multiqueue.embedded.server.namespaces import check_namespace
-from multiqueue.embedded.server.plane import Call, Target
-from multiqueue.embedded.server.schema import Admitted, admit, validate_create
+from multiqueue.embedded.server.objects import Objects
+from multiqueue.embedded.server.schema import Admitted, admit
 from multiqueue.embedded.server.status import (
     already_exists,
     bad_request,
@@ -27,6 +29,8 @@ from multiqueue.embedded.server.status import (
     invalid,
     name_collision,
 )
+from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.validation import validate_create
 from multiqueue.embedded.server.versions import noted_as_admitted
 from multiqueue.embedded.server.webhook_match import Review
 
@@ -53,6 +57,7 @@ class Source(NamedTuple):
 
 
 async def create(
+    objects: Objects,
     call: Call,
     target: Target,
     body: Any,
@@ -63,6 +68,7 @@ async def create(
     """Store a new object.
 
     Args:
+        objects: the objects of the server.
         call: the operation.
         target: the collection; ``target.name`` must match the body if given.
         body: the decoded object.
@@ -72,9 +78,9 @@ async def create(
     Raises:
         StatusError: 400, 403, 404 (namespace), 409, 422, or what a webhook says.
     """
-    check_namespace(call, target)
+    check_namespace(objects, target)
     obj = check_identity(body, target)
-    crds.check_open(call, target.kind, obj["metadata"].get("name", ""))
+    crds.check_open(objects.store, target.kind, obj["metadata"].get("name", ""))
     given = _asked(target, body) if owners is None else owners
 
     def owners_of(defaulted: JsonObject) -> Owners:
@@ -86,7 +92,7 @@ async def create(
     prefix = obj["metadata"].get("generateName") if not obj["metadata"].get("name") else None
     for _ in range(GENERATE_ATTEMPTS):
         attempt = _named(obj, prefix)
-        entry = await _create_once(call, target, attempt, source)
+        entry = await _create_once(objects, call, target, attempt, source)
         if entry is not None:
             return entry
         if not prefix:
@@ -94,7 +100,9 @@ async def create(
     raise name_collision(target.kind, prefix or "")
 
 
-async def create_by_put(call: Call, target: Target, body: Any, *, raw: bytes | None) -> Entry:
+async def create_by_put(
+    objects: Objects, call: Call, target: Target, body: Any, *, raw: bytes | None
+) -> Entry:
     """Store what was meant to replace an object that is not there.
 
     Raises:
@@ -103,7 +111,7 @@ async def create_by_put(call: Call, target: Target, body: Any, *, raw: bytes | N
     obj = check_identity(body, target)
     check_update_identity(obj, target)
     obj["metadata"].pop("resourceVersion", None)
-    return await create(call, target, obj, raw=raw)
+    return await create(objects, call, target, obj, raw=raw)
 
 
 def _named(obj: JsonObject, prefix: str | None) -> JsonObject:
@@ -125,44 +133,46 @@ def _owned_by_creator(call: Call, target: Target, obj: JsonObject, given: Owners
 
 
 async def _create_once(
-    call: Call, target: Target, body: JsonObject, source: Source
+    objects: Objects, call: Call, target: Target, body: JsonObject, source: Source
 ) -> Entry | None:
     """Create under the name that the object has; None: it is taken."""
-    kind, version, store = target.kind, target.version, call.plane.store
+    kind, version, store = target.kind, target.version, objects.store
     obj, admitted, owners = _prepared(call, target, body, source)
     name = obj["metadata"].get("name") or ""
     options = _options(call)
     review = Review(operation="CREATE", target=target, obj=obj, old=None, options=options)
-    judged = call.plane.admission.concerns(review)
+    judged = objects.admission.concerns(review)
     if judged:
-        obj, admitted, owners = await _mutated(call, review, Prepared(obj, admitted, owners))
+        obj, admitted, owners = await _mutated(
+            objects.admission, call, review, Prepared(obj, admitted, owners)
+        )
     if causes := _causes(call, target, obj, admitted):
         raise invalid(kind, name, causes)
     if judged:
-        await call.plane.admission.validate(call, replace(review, obj=shown(obj, owners)))
-        check_namespace(call, target)
+        await objects.admission.validate(call, replace(review, obj=shown(obj, owners)))
+        check_namespace(objects, target)
     if kind.hooks.warnings is not None:
         for warning in kind.hooks.warnings(obj):
             call.warn(warning)
-    stored = await call.plane.conversions.to_storage(kind, version, obj)
+    stored = await objects.conversions.to_storage(kind, version, obj)
     if store.get(kind.storage_key, target.namespace, stored["metadata"]["name"]) is not None:
         return None
     if call.dry_run:
         entry = store.make_entry(kind.storage_key, stored, 0, owners)
     else:
         if kind.key == crds.KEY:
-            crds.establish(call, stored)
+            crds.establish(objects.registry, stored, call.now)
         noted = noted_as_admitted(kind, version)
         entry = store.put(kind.storage_key, stored, owners, noted)
         await store.durable(entry.revision)
-    await call.plane.conversions.prepare(kind, version, (entry,))
+    await objects.conversions.prepare(kind, version, (entry,))
     return entry
 
 
-async def _mutated(call: Call, review: Review, before: Prepared) -> Prepared:
+async def _mutated(admission: Admission, call: Call, review: Review, before: Prepared) -> Prepared:
     """What mutating webhooks make of it."""
     obj, _, owners = before
-    changed = await call.plane.admission.mutate(call, replace(review, obj=shown(obj, owners)))
+    changed = await admission.mutate(call, replace(review, obj=shown(obj, owners)))
     if changed is None:
         return before
     owners = call.owners_after_admission(changed, owners)

@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.call import Call
+from multiqueue.embedded.server.entry import Entry, decode_in
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.plane import Call, Target
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, bad_request, conflict, not_found
-from multiqueue.embedded.server.versions import decode_in
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.webhook_match import Review
 
 ORPHAN = "orphan"
@@ -107,18 +109,18 @@ def is_finished(obj: JsonObject) -> bool:
     )
 
 
-async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
+async def delete(objects: Objects, call: Call, target: Target, options: DeleteOptions) -> Deleted:
     """Delete an object, or mark it.
 
     Raises:
         StatusError: 400, 404, 409, or what a webhook says.
     """
     for _ in range(ATTEMPTS):
-        entry = target.find(call)
+        entry = target.find(objects.store)
         if entry is None:
             raise not_found(target.kind, target.name)
         _check_preconditions(entry, target, options)
-        await call.plane.conversions.prepare(target.kind, target.version, (entry,))
+        await objects.conversions.prepare(target.kind, target.version, (entry,))
         old = decode_in(target.kind, target.version, entry)
         review = Review(
             operation="DELETE",
@@ -127,13 +129,13 @@ async def delete(call: Call, target: Target, options: DeleteOptions) -> Deleted:
             old=old,
             options=options.as_dict(dry_run=call.dry_run),
         )
-        if call.plane.admission.concerns(review):
-            await call.plane.admission.mutate(call, review)
-            await call.plane.admission.validate(call, review)
-        if target.find(call) is not entry:
+        if objects.admission.concerns(review):
+            await objects.admission.mutate(call, review)
+            await objects.admission.validate(call, review)
+        if target.find(objects.store) is not entry:
             continue
-        outcome = await _commit(call, target, options, entry)
-        await call.plane.conversions.prepare(target.kind, target.version, (outcome.entry,))
+        outcome = await _commit(objects.store, call, target, options, entry)
+        await objects.conversions.prepare(target.kind, target.version, (outcome.entry,))
         return outcome
     raise conflict(target.kind, target.name)
 
@@ -162,10 +164,11 @@ def _check_preconditions(entry: Entry, target: Target, options: DeleteOptions) -
     raise StatusError(409, "Conflict", message, details={"name": target.name, "kind": kind})
 
 
-async def _commit(call: Call, target: Target, options: DeleteOptions, entry: Entry) -> Deleted:
-    store = call.plane.store
+async def _commit(
+    store: Store, call: Call, target: Target, options: DeleteOptions, entry: Entry
+) -> Deleted:
     before = entry.decode()
-    marked = _marked(call, target, options, entry)
+    marked = _marked(store, call, target, options, entry)
     gone = is_finished(marked)
     if call.dry_run:
         return Deleted(store.make_entry(entry.collection, marked, entry.revision), gone)
@@ -177,11 +180,13 @@ async def _commit(call: Call, target: Target, options: DeleteOptions, entry: Ent
     return Deleted(entry, gone)
 
 
-def _marked(call: Call, target: Target, options: DeleteOptions, entry: Entry) -> JsonObject:
+def _marked(
+    store: Store, call: Call, target: Target, options: DeleteOptions, entry: Entry
+) -> JsonObject:
     """The object with deletion mark, grace period and finalizers as the options want them."""
     obj = entry.decode()
     metadata = obj["metadata"]
-    finalizers = _finalizers(call, target, options, metadata)
+    finalizers = _finalizers(store, call, target, options, metadata)
     if finalizers:
         metadata["finalizers"] = finalizers
     else:
@@ -204,7 +209,7 @@ def _marked(call: Call, target: Target, options: DeleteOptions, entry: Entry) ->
 
 
 def _finalizers(
-    call: Call, target: Target, options: DeleteOptions, metadata: JsonObject
+    store: Store, call: Call, target: Target, options: DeleteOptions, metadata: JsonObject
 ) -> list[str]:
     """Add or remove the garbage collector's finalizers; without a word from the client what is
     there stays.
@@ -219,7 +224,7 @@ def _finalizers(
             return _with_cleanup(target, finalizers)
     wanted = POLICY_FINALIZER[policy]
     kept = [name for name in finalizers if name not in {ORPHAN, FOREGROUND}]
-    if wanted == ORPHAN and not call.plane.store.has_dependents(metadata["uid"]):
+    if wanted == ORPHAN and not store.has_dependents(metadata["uid"]):
         wanted = None  # nothing to orphan: spare everybody the detour
     return _with_cleanup(target, [*kept, wanted] if wanted else kept)
 

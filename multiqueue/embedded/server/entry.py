@@ -1,4 +1,4 @@
-"""One state of one stored object."""
+"""One state of one stored object, and how it looks in each version of its kind."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,8 +7,9 @@ from itertools import islice
 
 import orjson
 
-from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, KindVersion
+from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.managed.owners import Owners, encode
+from multiqueue.embedded.server.versions import from_storage, is_stored_in
 
 HEAD = ["apiVersion", "kind", "metadata"]
 LATELY_SHOWN = 32
@@ -85,3 +86,34 @@ def with_owners(bare: bytes, owners: Owners) -> bytes:
         return bare
     place = bare.index(METADATA) + len(METADATA)
     return b"".join((bare[:place], b'"managedFields":', encode(owners), b",", bare[place:]))
+
+
+def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+    """An object's JSON in a version."""
+    if is_stored_in(kind, version):
+        return entry.raw
+    return with_owners(bare_in(kind, version, entry), entry.managed)
+
+
+def bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+    """The same without managedFields; made once per state."""
+    if is_stored_in(kind, version):
+        return entry.bare
+    key = kind.api_version(version.name)
+    bare = entry.versions.get(key)
+    if bare is None:
+        converted = from_storage(kind, version, orjson.loads(entry.bare))
+        bare = entry.versions[key] = encode_bare(converted)
+    return bare
+
+
+def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+    """A fresh copy of an object in a version."""
+    obj: JsonObject = orjson.loads(in_version(kind, version, entry))
+    return obj
+
+
+def decode_bare_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+    """The same without managedFields, which ``entry.managed`` has."""
+    obj: JsonObject = orjson.loads(bare_in(kind, version, entry))
+    return obj

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import Entry, decode_in
 from multiqueue.embedded.server.kinds import Kind, KindVersion
 from multiqueue.embedded.server.status import bad_request
-from multiqueue.embedded.server.versions import decode_in
 
 NAME = "metadata.name"
 NAMESPACE = "metadata.namespace"

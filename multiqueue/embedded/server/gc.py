@@ -10,11 +10,13 @@ from typing import Any
 
 from multiqueue.embedded.server.auth import GARBAGE_COLLECTOR
 from multiqueue.embedded.server.background import Background
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.delete import FOREGROUND, ORPHAN, DeleteOptions, delete
 from multiqueue.embedded.server.entry import Entry
 from multiqueue.embedded.server.kinds import JsonObject, Kind
-from multiqueue.embedded.server.plane import Call, ControlPlane, target_of
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
+from multiqueue.embedded.server.target import target_of
 from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.watch import Event
 
@@ -22,13 +24,13 @@ from multiqueue.embedded.server.watch import Event
 class GarbageCollector:
     """Deletes what lost its owners."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
         self.background: Background[str] = Background("garbage-collector", self._collect)
 
     def observe(self, event: Event) -> None:
         """Notice whose turn it is."""
-        entry, store = event.entry, self._plane.store
+        entry, store = event.entry, self._objects.store
         if event.deleted:
             for dependent in store.dependents(entry.uid):
                 self.background.add(dependent.uid)
@@ -45,23 +47,23 @@ class GarbageCollector:
 
     def resume(self) -> None:
         """Look at everything with owners once: a stopped server may have left work behind."""
-        store = self._plane.store
-        for kind in self._plane.registry:
+        store = self._objects.store
+        for kind in self._objects.registry:
             for entry in store.collection(kind.storage_key).entries():
                 if entry.owners or entry.deleting:
                     self.background.add(entry.uid)
 
     def _wake_if_waiting(self, owner_uid: str) -> None:
-        owner = self._plane.store.by_uid(owner_uid)
+        owner = self._objects.store.by_uid(owner_uid)
         if owner is not None and owner.deleting:
             self.background.add(owner_uid)
 
     async def _collect(self, uid: str) -> None:
-        entry = self._plane.store.by_uid(uid)
-        kind = self._plane.registry.get(*entry.collection) if entry else None
+        entry = self._objects.store.by_uid(uid)
+        kind = self._objects.registry.get(*entry.collection) if entry else None
         if entry is None or kind is None:
             return
-        call = self._plane.call(GARBAGE_COLLECTOR)
+        call = self._objects.call(GARBAGE_COLLECTOR)
         try:
             if entry.deleting:
                 await self._release(call, kind, entry)
@@ -78,7 +80,7 @@ class GarbageCollector:
     async def _release(self, call: Call, kind: Kind, owner: Entry) -> None:
         """Deal with the dependents of an object whose deletion waits for that."""
         finalizers = owner.decode()["metadata"].get("finalizers") or ()
-        dependents = self._plane.store.dependents(owner.uid)
+        dependents = self._objects.store.dependents(owner.uid)
         if ORPHAN in finalizers:
             for dependent in dependents:
                 await self._drop_owners(call, dependent, {owner.uid})
@@ -88,7 +90,7 @@ class GarbageCollector:
                 if not dependent.deleting:
                     await self._delete(call, dependent, self._policy_below(dependent))
             if not any(
-                _blocks(each, owner.uid) for each in self._plane.store.dependents(owner.uid)
+                _blocks(each, owner.uid) for each in self._objects.store.dependents(owner.uid)
             ):
                 await self._drop_finalizer(call, kind, owner, FOREGROUND)
 
@@ -118,32 +120,32 @@ class GarbageCollector:
         """Whether an owner does not exist; kinds that are not served cannot be judged, so their
         objects count as living.
         """
-        owner = self._plane.store.by_uid(reference["uid"])
+        owner = self._objects.store.by_uid(reference["uid"])
         if owner is not None:
             return owner.namespace not in {"", dependent.namespace}
         group = reference.get("apiVersion", "").rpartition("/")[0]
-        owner_kind = self._plane.registry.by_kind(group, reference.get("kind", ""))
+        owner_kind = self._objects.registry.by_kind(group, reference.get("kind", ""))
         if owner_kind is None:
             return False
         return not (owner_kind.namespaced and not kind.namespaced)
 
     def _waits(self, owner_uid: str) -> bool:
-        owner = self._plane.store.by_uid(owner_uid)
+        owner = self._objects.store.by_uid(owner_uid)
         if owner is None or not owner.deleting:
             return False
         return FOREGROUND in (owner.decode()["metadata"].get("finalizers") or ())
 
     def _policy_below(self, dependent: Entry) -> str:
-        return "Foreground" if self._plane.store.has_dependents(dependent.uid) else "Background"
+        return "Foreground" if self._objects.store.has_dependents(dependent.uid) else "Background"
 
     async def _delete(self, call: Call, entry: Entry, policy: str) -> None:
-        kind = self._plane.registry.get(*entry.collection)
+        kind = self._objects.registry.get(*entry.collection)
         if kind is not None:
             options = DeleteOptions(propagation=policy, uid=entry.uid)
-            await _ignore_missing(delete(call, target_of(kind, entry), options))
+            await _ignore_missing(delete(self._objects, call, target_of(kind, entry), options))
 
     async def _drop_owners(self, call: Call, entry: Entry, uids: set[str]) -> None:
-        kind = self._plane.registry.get(*entry.collection)
+        kind = self._objects.registry.get(*entry.collection)
         if kind is None:
             return
 
@@ -155,7 +157,9 @@ class GarbageCollector:
             ]
             return _with_metadata(obj, "ownerReferences", kept)
 
-        await _ignore_missing(update(call, target_of(kind, entry), Change(produce=without_owners)))
+        await _ignore_missing(
+            update(self._objects, call, target_of(kind, entry), Change(produce=without_owners))
+        )
 
     async def _drop_finalizer(self, call: Call, kind: Kind, entry: Entry, finalizer: str) -> None:
         def without_finalizer(obj: JsonObject) -> JsonObject:
@@ -163,7 +167,7 @@ class GarbageCollector:
             return _with_metadata(obj, "finalizers", kept)
 
         await _ignore_missing(
-            update(call, target_of(kind, entry), Change(produce=without_finalizer))
+            update(self._objects, call, target_of(kind, entry), Change(produce=without_finalizer))
         )
 
 

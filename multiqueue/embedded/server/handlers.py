@@ -1,49 +1,61 @@
 """The one entrance: authenticate, route, pick the handler, and turn every failure into a Status."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 from aiohttp import web
 
-from multiqueue.embedded.server import handlers_objects as objects
-from multiqueue.embedded.server import status
-from multiqueue.embedded.server.authz.entrance import check_path, check_resource, find_user
+from multiqueue.embedded.server import handlers_objects, status
+from multiqueue.embedded.server.aggregation.aggregator import Aggregator
+from multiqueue.embedded.server.authz.entrance import Entrance
 from multiqueue.embedded.server.handlers_meta import MetaHandlers
 from multiqueue.embedded.server.kinds import Kind, KindVersion
-from multiqueue.embedded.server.plane import ControlPlane, Target
-from multiqueue.embedded.server.pod_logs import get_log
-from multiqueue.embedded.server.request import Request, first_values, parse_accept, status_response
+from multiqueue.embedded.server.objects import Objects
+from multiqueue.embedded.server.pod_logs import PodLog, get_log
+from multiqueue.embedded.server.query import first_values
+from multiqueue.embedded.server.request import Request, parse_accept, status_response
 from multiqueue.embedded.server.routes import Route, parse_route
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.store import StorageFailed
+from multiqueue.embedded.server.target import Target
 
 log = structlog.get_logger(__name__)
 
 Handler = Callable[[Request, Target], Awaitable[web.StreamResponse]]
 
 COLLECTION: dict[str, tuple[str, Handler]] = {
-    "GET": ("list", objects.list_or_watch),
-    "POST": ("create", objects.post),
-    "DELETE": ("deletecollection", objects.remove_collection),
+    "GET": ("list", handlers_objects.list_or_watch),
+    "POST": ("create", handlers_objects.post),
+    "DELETE": ("deletecollection", handlers_objects.remove_collection),
 }
 OBJECT: dict[str, tuple[str, Handler]] = {
-    "GET": ("get", objects.get),
-    "PUT": ("update", objects.put),
-    "PATCH": ("patch", objects.patch),
-    "DELETE": ("delete", objects.remove),
+    "GET": ("get", handlers_objects.get),
+    "PUT": ("update", handlers_objects.put),
+    "PATCH": ("patch", handlers_objects.patch),
+    "DELETE": ("delete", handlers_objects.remove),
 }
 SUBRESOURCE = {method: OBJECT[method] for method in ("GET", "PUT", "PATCH")}
-READ: dict[str, Handler] = {"log": get_log}
-"""Subresources whose GET shows something else than the object."""
 NOT_FOUND_TEXT = "404 page not found\n"
 
 
 class Handlers:
     """Answers every request of one server."""
 
-    def __init__(self, plane: ControlPlane, meta: MetaHandlers) -> None:
-        self._plane = plane
+    def __init__(
+        self,
+        objects: Objects,
+        entrance: Entrance,
+        aggregator: Aggregator,
+        meta: MetaHandlers,
+        pod_log: PodLog,
+    ) -> None:
+        self._objects = objects
+        self._entrance = entrance
+        self._aggregator = aggregator
         self._meta = meta
+        self._read: dict[str, Handler] = {"log": partial(get_log, pod_log)}
+        """Subresources whose GET shows something else than the object."""
 
     async def __call__(self, http: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
@@ -62,25 +74,25 @@ class Handlers:
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
         path = http.rel_url.raw_path
-        user = find_user(self._plane, http)
+        user = self._entrance.find_user(http)
         query = first_values(http.query.items()) if http.query_string else {}
         route = parse_route(path) if path.startswith(("/api/", "/apis/")) else None
         if route is None:
-            check_path(self._plane, user, http)
+            self._entrance.check_path(user, http)
         else:
-            check_resource(self._plane, user, http, route, query)
-        backend = self._plane.aggregator.find(path)
+            self._entrance.check_resource(user, http, route, query)
+        backend = self._aggregator.find(path)
         if backend is not None:
-            return await self._plane.aggregator.forward(http, user, backend)
+            return await self._aggregator.forward(http, user, backend)
         if route is None:
             answer = self._meta.answer(path, http, query)
             return answer if answer is not None else page_not_found()
         wanted = parse_accept(http.headers.get("Accept", ""))
-        request = Request(http, self._plane, user, query, wanted)
+        request = Request(http, self._objects, self._entrance, user, query, wanted)
         return await self._answer_resource(request, route)
 
     async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
-        kind = self._plane.registry.get(route.group, route.plural)
+        kind = self._objects.registry.get(route.group, route.plural)
         version = kind.version(route.version) if kind is not None else None
         if kind is None or version is None or not _fits(route, kind, request.http.method):
             return page_not_found()
@@ -96,7 +108,7 @@ class Handlers:
         )
         if route.legacy_watch:
             request.query = {**request.query, "watch": "true"}
-            return await objects.list_or_watch(request, target)
+            return await handlers_objects.list_or_watch(request, target)
         method = request.http.method
         if route.subresource:
             return await self._answer_subresource(request, target, method)
@@ -120,8 +132,8 @@ class Handlers:
         if verb not in subresource.verbs:
             raise status.method_not_allowed()
         if verb == "get":
-            return await READ.get(target.subresource, objects.get)(request, target)
-        return await objects.change_subresource(request, target, subresource)
+            return await self._read.get(target.subresource, handlers_objects.get)(request, target)
+        return await handlers_objects.change_subresource(request, target, subresource)
 
 
 def _fits(route: Route, kind: Kind, method: str) -> bool:

@@ -6,8 +6,9 @@ import orjson
 from aiohttp import web
 
 from multiqueue.embedded.server import discovery, openapi, openapi_protobuf
-from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.plane import ControlPlane
+from multiqueue.embedded.server.aggregation.aggregator import Aggregator
+from multiqueue.embedded.server.kinds import JsonObject, Registry
+from multiqueue.embedded.server.store import Store
 
 HEALTH_CHECKS = ("ping", "storage", "poststarthook/crd-informer-synced")
 JSON = "application/json"
@@ -16,9 +17,10 @@ JSON = "application/json"
 class MetaHandlers:
     """Answers from what is served, not from what is stored."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
-        self._registry = plane.registry
+    def __init__(self, registry: Registry, store: Store, aggregator: Aggregator) -> None:
+        self._registry = registry
+        self._store = store
+        self._aggregator = aggregator
 
     def answer(
         self, path: str, http: web.BaseRequest, query: Mapping[str, str]
@@ -46,7 +48,7 @@ class MetaHandlers:
                 if version is not None:
                     document = discovery.aggregated(registry, core=root == "api", version=version)
                     if root == "apis":
-                        document["items"] = self._plane.aggregator.add_discovery(document["items"])
+                        document["items"] = self._aggregator.add_discovery(document["items"])
                     return _json(document, content_type=discovery.content_type(version))
                 legacy = discovery.api_versions() if root == "api" else self._group_list()
                 return _json(legacy)
@@ -60,7 +62,7 @@ class MetaHandlers:
 
     def _group_list(self) -> JsonObject:
         document = discovery.api_group_list(self._registry)
-        return {**document, "groups": self._plane.aggregator.add_groups(document["groups"])}
+        return {**document, "groups": self._aggregator.add_groups(document["groups"])}
 
     def _group(self, name: str) -> JsonObject | None:
         groups = self._group_list()["groups"]
@@ -74,7 +76,7 @@ class MetaHandlers:
             case ["v2"]:
                 return self._openapi_v2(http.headers.get("Accept", ""))
             case ["v3"]:
-                return _json(self._plane.aggregator.add_openapi(openapi.index(self._registry)))
+                return _json(self._aggregator.add_openapi(openapi.index(self._registry)))
             case ["v3", *path]:
                 return self._openapi_document("/".join(path), http, query)
         return None
@@ -105,7 +107,7 @@ class MetaHandlers:
         wanted = "/".join(checks)
         if wanted and wanted not in HEALTH_CHECKS:
             return None
-        broken = {"storage"} if self._plane.store.failed and name != "livez" else set()
+        broken = {"storage"} if self._store.failed and name != "livez" else set()
         if not broken and (wanted or "verbose" not in query):
             return web.Response(text="ok")
         shown = [wanted] if wanted else HEALTH_CHECKS

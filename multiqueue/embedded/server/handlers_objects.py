@@ -9,6 +9,7 @@ from aiohttp import web
 from multiqueue.embedded.server import status
 from multiqueue.embedded.server.apply import apply
 from multiqueue.embedded.server.body import decode_object
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import forbidden
 from multiqueue.embedded.server.create import create, create_by_put
 from multiqueue.embedded.server.delete import DeleteOptions, delete, parse_delete_options
@@ -25,11 +26,11 @@ from multiqueue.embedded.server.lists import (
 from multiqueue.embedded.server.metadata import check_identity
 from multiqueue.embedded.server.namespaces import check_mortal
 from multiqueue.embedded.server.patch import APPLY_YAML, parse_patch
-from multiqueue.embedded.server.plane import Call, Target
 from multiqueue.embedded.server.representation import show_object, show_page
 from multiqueue.embedded.server.request import Request
 from multiqueue.embedded.server.scale import scale_of, through_scale
 from multiqueue.embedded.server.schema import admit
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Change, Produce, update
 
 NO_FORCE = "may not be specified for non-apply patch"
@@ -38,7 +39,7 @@ NO_FORCE = "may not be specified for non-apply patch"
 async def get(request: Request, target: Target) -> web.StreamResponse:
     """GET an object."""
     wanted = parse_revision(request.query.get("resourceVersion", ""))
-    store = request.plane.store
+    store = request.objects.store
     if wanted > store.revision:
         raise status.too_large_resource_version(wanted, store.revision)
     entry = store.get(target.kind.storage_key, target.namespace, target.name)
@@ -46,7 +47,7 @@ async def get(request: Request, target: Target) -> web.StreamResponse:
         await store.durable()  # an object that is gone, but not yet for good
         raise status.not_found(target.kind, target.name)
     await store.durable(entry.revision)
-    await request.plane.conversions.prepare(target.kind, target.version, (entry,))
+    await request.objects.conversions.prepare(target.kind, target.version, (entry,))
     if target.subresource == "scale" and target.version.scale is not None:
         return _answer_scale(request, target, target.version.scale, entry)
     return request.answer(show_object(request, target, entry))
@@ -56,7 +57,7 @@ async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
     """GET a collection."""
     if request.flag("watch"):
         return await watch(request, target)
-    store, conversions = request.plane.store, request.plane.conversions
+    store, conversions = request.objects.store, request.objects.conversions
     selection = parse_selection(target, request.query)
     await prepare_fields(request, selection)
     limit = max(request.number("limit") or 0, 0)
@@ -69,9 +70,9 @@ async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
 async def prepare_fields(request: Request, selection: Selection) -> None:
     """Have at hand what field selectors of a converted version look into."""
     if selection.looks_into_converted:
-        target, store = selection.target, request.plane.store
+        target, store = selection.target, request.objects.store
         entries = store.collection(target.kind.storage_key).entries(selection.namespace)
-        await request.plane.conversions.prepare(target.kind, target.version, entries)
+        await request.objects.conversions.prepare(target.kind, target.version, entries)
 
 
 async def post(request: Request, target: Target) -> web.StreamResponse:
@@ -81,7 +82,9 @@ async def post(request: Request, target: Target) -> web.StreamResponse:
     call = request.call()
     if target.kind.hooks.respond is not None:
         return _respond(request, target, body, call)
-    entry = await create(call, target, body, raw=raw if _may_repeat_fields(request) else None)
+    entry = await create(
+        request.objects, call, target, body, raw=raw if _may_repeat_fields(request) else None
+    )
     return request.answer(show_object(request, target, entry), status=201)
 
 
@@ -91,8 +94,12 @@ async def put(request: Request, target: Target) -> web.StreamResponse:
     body = decode_object(raw, request.content_type)
     raw_to_check = raw if _may_repeat_fields(request) else None
     call = request.call()
-    if target.kind.put_creates and not target.subresource and target.find(call) is None:
-        entry = await create_by_put(call, target, body, raw=raw_to_check)
+    if (
+        target.kind.put_creates
+        and not target.subresource
+        and target.find(request.objects.store) is None
+    ):
+        entry = await create_by_put(request.objects, call, target, body, raw=raw_to_check)
         return request.answer(show_object(request, target, entry), status=201)
     change = Change(produce=lambda _current: body, is_put=True, raw=raw_to_check)
     return await _change(request, target, change)
@@ -110,7 +117,14 @@ async def patch(request: Request, target: Target) -> web.StreamResponse:
 
 async def _apply(request: Request, target: Target) -> web.StreamResponse:
     call = request.call()
-    entry, created = await apply(call, target, await request.body(), force=request.flag("force"))
+    entry, created = await apply(
+        request.objects,
+        call,
+        target,
+        await request.body(),
+        force=request.flag("force"),
+        check_create=request.entrance.check_create,
+    )
     scale = target.version.scale if target.subresource == "scale" else None
     if scale is not None:
         return _answer_scale(request, target, scale, entry)
@@ -122,7 +136,7 @@ async def remove(request: Request, target: Target) -> web.StreamResponse:
     """DELETE an object."""
     options = await _delete_options(request)
     check_mortal(target)
-    outcome = await delete(request.call(), target, options)
+    outcome = await delete(request.objects, request.call(), target, options)
     if outcome.gone:
         entry = outcome.entry
         return request.answer_object(status.success(target.kind, entry.name, entry.uid))
@@ -134,7 +148,7 @@ async def remove_collection(request: Request, target: Target) -> web.StreamRespo
     options = await _delete_options(request)
     selection = parse_selection(target, request.query)
     await prepare_fields(request, selection)
-    page = find_page(request.plane.store, selection, {}, 0)
+    page = find_page(request.objects.store, selection, {}, 0)
     call = request.call()
     deleted: list[Entry] = []
     for entry in page.entries:
@@ -143,11 +157,11 @@ async def remove_collection(request: Request, target: Target) -> web.StreamRespo
         )
         check_mortal(single)
         try:
-            deleted.append((await delete(call, single, options)).entry)
+            deleted.append((await delete(request.objects, call, single, options)).entry)
         except status.StatusError as error:
             if error.code != 404:
                 raise
-    return request.answer(show_page(request, target, Page(deleted, request.plane.store.revision)))
+    return request.answer(show_page(request, target, Page(deleted, request.objects.store.revision)))
 
 
 async def change_subresource(
@@ -159,7 +173,7 @@ async def change_subresource(
         raise status.bad_request("the body must be an object")
     call = request.call()
     if subresource.respond is not None:
-        entry = target.find(call)
+        entry = target.find(request.objects.store)
         if entry is None:
             raise status.not_found(target.kind, target.name)
         answered = subresource.respond(orjson.loads(target.raw(entry)), body, call)
@@ -178,7 +192,7 @@ async def change_subresource(
         except ValueError as error:
             raise status.conflict(target.kind, target.name, str(error)) from error
 
-    entry = await update(call, target, Change(produce=produce))
+    entry = await update(request.objects, call, target, Change(produce=produce))
     code = 201 if request.http.method == "POST" else 200
     if subresource.answer is not None:
         return request.answer_object(
@@ -191,7 +205,7 @@ async def _evict(
     request: Request, target: Target, body: Mapping[str, Any], call: Call
 ) -> web.StreamResponse:
     options = parse_delete_options(body.get("deleteOptions") or {}, {})
-    await delete(call, target, options)
+    await delete(request.objects, call, target, options)
     return request.answer_object(
         {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201},
         status=201,
@@ -202,9 +216,9 @@ async def _change(request: Request, target: Target, change: Change) -> web.Strea
     scale = target.version.scale if target.subresource == "scale" else None
     if scale is not None:
         produce: Produce = through_scale(target, scale, change.produce)
-        entry = await update(request.call(), target, Change(produce=produce))
+        entry = await update(request.objects, request.call(), target, Change(produce=produce))
         return _answer_scale(request, target, scale, entry)
-    entry = await update(request.call(), target, change)
+    entry = await update(request.objects, request.call(), target, change)
     return request.answer(show_object(request, target, entry))
 
 

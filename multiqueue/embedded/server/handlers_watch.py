@@ -10,7 +10,6 @@ from aiohttp import web
 
 from multiqueue.embedded.server.entry import Entry
 from multiqueue.embedded.server.lists import Selection, parse_revision, parse_selection
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.representation import show_in_watch
 from multiqueue.embedded.server.request import Request
 from multiqueue.embedded.server.status import (
@@ -19,6 +18,7 @@ from multiqueue.embedded.server.status import (
     expired,
     too_large_resource_version,
 )
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.watch import ADDED, BOOKMARK, ERROR, MAX_PENDING, Notice, Watcher
 
 BOOKMARK_SECONDS = 60.0
@@ -111,7 +111,7 @@ class _Stream:
         self.selection = selection
         self.options = options
         self.response = response
-        self.store = request.plane.store
+        self.store = request.objects.store
         self.key = selection.target.kind.storage_key
         self.bookmark_due = False
         self.sent_any = False
@@ -209,7 +209,7 @@ class _Stream:
     async def _frames(self, notices: Sequence[Notice]) -> bytes:
         entries = [self._state(notice) for notice in notices]
         target = self.target
-        await self.request.plane.conversions.prepare(target.kind, target.version, entries)
+        await self.request.objects.conversions.prepare(target.kind, target.version, entries)
         shown = zip(notices, entries, strict=True)
         if self.request.wanted.form == "Object":
             return b"".join(frame(notice.type, target.raw(entry)) for notice, entry in shown)

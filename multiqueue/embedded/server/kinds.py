@@ -10,18 +10,14 @@ functions call the hooks.
 Kinds with ``hooks.respond`` (reviews) are answered at once and never stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+from multiqueue.embedded.server.auth import User
 from multiqueue.embedded.server.causes import Cause
 from multiqueue.embedded.server.version_order import version_priority
-
-if TYPE_CHECKING:
-    from multiqueue.embedded.server.auth import User, Verified
-    from multiqueue.embedded.server.authz.authorizer import Authorizer
-    from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 
 JsonObject = dict[str, Any]
 GroupPlural = tuple[str, str]
@@ -48,20 +44,9 @@ class RequestContext(Protocol):
     def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
         """Stored objects of a kind (all namespaces if None), read only."""
 
-    def verify(self, token: str, audiences: Sequence[str]) -> "Verified":
-        """What a bearer token proves to one of these audiences; raises BadToken: nothing."""
-
     @property
-    def user_info(self) -> "User":
+    def user_info(self) -> User:
         """Who asks."""
-
-    @property
-    def authorizer(self) -> "Authorizer":
-        """Who may do what."""
-
-    @property
-    def tokens(self) -> "ServiceAccountTokens":
-        """Issues tokens for ServiceAccounts."""
 
 
 PrepareCreate = Callable[[JsonObject, RequestContext], None]

@@ -16,7 +16,6 @@ from multiqueue.embedded.server.field_selectors import (
     parse_field_selector,
 )
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.status import (
     StatusError,
     bad_request,
@@ -24,6 +23,7 @@ from multiqueue.embedded.server.status import (
     too_large_resource_version,
 )
 from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.watch import Event, Matches
 from multiqueue.lib.selectors import EVERYTHING, LabelSelector, SelectorError, parse_label_selector
 

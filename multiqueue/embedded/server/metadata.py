@@ -11,8 +11,8 @@ from multiqueue.embedded.server.causes import Cause, forbidden, invalid
 from multiqueue.embedded.server.entry import Entry
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.managed.owners import MANAGED_FIELDS
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.status import bad_request, conflict
+from multiqueue.embedded.server.target import Target
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, as in Kubernetes: generated names spell nothing."""

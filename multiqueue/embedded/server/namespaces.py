@@ -5,12 +5,14 @@ from datetime import UTC, datetime
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.auth import NAMESPACE_CONTROLLER
 from multiqueue.embedded.server.background import Background
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.delete import DeleteOptions, delete, is_finished
 from multiqueue.embedded.server.entry import Entry
 from multiqueue.embedded.server.metadata import generated_uid
-from multiqueue.embedded.server.plane import Call, ControlPlane, Target, target_of
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, forbidden, not_found
 from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target, target_of
 from multiqueue.embedded.server.watch import Event
 
 KEY = ("", "namespaces")
@@ -18,7 +20,7 @@ INITIAL = ("default", "kube-node-lease", "kube-public", "kube-system")
 IMMORTAL = ("default", "kube-public", "kube-system")
 
 
-def check_namespace(call: Call, target: Target) -> None:
+def check_namespace(objects: Objects, target: Target) -> None:
     """Refuse content for a namespace that does not exist or goes away.
 
     Raises:
@@ -26,8 +28,8 @@ def check_namespace(call: Call, target: Target) -> None:
     """
     if not target.kind.namespaced:
         return
-    entry = call.plane.store.get(KEY, "", target.namespace)
-    kind = call.plane.registry.get(*KEY)
+    entry = objects.store.get(KEY, "", target.namespace)
+    kind = objects.registry.get(*KEY)
     assert kind is not None, "namespaces are built in"
     if entry is None:
         raise not_found(kind, target.namespace)
@@ -79,8 +81,8 @@ def create_initial(store: Store, now: datetime) -> None:
 class NamespaceController:
     """Empties namespaces that are being deleted, then lets them go. Keys are namespace names."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
         self.background: Background[str] = Background("namespaces", self._empty)
 
     def observe(self, event: Event) -> None:
@@ -90,24 +92,24 @@ class NamespaceController:
             if entry.deleting and not event.deleted:
                 self.background.add(entry.name)
         elif event.deleted and entry.namespace:
-            namespace = self._plane.store.get(KEY, "", entry.namespace)
+            namespace = self._objects.store.get(KEY, "", entry.namespace)
             if namespace is not None and namespace.deleting:
                 self.background.add(entry.namespace)
 
     def resume(self) -> None:
         """Go on where a stopped server was."""
-        for entry in self._plane.store.collection(KEY).entries():
+        for entry in self._objects.store.collection(KEY).entries():
             if entry.deleting:
                 self.background.add(entry.name)
 
     async def _empty(self, name: str) -> None:
-        store = self._plane.store
+        store = self._objects.store
         namespace = store.get(KEY, "", name)
         if namespace is None or not namespace.deleting:
             return
-        call = self._plane.call(NAMESPACE_CONTROLLER)
+        call = self._objects.call(NAMESPACE_CONTROLLER)
         remaining = 0
-        for kind in self._plane.registry:
+        for kind in self._objects.registry:
             if kind.namespaced and kind.stored_as is None:
                 for entry in list(store.collection(kind.storage_key).entries(name)):
                     remaining += not await self._delete(call, target_of(kind, entry), entry)
@@ -119,19 +121,21 @@ class NamespaceController:
         if entry.deleting:
             return False
         try:
-            return (await delete(call, target, DeleteOptions(propagation="Background"))).gone
+            return (
+                await delete(self._objects, call, target, DeleteOptions(propagation="Background"))
+            ).gone
         except StatusError as error:
             if error.code == 404:
                 return True
             raise
 
     def _let_go(self, name: str) -> None:
-        entry = self._plane.store.get(KEY, "", name)
+        entry = self._objects.store.get(KEY, "", name)
         if entry is None:
             return
         obj = entry.decode()
         obj["spec"] = {**(obj.get("spec") or {}), "finalizers": []}
         if is_finished(obj):
-            self._plane.store.remove(entry, obj)
+            self._objects.store.remove(entry, obj)
         else:
-            self._plane.store.put(KEY, obj)
+            self._objects.store.put(KEY, obj)

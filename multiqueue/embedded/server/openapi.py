@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from multiqueue.embedded.server.builtin.types import COMPONENT, schema_of
 from multiqueue.embedded.server.discovery import SERVER_MINOR
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, Registry
+from multiqueue.embedded.server.schema.types import COMPONENT, schema_of
 
 GVK = "x-kubernetes-group-version-kind"
 REF = "#/components/schemas/"

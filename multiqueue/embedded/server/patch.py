@@ -9,13 +9,13 @@ from multiqueue.embedded.server.body import MAX_BYTES, decode_json
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.nesting import check_depth
 from multiqueue.embedded.server.patch_strategic import apply_strategic_merge_patch
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.status import (
     StatusError,
     bad_request,
     unprocessable,
     unsupported_media_type,
 )
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Change, Produce
 from multiqueue.lib.merge_patch import apply_merge_patch
 

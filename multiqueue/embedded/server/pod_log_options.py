@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from multiqueue.embedded.server.causes import Cause, forbidden, invalid, invalid_message
-from multiqueue.embedded.server.request import Request, parse_int64
+from multiqueue.embedded.server.query import parse_int64
+from multiqueue.embedded.server.request import Request
 from multiqueue.embedded.server.status import StatusError, bad_request
 
 KIND = "PodLogOptions"
@@ -46,7 +47,7 @@ def parse_log_options(request: Request, name: str) -> LogOptions:
         message = invalid_message(KIND, "", name, causes)
         raise StatusError(422, "Invalid", message, details=details)
     if (seconds := numbers.get("sinceSeconds")) is not None:
-        since = _ago(request.plane.clock.now(), seconds)
+        since = _ago(request.objects.clock.now(), seconds)
     return LogOptions(
         container=query.get("container", ""),
         follow=request.flag("follow"),

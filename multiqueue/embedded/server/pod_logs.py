@@ -15,10 +15,10 @@ from aiohttp import web
 
 from multiqueue.embedded.server import status
 from multiqueue.embedded.server.entry import Entry
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.pod_log_options import LogOptions, find_container, parse_log_options
 from multiqueue.embedded.server.request import Request
 from multiqueue.embedded.server.status import bad_request
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.watch import Watcher
 
 NODES = ("", "nodes")
@@ -36,10 +36,10 @@ def no_log(_pod: Pod, _container: str, _run: State) -> Iterable[Line]:
     return ()
 
 
-async def get_log(request: Request, target: Target) -> web.StreamResponse:
+async def get_log(pod_log: PodLog, request: Request, target: Target) -> web.StreamResponse:
     """Answer a request for a log."""
-    store = request.plane.store
-    entry = target.find(request.call())
+    store = request.objects.store
+    entry = target.find(store)
     if entry is None:
         raise status.not_found(target.kind, target.name)
     options = parse_log_options(request, target.name)
@@ -51,7 +51,7 @@ async def get_log(request: Request, target: Target) -> web.StreamResponse:
     if store.get(NODES, "", node) is None:
         raise status.not_found(target.kind, node)
     run = find_run(pod, container, previous=options.previous)
-    printer = Printer(request.plane.pod_log, container, options)
+    printer = Printer(pod_log, container, options)
     text = printer.text(pod, run)
     if not options.follow or _is_over(run) or printer.is_full:
         return web.Response(body=text, content_type="text/plain")
@@ -120,7 +120,7 @@ async def _follow(
     request: Request, target: Target, printer: Printer, text: bytes, entry: Entry
 ) -> web.StreamResponse:
     """Send what is there and what comes, until the run is over."""
-    store, key = request.plane.store, target.kind.storage_key
+    store, key = request.objects.store, target.kind.storage_key
     started = find_run(entry.decode(), printer.container, previous=False).get("startedAt")
     watcher = Watcher(
         namespace=target.namespace,

@@ -6,13 +6,12 @@ from typing import Any, cast
 import orjson
 
 from multiqueue.embedded.server import table
-from multiqueue.embedded.server.entry import Entry, with_owners
+from multiqueue.embedded.server.entry import Entry, bare_in, with_owners
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.lists import Page
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.request import Request
 from multiqueue.embedded.server.status import bad_request
-from multiqueue.embedded.server.versions import bare_in
+from multiqueue.embedded.server.target import Target
 
 INCLUDES = ("None", "Metadata", "Object")
 
@@ -79,7 +78,7 @@ def _table(
         target.kind,
         target.version,
         (orjson.loads(target.raw(entry)) for entry in entries),
-        now=request.plane.clock.now(),
+        now=request.objects.clock.now(),
         include_object=cast("table.IncludeObject", include),
         list_metadata=list_metadata,
         with_columns=with_columns,

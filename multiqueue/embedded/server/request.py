@@ -1,22 +1,27 @@
 """One HTTP request as handlers need it: query, user, wanted representation, and how to answer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
 import orjson
 from aiohttp import web
 
 from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.authz.entrance import Entrance
 from multiqueue.embedded.server.body import media_type, too_large, too_slow
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.managed.tracking import check_manager
-from multiqueue.embedded.server.plane import Call, ControlPlane
-from multiqueue.embedded.server.schema import FieldValidation
+from multiqueue.embedded.server.objects import Objects
+from multiqueue.embedded.server.query import (
+    is_set,
+    parse_dry_run,
+    parse_field_manager,
+    parse_field_validation,
+    parse_int64,
+)
 from multiqueue.embedded.server.status import (
     StatusError,
-    bad_request,
-    invalid_options,
     not_acceptable,
 )
 from multiqueue.serving.request import BodyTimeout
@@ -25,7 +30,6 @@ JSON = "application/json"
 YAML = "application/yaml"
 Form = Literal["Object", "Table", "PartialObjectMetadata"]
 _ACCEPTED = (JSON, YAML)
-MAX_INT64, MAX_DIGITS = 2**63 - 1, 20
 _ANY = {"*/*", "application/*", JSON}
 
 
@@ -46,7 +50,8 @@ class Request:
     """A request of a known user."""
 
     http: web.BaseRequest
-    plane: ControlPlane
+    objects: Objects
+    entrance: Entrance
     user: User
     query: Mapping[str, str]
     wanted: Wanted
@@ -58,11 +63,11 @@ class Request:
         Raises:
             StatusError: 400, a query parameter is malformed.
         """
-        call = self.plane.call(
+        call = self.objects.call(
             self.user,
-            dry_run=_dry_run(self.query.get("dryRun", "")),
-            field_validation=_validation(self.query),
-            field_manager=field_manager(self.query, _OPTIONS.get(self.http.method, "")),
+            dry_run=parse_dry_run(self.query),
+            field_validation=parse_field_validation(self.query),
+            field_manager=parse_field_manager(self.query, _OPTIONS.get(self.http.method, "")),
             user_agent=self.http.headers.get("User-Agent", ""),
         )
         call.warnings = self.warnings
@@ -116,12 +121,6 @@ class Request:
         return self.answer(orjson.dumps(obj), status=status)
 
 
-def is_set(query: Mapping[str, str], name: str) -> bool:
-    """Whether a boolean query parameter says yes, as Go parses it."""
-    value = query.get(name)
-    return value is not None and value.lower() not in {"0", "false", "f"}
-
-
 def parse_accept(accept: str) -> Wanted:
     """The first representation in an Accept header that can be produced.
 
@@ -163,53 +162,7 @@ def to_yaml(body: bytes) -> bytes:
     return text.encode()
 
 
-def parse_int64(text: str) -> int:
-    """A number as Go reads it.
-
-    Raises:
-        StatusError: 400.
-    """
-    digits = text[1:] if text[:1] in {"+", "-"} else text
-    if not (digits.isascii() and digits.isdecimal()):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = int(text) if len(text) <= MAX_DIGITS else MAX_INT64 + 1
-    if not -MAX_INT64 - 1 <= number <= MAX_INT64:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return number
-
-
-def _dry_run(value: str) -> bool:
-    if value not in {"", "All"}:
-        raise bad_request(
-            f'Invalid value: "{value}": dryRun: Unsupported value: "{value}": supported values: '
-            '"All"'
-        )
-    return value == "All"
-
-
-def _validation(query: Mapping[str, str]) -> FieldValidation:
-    value = query.get("fieldValidation") or "Warn"
-    if value not in {"Strict", "Warn", "Ignore"}:
-        supported = '"Ignore", "Strict", "Warn"'
-        raise bad_request(
-            f'fieldValidation: Unsupported value: "{value}": supported values: {supported}'
-        )
-    return cast("FieldValidation", value)
-
-
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}
-
-
-def field_manager(query: Mapping[str, str], options: str) -> str:
-    """The query parameter ``fieldManager``; ``options`` names the kind that it is a field of.
-
-    Raises:
-        StatusError: 422.
-    """
-    manager = query.get("fieldManager", "")
-    if manager and options and (causes := check_manager(manager)):
-        raise invalid_options(options, causes)
-    return manager
 
 
 def _quoted(text: str) -> str:
@@ -217,11 +170,3 @@ def _quoted(text: str) -> str:
     shown = "".join(each if each.isprintable() else " " for each in text)
     safe = shown.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + " ".join(safe.split()) + '"'
-
-
-def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """The first value of each query parameter."""
-    query: dict[str, str] = {}
-    for name, value in pairs:
-        query.setdefault(name, value)
-    return query

@@ -4,8 +4,8 @@ from typing import Any
 
 from multiqueue.embedded.server.causes import invalid as invalid_cause
 from multiqueue.embedded.server.kinds import JsonObject, Scale
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.status import bad_request, invalid
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Produce
 
 API_VERSION = "autoscaling/v1"

@@ -18,6 +18,7 @@ from multiqueue.embedded.server.authz.attributes import Audit
 from multiqueue.embedded.server.authz.authorizer import Authorizer
 from multiqueue.embedded.server.authz.bootstrap import create_policy
 from multiqueue.embedded.server.authz.default_accounts import DefaultAccounts
+from multiqueue.embedded.server.authz.entrance import Entrance
 from multiqueue.embedded.server.authz.signing import create_key
 from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.body import MAX_BYTES
@@ -30,15 +31,16 @@ from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.gc import GarbageCollector
 from multiqueue.embedded.server.handlers import Handlers
 from multiqueue.embedded.server.handlers_meta import MetaHandlers
-from multiqueue.embedded.server.kinds import GroupPlural
+from multiqueue.embedded.server.kinds import GroupPlural, Registry
 from multiqueue.embedded.server.kubeconfig import build_kubeconfig
 from multiqueue.embedded.server.namespaces import NamespaceController
-from multiqueue.embedded.server.plane import ControlPlane, Target
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.pod_logs import PodLog, no_log
 from multiqueue.embedded.server.storage import Saved, Storage
 from multiqueue.embedded.server.storage_memory import MemoryStorage
 from multiqueue.embedded.server.storage_sqlite import SqliteStorage
 from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.webhook_transport import WebhookTransport
 from multiqueue.kube.clock import Clock, SystemClock
@@ -99,7 +101,8 @@ class ApiServer:
         self._authority: Authority | None = None
         self._proxy_authority: Authority | None = None
         self._storage: Storage = _storage(self.options)
-        self._plane: ControlPlane | None = None
+        self._store: Store | None = None
+        self._aggregator: Aggregator | None = None
         self._webhooks = WebhookTransport(self.options.services)
         self._server: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -124,19 +127,23 @@ class ApiServer:
         """Load, listen, and answer the URL."""
         saved = self._storage.open()
         self._load_secrets(saved)
-        plane = self._plane = self._build_plane()
-        self._start_controllers(plane, saved)
-        await self._create_initial_objects(plane)
-        handlers = Handlers(plane, MetaHandlers(plane))
-        await self._listen(handlers)
+        store = self._store = Store(self._storage, history_length=self.options.history_length)
+        objects, entrance = self._build_objects(store)
+        aggregator = self._aggregator = Aggregator(
+            objects, self.options.services, self._front_proxy()
+        )
+        self._start_controllers(objects, entrance.authorizer, aggregator, saved)
+        await self._create_initial_objects(objects, aggregator)
+        meta = MetaHandlers(objects.registry, store, aggregator)
+        await self._listen(Handlers(objects, entrance, aggregator, meta, self.options.pod_log))
         return self.url
 
     async def stop(self) -> None:
         """End watches, answer what is in flight, write what is queued."""
         if self._server is not None:
             await self._server.stop_listening()
-        if self._plane is not None:
-            self._plane.store.close_watches()
+        if self._store is not None:
+            self._store.close_watches()
         if self._server is not None:
             await self._server.stop()
         for task in self._tasks:
@@ -146,8 +153,8 @@ class ApiServer:
                 await task
         self._tasks.clear()
         await self._webhooks.close()
-        if self._plane is not None:
-            await self._plane.aggregator.close()
+        if self._aggregator is not None:
+            await self._aggregator.close()
         self._storage.close()
         await asyncio.sleep(0)  # let the last confirmations of the storage arrive
 
@@ -161,9 +168,9 @@ class ApiServer:
 
     def map_service(self, namespace: str, name: str, url: str) -> None:
         """Say where a Service is reached that webhooks or APIServices name; again when it moves."""
-        assert self._plane is not None, "the server is not started"
+        assert self._aggregator is not None, "the server is not started"
         self._webhooks.map_service(namespace, name, url)
-        self._plane.aggregator.map_service(namespace, name, url)
+        self._aggregator.map_service(namespace, name, url)
 
     # ------------------------------------------------------------------ start
     def _load_secrets(self, saved: Saved) -> None:
@@ -194,65 +201,66 @@ class ApiServer:
         assert self._proxy_authority is not None, "secrets are loaded first"
         return FrontProxy(self._proxy_authority, self.options.clock.now())
 
-    def _build_plane(self) -> ControlPlane:
-        registry = builtin_registry()
-        store = Store(self._storage, history_length=self.options.history_length)
-        tokens = ServiceAccountTokens(store, self.options.clock, self._signing_key)
-        return ControlPlane(
-            registry=registry,
+    def _build_objects(self, store: Store) -> tuple[Objects, Entrance]:
+        clock = self.options.clock
+        tokens = ServiceAccountTokens(store, clock, self._signing_key)
+        authenticator = Authenticator({self._token: ADMIN, **self.options.tokens}, tokens)
+        authorizer = Authorizer()
+        conversions = Conversions(self._webhooks)
+        objects = Objects(
+            registry=builtin_registry(authenticator, authorizer, tokens),
             store=store,
-            authenticator=Authenticator({self._token: ADMIN, **self.options.tokens}, tokens),
-            tokens=tokens,
-            authorizer=Authorizer(),
-            audit=self.options.audit,
-            clock=self.options.clock,
-            admission=Admission(store, registry, self._webhooks),
-            conversions=Conversions(self._webhooks),
-            aggregator=Aggregator(self.options.services, self._front_proxy()),
-            pod_log=self.options.pod_log,
+            admission=Admission(store, conversions, self._webhooks),
+            conversions=conversions,
+            clock=clock,
         )
+        entrance = Entrance(
+            authenticator=authenticator, authorizer=authorizer, audit=self.options.audit
+        )
+        return objects, entrance
 
-    def _start_controllers(self, plane: ControlPlane, saved: Saved) -> None:
-        crd_controller = CrdController(plane, self.options.converters)
-        namespace_controller, collector = NamespaceController(plane), GarbageCollector(plane)
-        objects = list(saved.objects)
-        plane.store.load(saved.revision, [each for each in objects if each[0] == crds.KEY])
+    def _start_controllers(
+        self, objects: Objects, authorizer: Authorizer, aggregator: Aggregator, saved: Saved
+    ) -> None:
+        store = objects.store
+        crd_controller = CrdController(objects, self.options.converters)
+        namespace_controller, collector = NamespaceController(objects), GarbageCollector(objects)
+        stored = list(saved.objects)
+        store.load(saved.revision, [each for each in stored if each[0] == crds.KEY])
         crd_controller.resume()
-        plane.store.load(
+        store.load(
             saved.revision,
-            [(key, _current(plane, key, raw)) for key, raw in objects if key != crds.KEY],
+            [(key, _current(objects.registry, key, raw)) for key, raw in stored if key != crds.KEY],
         )
-        plane.authorizer.load(plane.store)
+        authorizer.load(store)
         namespace_controller.resume()
         collector.resume()
-        plane.store.start()
-        plane.aggregator.connect(plane)
-        plane.store.observers.append(plane.aggregator.observe)
-        aggregating = plane.aggregator.background
-        self._tasks.append(asyncio.create_task(aggregating.run(), name=aggregating.name))
-        accounts = DefaultAccounts(plane)
+        store.start()
+        aggregator.resume()
+        accounts = DefaultAccounts(objects)
         accounts.resume()
-        more = (AggregationController(plane.store), accounts)
-        for controller in (crd_controller, namespace_controller, collector, *more):
-            plane.store.observers.append(controller.observe)
+        more = (AggregationController(store), accounts)
+        for controller in (aggregator, crd_controller, namespace_controller, collector, *more):
+            store.observers.append(controller.observe)
             task = asyncio.create_task(controller.background.run(), name=controller.background.name)
             self._tasks.append(task)
 
-    async def _create_initial_objects(self, plane: ControlPlane) -> None:
-        namespaces.create_initial(plane.store, plane.clock.now())
-        create_policy(plane.store, plane.clock.now())
-        kind = plane.registry.get(*crds.KEY)
+    async def _create_initial_objects(self, objects: Objects, aggregator: Aggregator) -> None:
+        now = objects.clock.now()
+        namespaces.create_initial(objects.store, now)
+        create_policy(objects.store, now)
+        kind = objects.registry.get(*crds.KEY)
         assert kind is not None, "definitions are built in"
-        call = plane.call(API_SERVER)
+        call = objects.call(API_SERVER)
         for crd in self.options.crds:
             target = Target(kind=kind, version=kind.storage_version, name=crd["metadata"]["name"])
-            if target.find(call) is None:
-                await create(call, target, crd)
+            if target.find(objects.store) is None:
+                await create(objects, call, target, crd)
             else:
-                await update(call, target, Change(produce=_replacement(crd)))
-        await plane.aggregator.publish()
-        await DefaultAccounts(plane).ensure_all()
-        await plane.store.durable()
+                await update(objects, call, target, Change(produce=_replacement(crd)))
+        await aggregator.publish()
+        await DefaultAccounts(objects).ensure_all()
+        await objects.store.durable()
 
     async def _listen(self, handlers: Handlers) -> None:
         options = self.options
@@ -278,8 +286,8 @@ def _storage(options: ServerOptions) -> Storage:
     return SqliteStorage(options.data_dir / DATABASE)
 
 
-def _current(plane: ControlPlane, key: GroupPlural, raw: bytes) -> bytes:
-    kind = plane.registry.get(*key)
+def _current(registry: Registry, key: GroupPlural, raw: bytes) -> bytes:
+    kind = registry.get(*key)
     return raw if kind is None else crds.migrated(kind, raw)
 
 

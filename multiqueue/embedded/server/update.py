@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
+from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import Cause
 from multiqueue.embedded.server.delete import is_finished
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import Entry, decode_bare_in, decode_in
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject
 from multiqueue.embedded.server.managed.apply import Applied
 from multiqueue.embedded.server.managed.owners import Owners, same_fields
@@ -22,8 +23,8 @@ from multiqueue.embedded.server.metadata import (
     keep_server_fields,
     metadata_causes,
 )
-from multiqueue.embedded.server.plane import Call, Target
-from multiqueue.embedded.server.schema import Admitted, admit, validate_status, validate_update
+from multiqueue.embedded.server.objects import Objects
+from multiqueue.embedded.server.schema import Admitted, admit
 from multiqueue.embedded.server.status import (
     bad_request,
     conflict,
@@ -32,12 +33,9 @@ from multiqueue.embedded.server.status import (
     not_found,
     revision_required,
 )
-from multiqueue.embedded.server.versions import (
-    decode_bare_in,
-    decode_in,
-    is_stored_in,
-    noted_as_admitted,
-)
+from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.validation import validate_status, validate_update
+from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted
 from multiqueue.embedded.server.webhook_match import Review
 
 STATUS = "status"
@@ -75,27 +73,29 @@ class Prepared(NamedTuple):
     owners: Owners
 
 
-async def update(call: Call, target: Target, change: Change) -> Entry:
+async def update(objects: Objects, call: Call, target: Target, change: Change) -> Entry:
     """Change an object; ``target.subresource`` is "" or "status" (others change it like "").
 
     Raises:
         StatusError: 400, 403, 404, 409, 422, or what a webhook says.
     """
     for _ in range(ATTEMPTS):
-        entry = target.find(call)
+        entry = target.find(objects.store)
         if entry is None:
             raise not_found(target.kind, target.name)
-        outcome = await _update_once(call, target, change, entry)
+        outcome = await _update_once(objects, call, target, change, entry)
         if outcome is not None:
-            await call.plane.conversions.prepare(target.kind, target.version, (outcome,))
+            await objects.conversions.prepare(target.kind, target.version, (outcome,))
             return outcome
     raise conflict(target.kind, target.name)
 
 
-async def _update_once(call: Call, target: Target, change: Change, entry: Entry) -> Entry | None:
+async def _update_once(
+    objects: Objects, call: Call, target: Target, change: Change, entry: Entry
+) -> Entry | None:
     """Apply the change to one state of the object; None: the object changed meanwhile."""
-    kind, version, admission = target.kind, target.version, call.plane.admission
-    await call.plane.conversions.prepare(kind, version, (entry,))
+    kind, version, admission = target.kind, target.version, objects.admission
+    await objects.conversions.prepare(kind, version, (entry,))
     old = decode_bare_in(kind, version, entry)
     new, admitted, owners = _prepared(call, target, change, entry, old)
     review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
@@ -110,7 +110,7 @@ async def _update_once(call: Call, target: Target, change: Change, entry: Entry)
         raise invalid(kind, target.name, causes)
     if judged:
         await admission.validate(call, replace(review, obj=shown(new, owners)))
-    return await _commit(call, target, new, owners, entry, old)
+    return await _commit(objects, call, target, entry, old, Prepared(new, admitted, owners))
 
 
 def _prepared(
@@ -239,11 +239,17 @@ def _causes(
 
 
 async def _commit(  # noqa: PLR0917 - the two states of one object, and the context
-    call: Call, target: Target, new: JsonObject, owners: Owners, entry: Entry, old: JsonObject
+    objects: Objects,
+    call: Call,
+    target: Target,
+    entry: Entry,
+    old: JsonObject,
+    prepared: Prepared,
 ) -> Entry | None:
-    kind, version, store = target.kind, target.version, call.plane.store
-    stored = await call.plane.conversions.to_storage(kind, version, new)
-    if target.find(call) is not entry:
+    new, _, owners = prepared
+    kind, version, store = target.kind, target.version, objects.store
+    stored = await objects.conversions.to_storage(kind, version, new)
+    if target.find(objects.store) is not entry:
         return None
     if kind.hooks.warnings is not None and target.subresource != STATUS:
         for warning in kind.hooks.warnings(new):
@@ -255,7 +261,7 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
     if call.dry_run:
         return store.make_entry(kind.storage_key, stored, entry.revision, owners)
     if kind.key == crds.KEY:
-        crds.establish(call, stored)
+        crds.establish(objects.registry, stored, call.now)
     if is_finished(stored):
         last = store.remove(entry, stored, owners)
     else:

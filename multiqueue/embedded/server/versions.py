@@ -1,8 +1,5 @@
 """The same object in another version of its kind."""
 
-import orjson
-
-from multiqueue.embedded.server.entry import Entry, encode_bare, with_owners
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 
 
@@ -17,37 +14,6 @@ def is_stored_in(kind: Kind, version: KindVersion) -> bool:
 def noted_as_admitted(kind: Kind, version: KindVersion) -> KindVersion | None:
     """What an entry says of an object that this version admitted; see :attr:`Entry.admitted`."""
     return version if not kind.builtin and is_stored_in(kind, version) else None
-
-
-def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
-    """An object's JSON in a version."""
-    if is_stored_in(kind, version):
-        return entry.raw
-    return with_owners(bare_in(kind, version, entry), entry.managed)
-
-
-def bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
-    """The same without managedFields; made once per state."""
-    if is_stored_in(kind, version):
-        return entry.bare
-    key = kind.api_version(version.name)
-    bare = entry.versions.get(key)
-    if bare is None:
-        converted = from_storage(kind, version, orjson.loads(entry.bare))
-        bare = entry.versions[key] = encode_bare(converted)
-    return bare
-
-
-def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
-    """A fresh copy of an object in a version."""
-    obj: JsonObject = orjson.loads(in_version(kind, version, entry))
-    return obj
-
-
-def decode_bare_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
-    """The same without managedFields, which ``entry.managed`` has."""
-    obj: JsonObject = orjson.loads(bare_in(kind, version, entry))
-    return obj
 
 
 def from_storage(kind: Kind, version: KindVersion, obj: JsonObject) -> JsonObject:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import jsonpatch
 import orjson
 
+from multiqueue.embedded.server.call import Call
+from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
-from multiqueue.embedded.server.plane import Call, Target
 from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 if TYPE_CHECKING:
@@ -81,9 +83,13 @@ class Webhook:
         """
         if not self.conditions:
             return True
+        from multiqueue.embedded.server.cel.expression import EvaluationError
         from multiqueue.embedded.server.cel.match_conditions import all_hold
 
-        return all_hold(self.conditions, request)
+        try:
+            return all_hold(self.conditions, request)
+        except EvaluationError as error:
+            raise ConditionError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ class Match:
         """Whether namespace and object selectors agree."""
         return self._selects_namespace(store, review) and self._selects_object(review)
 
-    async def request(self, call: Call, review: Review) -> JsonObject:
+    async def request(self, conversions: Conversions, call: Call, review: Review) -> JsonObject:
         """The ``request`` of the AdmissionReview."""
         target, kind = review.target, review.target.kind
         version = self.version.name
@@ -119,8 +125,8 @@ class Match:
             "name": target.name or current.get("metadata", {}).get("name", ""),
             "operation": review.operation,
             "userInfo": dict(call.user),
-            "object": await self._seen(call, review, review.obj),
-            "oldObject": await self._seen(call, review, review.old),
+            "object": await self._seen(conversions, review, review.obj),
+            "oldObject": await self._seen(conversions, review, review.old),
             "dryRun": call.dry_run,
             "options": dict(review.options),
         }
@@ -132,28 +138,30 @@ class Match:
             request["subResource"] = request["requestSubResource"] = target.subresource
         return request
 
-    async def patched(self, call: Call, review: Review, patch: list[Any]) -> JsonObject:
+    async def patched(
+        self, conversions: Conversions, review: Review, patch: list[Any]
+    ) -> JsonObject:
         """The object after the webhook's patch, in the version of the target.
 
         Raises:
             ValueError: the patch does not fit.
         """
-        seen = orjson.loads(orjson.dumps(await self._seen(call, review, review.obj)))
+        seen = orjson.loads(orjson.dumps(await self._seen(conversions, review, review.obj)))
         try:
             changed = jsonpatch.apply_patch(seen, patch, in_place=True)
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError) as error:
             raise ValueError(str(error)) from error
         target = review.target
-        return await call.plane.conversions.convert(
-            target.kind, self.version, target.version, changed
-        )
+        return await conversions.convert(target.kind, self.version, target.version, changed)
 
-    async def _seen(self, call: Call, review: Review, obj: JsonObject | None) -> JsonObject | None:
+    async def _seen(
+        self, conversions: Conversions, review: Review, obj: JsonObject | None
+    ) -> JsonObject | None:
         target = review.target
         if obj is None or self.version is target.version:
             return obj
         copy = orjson.loads(orjson.dumps(obj))
-        return await call.plane.conversions.convert(target.kind, target.version, self.version, copy)
+        return await conversions.convert(target.kind, target.version, self.version, copy)
 
     def _selects_namespace(self, store: Store, review: Review) -> bool:
         selector, kind = self.webhook.namespace_selector, review.target.kind

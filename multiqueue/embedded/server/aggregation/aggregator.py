@@ -29,8 +29,9 @@ from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.builtin.api_service import AVAILABLE, KEY, LOCAL
 from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.plane import ControlPlane, Target
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.watch import Event
 
@@ -53,8 +54,11 @@ log = structlog.get_logger(__name__)
 class Aggregator:
     """Knows the backends of one server."""
 
-    def __init__(self, services: Mapping[tuple[str, str], str], front_proxy: FrontProxy) -> None:
+    def __init__(
+        self, objects: Objects, services: Mapping[tuple[str, str], str], front_proxy: FrontProxy
+    ) -> None:
         self.front_proxy = front_proxy
+        self._objects = objects
         self.background: Background[str] = Background("apiservices", self._look_at)
         self._services = dict(services)
         self._transport = Transport(front_proxy.pair)
@@ -62,28 +66,30 @@ class Aggregator:
         self._known: dict[str, Known] = {}
         self._retries: dict[str, float] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._plane: ControlPlane | None = None
 
-    def connect(self, plane: ControlPlane) -> None:
+    def resume(self) -> None:
         """Take up what was stored before a restart; call before requests come."""
-        self._plane = plane
-        for entry in plane.store.collection(KEY).entries():
+        for entry in self._objects.store.collection(KEY).entries():
             self._read(entry.decode())
             self.background.add(entry.name)
 
     async def publish(self) -> None:
         """Tell extension API servers whom to believe."""
-        assert self._plane is not None, "connected before it publishes"
-        call, wanted = self._plane.call(API_SERVER), self.front_proxy.config_map()
-        kind = self._plane.registry.get("", "configmaps")
+        call, wanted = self._objects.call(API_SERVER), self.front_proxy.config_map()
+        kind = self._objects.registry.get("", "configmaps")
         assert kind is not None, "config maps are built in"
         target = Target(
             kind=kind, version=kind.storage_version, namespace=NAMESPACE, name=CONFIG_MAP
         )
-        if target.find(call) is None:
-            await create(call, target, wanted)
+        if target.find(self._objects.store) is None:
+            await create(self._objects, call, target, wanted)
         else:
-            await update(call, target, Change(produce=lambda obj: {**obj, "data": wanted["data"]}))
+            await update(
+                self._objects,
+                call,
+                target,
+                Change(produce=lambda obj: {**obj, "data": wanted["data"]}),
+            )
 
     async def close(self) -> None:
         """Forget timers and connections."""
@@ -149,12 +155,11 @@ class Aggregator:
         self, http: web.BaseRequest, user: User, backend: Backend
     ) -> web.StreamResponse:
         """Answer with what a backend answers."""
-        assert self._plane is not None, "connected before requests come"
         return await forward(
             http,
             user,
             backend,
-            store=self._plane.store,
+            store=self._objects.store,
             services=self._services,
             transport=self._transport,
         )
@@ -173,8 +178,7 @@ class Aggregator:
 
     # ------------------------------------------------------------------ availability
     async def _look_at(self, name: str) -> None:
-        assert self._plane is not None, "connected before it runs"
-        entry = self._plane.store.get(KEY, "", name)
+        entry = self._objects.store.get(KEY, "", name)
         if entry is None:
             return
         backend = read_backend(entry.decode())
@@ -194,9 +198,8 @@ class Aggregator:
         self._plan(name, is_available=is_available)
 
     async def _check(self, backend: Backend) -> JsonObject:
-        assert self._plane is not None, "connected before it runs"
         try:
-            base = find_address(backend, self._plane.store, self._services)
+            base = find_address(backend, self._objects.store, self._services)
         except Unresolved as error:
             return _unavailable(error.reason, str(error))
         url = base + backend.path
@@ -244,9 +247,8 @@ class Aggregator:
 
     async def _report(self, name: str, condition: JsonObject) -> None:
         """Write the condition, unless it says so already."""
-        assert self._plane is not None, "connected before it runs"
-        call = self._plane.call(API_SERVER)
-        kind = self._plane.registry.get(*KEY)
+        call = self._objects.call(API_SERVER)
+        kind = self._objects.registry.get(*KEY)
         assert kind is not None, "APIServices are built in"
 
         def produce(obj: JsonObject) -> JsonObject:
@@ -263,7 +265,7 @@ class Aggregator:
 
         target = Target(kind=kind, version=kind.storage_version, name=name, subresource="status")
         try:
-            await update(call, target, Change(produce=produce))
+            await update(self._objects, call, target, Change(produce=produce))
         except StatusError as error:
             if error.code != 404:
                 raise

@@ -4,9 +4,10 @@ from multiqueue.embedded.server.auth import service_account
 from multiqueue.embedded.server.authz.tokens import ACCOUNTS
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.create import create
-from multiqueue.embedded.server.plane import ControlPlane, Target
+from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.target import Target
 from multiqueue.embedded.server.watch import Event
 
 NAMESPACES = ("", "namespaces")
@@ -17,8 +18,8 @@ CONTROLLER = service_account("kube-system", "service-account-controller")
 class DefaultAccounts:
     """Creates what is missing. Keys are namespaces."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        self._plane = plane
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
         self.background: Background[str] = Background("default-service-accounts", self._ensure)
 
     def observe(self, event: Event) -> None:
@@ -32,25 +33,25 @@ class DefaultAccounts:
 
     def resume(self) -> None:
         """Look at every namespace once."""
-        for entry in self._plane.store.collection(NAMESPACES).entries():
+        for entry in self._objects.store.collection(NAMESPACES).entries():
             self.background.add(entry.name)
 
     async def ensure_all(self) -> None:
         """Create what is missing now, so that a server that has started writes nothing unasked."""
-        for entry in list(self._plane.store.collection(NAMESPACES).entries()):
+        for entry in list(self._objects.store.collection(NAMESPACES).entries()):
             await self._ensure(entry.name)
 
     async def _ensure(self, namespace: str) -> None:
-        plane = self._plane
-        if not _is_missing(plane.store, namespace):
+        objects = self._objects
+        if not _is_missing(objects.store, namespace):
             return
-        kind = plane.registry.get(*ACCOUNTS)
+        kind = objects.registry.get(*ACCOUNTS)
         assert kind is not None, "service accounts are built in"
         target = Target(kind=kind, version=kind.storage_version, namespace=namespace)
         try:
-            await create(plane.call(CONTROLLER), target, {"metadata": {"name": NAME}})
+            await create(objects, objects.call(CONTROLLER), target, {"metadata": {"name": NAME}})
         except StatusError as error:
-            if error.code not in {404, 409} and _is_missing(plane.store, namespace):
+            if error.code not in {404, 409} and _is_missing(objects.store, namespace):
                 raise
 
 

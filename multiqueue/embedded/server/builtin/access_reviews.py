@@ -5,27 +5,32 @@ from typing import Any
 
 from multiqueue.embedded.server.auth import User
 from multiqueue.embedded.server.authz.attributes import Attributes
-from multiqueue.embedded.server.authz.authorizer import join_errors
+from multiqueue.embedded.server.authz.authorizer import Authorizer, join_errors
 from multiqueue.embedded.server.causes import Cause, invalid, invalid_message
-from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
+from multiqueue.embedded.server.kinds import JsonObject, RequestContext
 from multiqueue.embedded.server.status import StatusError, bad_request
 
 GROUP = "authorization.k8s.io"
 
 
-def _self_access(review: JsonObject, context: RequestContext) -> JsonObject:
+def self_access(authorizer: Authorizer, review: JsonObject, context: RequestContext) -> JsonObject:
+    """Answer a SelfSubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_metadata_causes(review)])
-    return _judged(review, context, context.user_info, _wish(spec))
+    return _judged(authorizer, review, context.user_info, _wish(spec))
 
 
-def _access(review: JsonObject, context: RequestContext) -> JsonObject:
+def access(authorizer: Authorizer, review: JsonObject, _context: RequestContext) -> JsonObject:
+    """Answer a SubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)])
-    return _judged(review, context, _subject(spec), _wish(spec))
+    return _judged(authorizer, review, _subject(spec), _wish(spec))
 
 
-def _local_access(review: JsonObject, context: RequestContext) -> JsonObject:
+def local_access(
+    authorizer: Authorizer, review: JsonObject, _context: RequestContext
+) -> JsonObject:
+    """Answer a LocalSubjectAccessReview."""
     spec = review.get("spec") or {}
     causes = [*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)]
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
@@ -37,14 +42,15 @@ def _local_access(review: JsonObject, context: RequestContext) -> JsonObject:
         text = "disallowed on this kind of request"
         causes.append(invalid("spec.nonResourceAttributes", _shown(path), text))
     _refuse(causes)
-    return _judged(review, context, _subject(spec), _wish(spec))
+    return _judged(authorizer, review, _subject(spec), _wish(spec))
 
 
-def _self_rules(review: JsonObject, context: RequestContext) -> JsonObject:
+def self_rules(authorizer: Authorizer, review: JsonObject, context: RequestContext) -> JsonObject:
+    """Answer a SelfSubjectRulesReview."""
     namespace = (review.get("spec") or {}).get("namespace", "")
     if not namespace:
         raise bad_request("no namespace on request")
-    grants = context.authorizer.grants(context.user_info, namespace)
+    grants = authorizer.grants(context.user_info, namespace)
     rules = [grant.rule for grant in grants.rules]
     status: JsonObject = {
         "resourceRules": [rule.as_dict() for rule in rules if rule.resources],
@@ -56,10 +62,8 @@ def _self_rules(review: JsonObject, context: RequestContext) -> JsonObject:
     return {**review, "spec": {}, "status": status}
 
 
-def _judged(
-    review: JsonObject, context: RequestContext, user: User, wish: Attributes
-) -> JsonObject:
-    decision = context.authorizer.decide(user, wish)
+def _judged(authorizer: Authorizer, review: JsonObject, user: User, wish: Attributes) -> JsonObject:
+    decision = authorizer.decide(user, wish)
     status: JsonObject = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
@@ -125,9 +129,3 @@ def _refuse(causes: list[Cause]) -> None:
         details = {"group": GROUP, "causes": [cause.as_dict() for cause in causes]}
         message = invalid_message("", GROUP, "", causes)
         raise StatusError(422, "Invalid", message, details=details)
-
-
-SELF_ACCESS_HOOKS = Hooks(respond=_self_access)
-ACCESS_HOOKS = Hooks(respond=_access)
-LOCAL_ACCESS_HOOKS = Hooks(respond=_local_access)
-SELF_RULES_HOOKS = Hooks(respond=_self_rules)

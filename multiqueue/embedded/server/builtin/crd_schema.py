@@ -14,7 +14,7 @@ from multiqueue.embedded.server.causes import (
     required,
     type_invalid,
 )
-from multiqueue.embedded.server.schema.rules import definition_causes
+from multiqueue.embedded.server.cel.custom_rules import definition_causes
 from multiqueue.embedded.server.schema.validate import Validator
 
 Json = Mapping[str, Any]

@@ -1,15 +1,19 @@
 """The kinds that every API server serves from the start."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from multiqueue.embedded.server.auth import Authenticator
+from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.builtin import cluster_columns as cluster_cells
 from multiqueue.embedded.server.builtin import workload_columns as cells
 from multiqueue.embedded.server.builtin.access_reviews import (
-    ACCESS_HOOKS,
-    LOCAL_ACCESS_HOOKS,
-    SELF_ACCESS_HOOKS,
-    SELF_RULES_HOOKS,
+    access,
+    local_access,
+    self_access,
+    self_rules,
 )
 from multiqueue.embedded.server.builtin.api_service import API_SERVICE_COLUMNS, API_SERVICE_HOOKS
 from multiqueue.embedded.server.builtin.cluster import (
@@ -33,10 +37,9 @@ from multiqueue.embedded.server.builtin.pod import POD_HOOKS, POD_SUBRESOURCES
 from multiqueue.embedded.server.builtin.pod_columns import POD_COLUMNS
 from multiqueue.embedded.server.builtin.priority import PRIORITY_CLASS_HOOKS
 from multiqueue.embedded.server.builtin.rbac import ROLE_BINDING_HOOKS, ROLE_HOOKS
-from multiqueue.embedded.server.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, TOKEN_REVIEW_HOOKS
+from multiqueue.embedded.server.builtin.reviews import SELF_SUBJECT_REVIEW_HOOKS, token_review
 from multiqueue.embedded.server.builtin.runtime_classes import RUNTIME_CLASS_HOOKS
-from multiqueue.embedded.server.builtin.service_accounts import SERVICE_ACCOUNT_SUBRESOURCES
-from multiqueue.embedded.server.builtin.types import schema_of
+from multiqueue.embedded.server.builtin.service_accounts import account_subresources
 from multiqueue.embedded.server.builtin.webhook_configurations import (
     MUTATING_HOOKS,
     VALIDATING_HOOKS,
@@ -61,6 +64,7 @@ from multiqueue.embedded.server.kinds import (
     Scale,
     Subresource,
 )
+from multiqueue.embedded.server.schema.types import schema_of
 
 Fields = Mapping[str, Callable[[Mapping[str, Any]], str]]
 
@@ -82,20 +86,29 @@ _PUT_NEEDS_REVISION = {
 """Parity: AllowCreateOnUpdate and AllowUnconditionalUpdate of Kubernetes' strategies."""
 
 
-def builtin_registry() -> Registry:
-    """A new registry with all built-in kinds."""
+def builtin_registry(
+    authenticator: Authenticator, authorizer: Authorizer, tokens: ServiceAccountTokens
+) -> Registry:
+    """A new registry with all built-in kinds.
+
+    Args:
+        authenticator: is asked by TokenReviews.
+        authorizer: is asked by reviews of access.
+        tokens: issues the tokens of ServiceAccounts.
+    """
     registry = Registry()
-    for kind in builtin_kinds():
+    for kind in (
+        *_core(tokens),
+        *_apps_and_batch(),
+        *_policy_and_nodes(),
+        *_extension(),
+        *_reviews(authenticator, authorizer),
+    ):
         registry.add(kind)
     return registry
 
 
-def builtin_kinds() -> list[Kind]:
-    """All built-in kinds."""
-    return [*_core(), *_apps_and_batch(), *_policy_and_nodes(), *_extension(), *_reviews()]
-
-
-def _core() -> list[Kind]:
+def _core(tokens: ServiceAccountTokens) -> list[Kind]:
     return [
         _kind("core.Namespace", "namespaces", "ns", cluster=True, name_rule="label", status=True,
               hooks=NAMESPACE_HOOKS, columns=cluster_cells.NAMESPACE_COLUMNS,
@@ -117,7 +130,7 @@ def _core() -> list[Kind]:
               status=True, hooks=SERVICE_HOOKS, columns=cluster_cells.SERVICE_COLUMNS),
         _kind("core.ServiceAccount", "serviceaccounts", "sa",
               columns=cluster_cells.SERVICE_ACCOUNT_COLUMNS,
-              subresources=SERVICE_ACCOUNT_SUBRESOURCES),
+              subresources=account_subresources(tokens)),
         _kind("core.Endpoints", "endpoints", "ep", columns=cluster_cells.ENDPOINTS_COLUMNS),
         _kind("core.PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True,
               hooks=CLAIM_HOOKS, columns=cluster_cells.CLAIM_COLUMNS),
@@ -202,21 +215,21 @@ def _extension() -> list[Kind]:
     ]  # fmt: skip
 
 
-def _reviews() -> list[Kind]:
+def _reviews(authenticator: Authenticator, authorizer: Authorizer) -> list[Kind]:
     group = "authentication.k8s.io"
     return [
         _kind("authentication.TokenReview", "tokenreviews", group=group, cluster=True,
-              hooks=TOKEN_REVIEW_HOOKS, status=False),
+              hooks=Hooks(respond=partial(token_review, authenticator))),
         _kind("authentication.SelfSubjectReview", "selfsubjectreviews", group=group, cluster=True,
               hooks=SELF_SUBJECT_REVIEW_HOOKS),
         *(
             _kind(f"authorization.{name}", f"{name.lower()}s", group="authorization.k8s.io",
-                  cluster=cluster, hooks=hooks)
-            for name, cluster, hooks in (
-                ("LocalSubjectAccessReview", False, LOCAL_ACCESS_HOOKS),
-                ("SelfSubjectAccessReview", True, SELF_ACCESS_HOOKS),
-                ("SelfSubjectRulesReview", True, SELF_RULES_HOOKS),
-                ("SubjectAccessReview", True, ACCESS_HOOKS),
+                  cluster=cluster, hooks=Hooks(respond=partial(respond, authorizer)))
+            for name, cluster, respond in (
+                ("LocalSubjectAccessReview", False, local_access),
+                ("SelfSubjectAccessReview", True, self_access),
+                ("SelfSubjectRulesReview", True, self_rules),
+                ("SubjectAccessReview", True, access),
             )
         ),
     ]  # fmt: skip

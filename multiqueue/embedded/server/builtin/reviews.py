@@ -1,17 +1,20 @@
 """Reviews of who somebody is: kinds that are asked and answered, never stored."""
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.auth import BadToken
+from multiqueue.embedded.server.auth import Authenticator, BadToken
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.status import bad_request
 
 
-def _token_review(review: JsonObject, context: RequestContext) -> JsonObject:
+def token_review(
+    authenticator: Authenticator, review: JsonObject, _context: RequestContext
+) -> JsonObject:
+    """Answer a TokenReview."""
     spec = review.get("spec") or {}
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
     try:
-        verified = context.verify(spec["token"], spec.get("audiences") or ())
+        verified = authenticator.verify(spec["token"], spec.get("audiences") or ())
     except BadToken as error:
         return {**review, "status": {"user": {}, "error": str(error)}}
     status: JsonObject = {
@@ -27,5 +30,4 @@ def _self_subject_review(review: JsonObject, context: RequestContext) -> JsonObj
     return {**review, "metadata": metadata, "status": {"userInfo": dict(context.user)}}
 
 
-TOKEN_REVIEW_HOOKS = Hooks(respond=_token_review)
 SELF_SUBJECT_REVIEW_HOOKS = Hooks(respond=_self_subject_review)

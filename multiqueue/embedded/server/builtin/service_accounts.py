@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.auth import ISSUER
-from multiqueue.embedded.server.authz.tokens import BOUND
-from multiqueue.embedded.server.builtin.types import schema_of
+from multiqueue.embedded.server.authz.tokens import BOUND, ServiceAccountTokens
 from multiqueue.embedded.server.causes import Cause, invalid
 from multiqueue.embedded.server.kinds import (
     JsonObject,
@@ -17,6 +17,7 @@ from multiqueue.embedded.server.kinds import (
     Subresource,
 )
 from multiqueue.embedded.server.schema import admit
+from multiqueue.embedded.server.schema.types import schema_of
 from multiqueue.embedded.server.status import StatusError, bad_request
 from multiqueue.embedded.server.status import invalid as invalid_object
 
@@ -34,7 +35,9 @@ _REQUEST = Kind(
 )
 
 
-def _issue(account: JsonObject, body: JsonObject, context: RequestContext) -> JsonObject:
+def _issue(
+    tokens: ServiceAccountTokens, account: JsonObject, body: JsonObject, context: RequestContext
+) -> JsonObject:
     """Answer a TokenRequest."""
     metadata = account["metadata"]
     spec = _spec(body, metadata["name"])
@@ -42,7 +45,7 @@ def _issue(account: JsonObject, body: JsonObject, context: RequestContext) -> Js
     audiences = spec.get("audiences") or [ISSUER]
     expires_at = context.now + timedelta(seconds=seconds)
     bound = _find_bound(spec.get("boundObjectRef"), metadata, context)
-    token = context.tokens.issue(metadata, audiences, expires_at, bound)
+    token = tokens.issue(metadata, audiences, expires_at, bound)
     return {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
@@ -141,13 +144,15 @@ def _gvk(api_version: str, kind: str) -> str:
     return f"{group}/{version}, Kind={kind}"
 
 
-SERVICE_ACCOUNT_SUBRESOURCES = (
-    Subresource(
-        name="token",
-        kind=_REQUEST.kind,
-        group=_REQUEST.group,
-        version=_VERSION.name,
-        verbs=("create",),
-        respond=_issue,
-    ),
-)
+def account_subresources(tokens: ServiceAccountTokens) -> tuple[Subresource, ...]:
+    """The subresources of ServiceAccounts, whose tokens these are."""
+    return (
+        Subresource(
+            name="token",
+            kind=_REQUEST.kind,
+            group=_REQUEST.group,
+            version=_VERSION.name,
+            verbs=("create",),
+            respond=partial(_issue, tokens),
+        ),
+    )

@@ -20,7 +20,6 @@ from multiqueue.embedded.server.cel.expression import (
     check,
     program,
 )
-from multiqueue.embedded.server.webhook_match import ConditionError
 
 _KIND = {"group": "string", "version": "string", "kind": "string"}
 _RESOURCE = {"group": "string", "version": "string", "resource": "string"}
@@ -59,7 +58,7 @@ def all_hold(conditions: Sequence[MatchCondition], request: Mapping[str, Any]) -
     """Whether all conditions hold for the ``request`` of an AdmissionReview.
 
     Raises:
-        ConditionError: none is false, and some cannot be evaluated.
+        EvaluationError: none is false, and some cannot be evaluated.
     """
     variables = {
         "object": request.get("object"),
@@ -77,7 +76,7 @@ def all_hold(conditions: Sequence[MatchCondition], request: Mapping[str, Any]) -
         except EvaluationError as error:
             errors.append(f"expression '{condition.expression}' resulted in error: {error}")
     if errors:
-        raise ConditionError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        raise EvaluationError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
     return True
 
 

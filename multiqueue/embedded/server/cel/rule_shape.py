@@ -1,4 +1,4 @@
-"""What keeps an entry of ``x-kubernetes-validations`` from being compiled at all."""
+"""``x-kubernetes-validations``: whether there are any, and what keeps one from being compiled."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required, type_invalid
 from multiqueue.embedded.server.cel.field_path import parse_field_path
 
+KEYWORD = "x-kubernetes-validations"
 REASONS = (
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -13,6 +14,13 @@ REASONS = (
     "FieldValueRequired",
 )
 _TEXTS = ("rule", "message", "messageExpression", "reason", "fieldPath")
+
+
+def has_rules(schema: Any) -> bool:
+    """Whether there are rules anywhere in a schema."""
+    if isinstance(schema, Mapping):
+        return KEYWORD in schema or any(has_rules(value) for value in schema.values())
+    return isinstance(schema, list) and any(has_rules(value) for value in schema)
 
 
 def shape_causes(entry: Any, path: str, schema: Mapping[str, Any]) -> list[Cause]:

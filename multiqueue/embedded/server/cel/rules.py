@@ -20,10 +20,9 @@ from multiqueue.embedded.server.cel.expression import (
 )
 from multiqueue.embedded.server.cel.field_path import parse_field_path
 from multiqueue.embedded.server.cel.paths import Reads
-from multiqueue.embedded.server.cel.rule_shape import shape_causes
+from multiqueue.embedded.server.cel.rule_shape import KEYWORD as RULES
+from multiqueue.embedded.server.cel.rule_shape import has_rules, shape_causes
 from multiqueue.embedded.server.cel.values import Convert, compile_values
-from multiqueue.embedded.server.schema.rules import KEYWORD as RULES
-from multiqueue.embedded.server.schema.rules import has_rules
 
 Schema = Mapping[str, Any]
 

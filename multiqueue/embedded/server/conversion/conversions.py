@@ -1,6 +1,6 @@
 """Converts ahead of what reads: a webhook is waited for, showing objects is not.
 
-Everything that shows objects takes them from `versions.in_version`, which answers at once: with the
+Everything that shows objects takes them from `entry.in_version`, which answers at once: with the
 stored bytes, by a function, or with what was prepared here. Prepared bytes belong to one state of
 an object and are kept with it, so that each state is asked about once per version.
 

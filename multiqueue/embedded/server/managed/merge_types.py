@@ -9,9 +9,9 @@ from enum import Enum, auto
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from multiqueue.embedded.server.builtin.types import COMPONENT, schema_of
 from multiqueue.embedded.server.kinds import KindVersion
 from multiqueue.embedded.server.managed import path_elements
+from multiqueue.embedded.server.schema.types import COMPONENT, schema_of
 
 Schema = Mapping[str, Any]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.builtin.types import schema_of
 from multiqueue.embedded.server.managed.field_sets import Tree, from_wire, to_wire
 from multiqueue.embedded.server.schema.typed import Findings, MismatchError, compile_typed, mismatch
+from multiqueue.embedded.server.schema.types import schema_of
 
 APPLY, UPDATE = "Apply", "Update"
 FIELDS_TYPE = "FieldsV1"

@@ -1,18 +1,16 @@
-"""The one way from a request body to an object worth storing: prune, report, default, validate."""
+"""The one way from a request body to an object worth validating: prune, report, default."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
-from multiqueue.embedded.server.builtin.types import schema_of
 from multiqueue.embedded.server.causes import Cause
-from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, RequestContext
-from multiqueue.embedded.server.schema.metadata import validate_metadata
-from multiqueue.embedded.server.schema.rules import rule_causes
+from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.schema.strict import duplicate_fields, unknown_fields
 from multiqueue.embedded.server.schema.structural import compile_structural
 from multiqueue.embedded.server.schema.typed import Findings, MismatchError, compile_typed, mismatch
+from multiqueue.embedded.server.schema.types import schema_of
 from multiqueue.embedded.server.schema.validate import Validator
 
 FieldValidation = Literal["Strict", "Warn", "Ignore"]
@@ -200,49 +198,3 @@ def _engine(kind: Kind, version: KindVersion) -> Engine:
             TypedEngine(version) if kind.builtin else StructuralEngine(version)
         )
     return engine
-
-
-def validate_create(
-    kind: Kind,
-    version: KindVersion,
-    obj: JsonObject,
-    context: RequestContext,
-    *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
-    """Metadata, the kind's own rules and those of its schema, for a new object.
-
-    ``schema_causes`` are those of :func:`admit`, which checked the schema.
-    """
-    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
-    causes += kind.hooks.validate_create(obj, context)
-    return causes + rule_causes(version, obj, None, schema_causes)
-
-
-def validate_update(
-    kind: Kind,
-    version: KindVersion,
-    obj: JsonObject,
-    old: Mapping[str, Any],
-    context: RequestContext,
-    *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
-    """The same for an update; ``old`` in the same version."""
-    causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
-    causes += kind.hooks.validate_update(obj, old, context)
-    return causes + rule_causes(version, obj, old, schema_causes)
-
-
-def validate_status(
-    kind: Kind,
-    version: KindVersion,
-    obj: JsonObject,
-    old: Mapping[str, Any],
-    context: RequestContext,
-    *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
-    """The same for an update through the status subresource."""
-    causes = kind.hooks.validate_status(obj, old, context)
-    return causes + rule_causes(version, obj, old, schema_causes)

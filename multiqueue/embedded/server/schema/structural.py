@@ -7,8 +7,8 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.builtin.types import schema_of
 from multiqueue.embedded.server.schema.typed import Coerce, Findings, compile_typed
+from multiqueue.embedded.server.schema.types import schema_of
 
 Schema = Mapping[str, Any]
 Walk = Callable[[Any, Findings], Any]

@@ -3,8 +3,8 @@
 from typing import Any
 
 from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.cel.custom_rules import definition_causes, rule_causes
 from multiqueue.embedded.server.kinds import KindVersion
-from multiqueue.embedded.server.schema.rules import definition_causes, rule_causes
 
 INT = {"type": "integer"}
 STRING = {"type": "string"}

@@ -1,34 +1,45 @@
 """Builders for tests of kinds: a stored world, a custom kind, pods and jobs."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from multiqueue.embedded.server.auth import AUTHENTICATED, MASTERS, Authenticator, User, Verified
+from multiqueue.embedded.server.auth import AUTHENTICATED, MASTERS, Authenticator, User
 from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.signing import create_key
+from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.builtin.registry import builtin_registry
 from multiqueue.embedded.server.causes import Cause
-from multiqueue.embedded.server.kinds import Kind, KindVersion
-from multiqueue.embedded.server.schema import Admitted, admit, validate_create, validate_update
+from multiqueue.embedded.server.kinds import Kind, KindVersion, Registry
+from multiqueue.embedded.server.schema import Admitted, admit
+from multiqueue.embedded.server.storage_memory import MemoryStorage
+from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.validation import validate_create, validate_update
+from multiqueue.kube.clock import SystemClock
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 UID = "11111111-2222-3333-4444-555555555555"
 
-BUILTIN = builtin_registry()
+
+def make_registry() -> Registry:
+    """The built-in kinds of a server that knows nobody."""
+    tokens = ServiceAccountTokens(
+        Store(MemoryStorage(), history_length=1), SystemClock(), create_key()
+    )
+    return builtin_registry(Authenticator({}, tokens), Authorizer(), tokens)
+
+
+BUILTIN = make_registry()
 
 
 class World:
     """A RequestContext over given objects."""
 
-    def __init__(
-        self, *objects: Mapping[str, Any], tokens: Mapping[str, User] | None = None
-    ) -> None:
+    def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.now = T0
         self.user_info = User("alice", (MASTERS, AUTHENTICATED))
         self.user: Mapping[str, Any] = self.user_info.as_dict()
-        self.authorizer = Authorizer()
         self._objects = objects
-        self._authenticator = Authenticator(tokens or {})
 
     def get(
         self, group: str, plural: str, namespace: str | None, name: str
@@ -44,9 +55,6 @@ class World:
             for obj in self._objects
             if obj["kind"] == kind.kind and namespace in {None, obj["metadata"].get("namespace")}
         ]
-
-    def verify(self, token: str, audiences: Sequence[str]) -> Verified:
-        return self._authenticator.verify(token, audiences)
 
 
 def kind_of(group: str, plural: str) -> Kind:

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.server.auth import ISSUER, User
+from multiqueue.embedded.server.auth import ISSUER, Authenticator, User
 from multiqueue.embedded.server.builtin.events import from_core, to_core
+from multiqueue.embedded.server.builtin.reviews import token_review
 from tests.unit.embedded.server.kind_builders import (
     World,
     admitted,
@@ -169,21 +170,18 @@ def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
 
 
 def test_a_token_is_reviewed() -> None:
-    respond = kind_of("authentication.k8s.io", "tokenreviews").hooks.respond
-    assert respond is not None
-    world = World(tokens={"good": User("bob")})
-    good = respond({"spec": {"token": "good"}}, world)["status"]
-    bad = respond({"spec": {"token": "bad"}}, world)["status"]
+    authenticator = Authenticator({"good": User("bob")})
+    good = token_review(authenticator, {"spec": {"token": "good"}}, World())["status"]
+    bad = token_review(authenticator, {"spec": {"token": "bad"}}, World())["status"]
     bob = {"username": "bob", "groups": ["system:authenticated"]}
     assert good == {"authenticated": True, "user": bob, "audiences": [ISSUER]}
     assert bad == {"user": {}, "error": "invalid bearer token"}
 
 
 def test_a_token_for_somebody_else_proves_nothing() -> None:
-    respond = kind_of("authentication.k8s.io", "tokenreviews").hooks.respond
-    assert respond is not None
-    world = World(tokens={"good": User("bob")})
-    review = respond({"spec": {"token": "good", "audiences": ["other"]}}, world)
+    authenticator = Authenticator({"good": User("bob")})
+    spec = {"token": "good", "audiences": ["other"]}
+    review = token_review(authenticator, {"spec": spec}, World())
     assert review["status"] == {"user": {}, "error": "invalid bearer token"}
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from multiqueue.embedded.server.causes import Cause, invalid, required
 from multiqueue.embedded.server.cel import evaluate as evaluation
+from multiqueue.embedded.server.cel.custom_rules import rule_causes
 from multiqueue.embedded.server.cel.evaluate import evaluate
 from multiqueue.embedded.server.cel.rules import compile_rules
-from multiqueue.embedded.server.schema.rules import rule_causes
 from tests.unit.embedded.server.cel_kinds import (
     INT,
     NUMBER,

@@ -4,10 +4,9 @@ import orjson
 import pytest
 
 from multiqueue.embedded.server import discovery, openapi
-from multiqueue.embedded.server.builtin.registry import builtin_registry
-from multiqueue.embedded.server.builtin.types import DATA, schema_of
+from multiqueue.embedded.server.schema.types import DATA, schema_of
 from multiqueue.embedded.server.version_order import version_priority
-from tests.unit.embedded.server.kind_builders import custom_kind, kind_of
+from tests.unit.embedded.server.kind_builders import custom_kind, kind_of, make_registry
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
@@ -19,7 +18,7 @@ def test_versions_are_preferred_as_in_kubernetes() -> None:
 
 
 def test_the_registry_counts_its_changes() -> None:
-    registry = builtin_registry()
+    registry = make_registry()
     before = registry.generation
     widget = custom_kind({"type": "object"})
     registry.add(widget)
@@ -32,7 +31,7 @@ def test_the_registry_counts_its_changes() -> None:
 
 
 def test_custom_groups_come_after_built_in_ones() -> None:
-    registry = builtin_registry()
+    registry = make_registry()
     registry.add(custom_kind({"type": "object"}))
     assert registry.groups()[0] == ""
     assert registry.groups()[-1] == "example.com"
@@ -72,7 +71,7 @@ def test_lists_know_how_strategic_merge_treats_them(
 
 
 def test_aggregated_discovery_describes_subresources() -> None:
-    documents = discovery.aggregated(builtin_registry(), core=True, version="v2")
+    documents = discovery.aggregated(make_registry(), core=True, version="v2")
     pods = next(
         resource
         for resource in documents["items"][0]["versions"][0]["resources"]
@@ -86,11 +85,11 @@ def test_aggregated_discovery_describes_subresources() -> None:
 
 
 def test_legacy_discovery_describes_the_same() -> None:
-    found = discovery.api_resource_list(builtin_registry(), "apps", "v1")
+    found = discovery.api_resource_list(make_registry(), "apps", "v1")
     assert found is not None
     scale = next(item for item in found["resources"] if item["name"] == "deployments/scale")
     assert (scale["group"], scale["version"], scale["kind"]) == ("autoscaling", "v1", "Scale")
-    assert discovery.api_resource_list(builtin_registry(), "apps", "v9") is None
+    assert discovery.api_resource_list(make_registry(), "apps", "v9") is None
 
 
 @pytest.mark.parametrize(
@@ -109,13 +108,13 @@ def test_aggregated_discovery_is_for_those_who_ask(accept: str, want: str | None
 
 
 def test_reviews_can_only_be_created() -> None:
-    found = discovery.api_resource_list(builtin_registry(), "authentication.k8s.io", "v1")
+    found = discovery.api_resource_list(make_registry(), "authentication.k8s.io", "v1")
     assert found is not None
     assert {tuple(resource["verbs"]) for resource in found["resources"]} == {("create",)}
 
 
 def test_openapi_documents_change_with_the_registry() -> None:
-    registry = builtin_registry()
+    registry = make_registry()
     before = openapi.index(registry)
     registry.add(custom_kind({"type": "object", "properties": {"size": {"type": "integer"}}}))
     after = openapi.index(registry)
@@ -126,7 +125,7 @@ def test_openapi_documents_change_with_the_registry() -> None:
 
 
 def test_openapi_has_no_dangling_references() -> None:
-    registry = builtin_registry()
+    registry = make_registry()
     registry.add(custom_kind({"type": "object"}))
     for path in openapi.index(registry)["paths"]:
         raw = openapi.document(registry, path)

@@ -9,8 +9,8 @@ import pytest
 from multiqueue.embedded.server.body import decode_json, decode_yaml
 from multiqueue.embedded.server.nesting import MAX_DEPTH
 from multiqueue.embedded.server.patch import parse_patch
-from multiqueue.embedded.server.plane import Target
 from multiqueue.embedded.server.status import StatusError
+from multiqueue.embedded.server.target import Target
 from tests.unit.embedded.server.kind_builders import kind_of
 
 Decode = Callable[[bytes], Any]

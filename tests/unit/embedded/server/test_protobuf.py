@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.embedded.server.builtin.types import DATA
 from multiqueue.embedded.server.protobuf import Malformed, UnknownKind, decode_envelope
 from multiqueue.embedded.server.protobuf.messages import (
     INLINE,
@@ -17,6 +16,7 @@ from multiqueue.embedded.server.protobuf.messages import (
     fields_of,
     type_of,
 )
+from multiqueue.embedded.server.schema.types import DATA
 from tests.unit.embedded.server.kind_builders import BUILTIN
 from tests.unit.embedded.server.protobuf_encoder import (
     MAGIC,

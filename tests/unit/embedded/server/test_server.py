@@ -175,7 +175,8 @@ async def test_a_watcher_that_cannot_keep_up_is_cut(monkeypatch: pytest.MonkeyPa
         await asyncio.sleep(0.1)
         for index in range(80):  # nobody reads: socket buffers fill, then the queue
             await api.create(CONFIG_MAPS, config_map(f"c{index}", {"x": "y" * 500_000}))
-        store = server._plane.store  # type: ignore[union-attr]
+        store = server._store
+        assert store is not None
         assert store.collection(("", "configmaps")).history.watchers == []
         writer.close()
         assert reader is not None

@@ -13,12 +13,12 @@ from multiqueue.embedded.server.causes import (
     Cause,
     invalid,
 )
+from multiqueue.embedded.server.cel.rule_shape import has_rules
 from multiqueue.embedded.server.kinds import KindVersion
 
 if TYPE_CHECKING:
     from multiqueue.embedded.server.cel.rules import CompiledRules
 
-KEYWORD = "x-kubernetes-validations"
 _BLOCKING = {NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, TYPE_INVALID}
 """After these the rules could meet values that their types exclude."""
 
@@ -63,13 +63,6 @@ def definition_causes(schema: Mapping[str, Any], path: str) -> list[Cause]:
         Cause(cause.reason, f"{path}{cause.field}", cause.message.replace(SCHEMA_PATH, path))
         for cause in compile_rules(schema).causes
     ]
-
-
-def has_rules(schema: Any) -> bool:
-    """Whether there are rules anywhere in a schema."""
-    if isinstance(schema, Mapping):
-        return KEYWORD in schema or any(has_rules(value) for value in schema.values())
-    return isinstance(schema, list) and any(has_rules(value) for value in schema)
 
 
 _compiled: WeakKeyDictionary[KindVersion, "CompiledRules | None"] = WeakKeyDictionary()

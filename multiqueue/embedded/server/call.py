@@ -1,0 +1,64 @@
+"""What is known of one operation: who asks, when and how."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.kinds import JsonObject
+from multiqueue.embedded.server.managed.owners import Owners
+from multiqueue.embedded.server.managed.tracking import after_admission, manager_of
+from multiqueue.embedded.server.schema import FieldValidation
+from multiqueue.embedded.server.store import Store
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One operation: who asks, when and how. Hooks of kinds see it as their RequestContext."""
+
+    store: Store
+    """What hooks read from."""
+    user_info: User
+    now: datetime
+    dry_run: bool = False
+    field_validation: FieldValidation = "Ignore"
+    field_manager: str = ""
+    """Who owns what is written, if the request says so."""
+    user_agent: str = ""
+    warnings: list[str] = field(default_factory=list)
+    """Texts for ``Warning: 299`` headers of the answer."""
+
+    @property
+    def user(self) -> Mapping[str, Any]:
+        """The UserInfo."""
+        return self.user_info.as_dict()
+
+    @property
+    def manager(self) -> str:
+        """Who owns what is written."""
+        return self.field_manager or manager_of(self.user_agent)
+
+    def warn(self, text: str) -> None:
+        """Add a warning once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+    def owners_after_admission(self, changed: JsonObject, owners: Owners) -> Owners:
+        """The owners of fields that webhooks left; invalid ones are told, and not taken."""
+        left, warning = after_admission(changed, owners)
+        if warning is not None:
+            self.warn(warning)
+        return left
+
+    def get(
+        self, group: str, plural: str, namespace: str | None, name: str
+    ) -> Mapping[str, Any] | None:
+        """A stored object, in its storage version."""
+        entry = self.store.get((group, plural), namespace or "", name)
+        return entry.decode() if entry else None
+
+    def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
+        """Stored objects, in their storage version."""
+        return map(Entry.decode, self.store.collection((group, plural)).entries(namespace))

@@ -1,0 +1,43 @@
+"""The objects of a server, with all that operations on them need."""
+
+from dataclasses import dataclass
+
+from multiqueue.embedded.server.admission import Admission
+from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.call import Call
+from multiqueue.embedded.server.conversion import Conversions
+from multiqueue.embedded.server.kinds import Registry
+from multiqueue.embedded.server.schema import FieldValidation
+from multiqueue.embedded.server.store import Store
+from multiqueue.kube.clock import Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects:
+    """The stored objects, their kinds, and who is asked before one of them changes."""
+
+    registry: Registry
+    store: Store
+    admission: Admission
+    conversions: Conversions
+    clock: Clock
+
+    def call(
+        self,
+        user: User,
+        *,
+        dry_run: bool = False,
+        field_validation: FieldValidation = "Ignore",
+        field_manager: str = "",
+        user_agent: str = "kube-apiserver",
+    ) -> Call:
+        """The context of one operation."""
+        return Call(
+            store=self.store,
+            user_info=user,
+            now=self.clock.now(),
+            dry_run=dry_run,
+            field_validation=field_validation,
+            field_manager=field_manager,
+            user_agent=user_agent,
+        )
