@@ -47,8 +47,9 @@ PACKAGES: dict[str, tuple[str, tuple[str, ...]]] = {
     "authorization": (
         "io.k8s.api.authorization.v1",
         (
-            *("V1LocalSubjectAccessReview", "V1SelfSubjectAccessReview"),
-            *("V1SelfSubjectRulesReview", "V1SubjectAccessReview"),
+            "V1SelfSubjectAccessReview",
+            "V1SelfSubjectRulesReview",
+            "V1SubjectAccessReview",
         ),
     ),
     "coordination": ("io.k8s.api.coordination.v1", ("V1Lease",)),

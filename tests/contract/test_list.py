@@ -221,14 +221,6 @@ async def test_metadata_only(api: Api, jobs: str) -> None:
     assert set(answer["items"][0]) == {"kind", "apiVersion", "metadata"}
 
 
-async def test_answers_in_yaml(api: Api, config_maps: str) -> None:
-    await make(api, config_maps, "a")
-    headers = {"Accept": "application/yaml"}
-    answer = await api.send("GET", f"{config_maps}/a", headers=headers)
-    assert "kind: ConfigMap" in answer.text
-    assert answer.headers["Content-Type"].startswith("application/yaml")
-
-
 async def test_unknown_representations_are_not_acceptable(api: Api, config_maps: str) -> None:
     answer = await api.send("GET", config_maps, headers={"Accept": "text/html"})
     assert answer.status == 406

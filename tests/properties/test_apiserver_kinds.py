@@ -97,7 +97,7 @@ def test_any_body_is_judged_and_shown(kind: Kind, random: Random) -> None:
     if obj is None:
         return
     validate_create(kind, version, obj, World())
-    render(kind, version, [obj], now=T0)
+    render(version, [obj], now=T0)
     for read in version.selectable_fields.values():
         assert isinstance(read(obj), str)
 

@@ -94,7 +94,7 @@ class Handlers:
     async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
         kind = self._objects.registry.get(route.group, route.plural)
         version = kind.version(route.version) if kind is not None else None
-        if kind is None or version is None or not _fits(route, kind, request.http.method):
+        if kind is None or version is None or not _fits(route, kind):
             return page_not_found()
         if version.deprecated:
             text = f"{kind.api_version(version.name)} {kind.kind} is deprecated"
@@ -106,9 +106,6 @@ class Handlers:
             name=route.name,
             subresource=route.subresource,
         )
-        if route.legacy_watch:
-            request.query = {**request.query, "watch": "true"}
-            return await handlers_objects.list_or_watch(request, target)
         method = request.http.method
         if route.subresource:
             return await self._answer_subresource(request, target, method)
@@ -136,17 +133,16 @@ class Handlers:
         return await handlers_objects.change_subresource(request, target, subresource)
 
 
-def _fits(route: Route, kind: Kind, method: str) -> bool:
+def _fits(route: Route, kind: Kind) -> bool:
     """Whether the path has a namespace where the kind wants one."""
     if route.namespace is not None:
         return kind.namespaced
-    return not (kind.namespaced and route.name) or (route.legacy_watch and method == "GET")
+    return not (kind.namespaced and route.name)
 
 
 def _allows(kind: Kind, verb: str, route: Route) -> bool:
-    if kind.namespaced and route.namespace is None and verb in {"create", "deletecollection"}:
-        return kind.hooks.respond is not None
-    return verb in kind.verbs
+    everywhere = kind.namespaced and route.namespace is None
+    return verb in kind.verbs and not (everywhere and verb in {"create", "deletecollection"})
 
 
 def _has_standard_subresource(version: KindVersion, name: str) -> bool:

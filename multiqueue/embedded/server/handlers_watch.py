@@ -211,7 +211,7 @@ class _Stream:
         target = self.target
         await self.request.objects.conversions.prepare(target.kind, target.version, entries)
         shown = zip(notices, entries, strict=True)
-        if self.request.wanted.form == "Object":
+        if self.request.wanted == "Object":
             return b"".join(frame(notice.type, target.raw(entry)) for notice, entry in shown)
         return b"".join(frame(notice.type, self._shown(entry)) for notice, entry in shown)
 
@@ -234,22 +234,22 @@ class _Stream:
             "apiVersion": self.target.api_version,
             "metadata": metadata,
         }
-        if self.request.wanted.form == "Table":
+        if self.request.wanted == "Table":
             row = {
                 "cells": [],
                 "object": {**obj, "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"},
             }
             obj = {
                 "kind": "Table",
-                "apiVersion": f"meta.k8s.io/{self.request.wanted.meta_version}",
+                "apiVersion": "meta.k8s.io/v1",
                 "metadata": {"resourceVersion": str(revision)},
                 "columnDefinitions": None,
                 "rows": [row],
             }
-        elif self.request.wanted.form == "PartialObjectMetadata":
+        elif self.request.wanted == "PartialObjectMetadata":
             obj |= {
                 "kind": "PartialObjectMetadata",
-                "apiVersion": f"meta.k8s.io/{self.request.wanted.meta_version}",
+                "apiVersion": "meta.k8s.io/v1",
             }
         return frame(BOOKMARK, orjson.dumps(obj))
 

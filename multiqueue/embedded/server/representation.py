@@ -18,17 +18,17 @@ INCLUDES = ("None", "Metadata", "Object")
 
 def show_object(request: Request, target: Target, entry: Entry) -> bytes:
     """One object in the wanted form."""
-    form = request.wanted.form
+    form = request.wanted
     if form == "Object":
         return target.raw(entry)
     if form == "Table":
         return _table(request, target, [entry], None)
-    return orjson.dumps(_metadata_only(target.raw(entry), request.wanted.meta_version))
+    return orjson.dumps(_metadata_only(target.raw(entry)))
 
 
 def show_page(request: Request, target: Target, page: Page) -> bytes:
     """A list in the wanted form."""
-    form, metadata = request.wanted.form, page.metadata()
+    form, metadata = request.wanted, page.metadata()
     if form == "Table":
         return _table(request, target, page.entries, metadata)
     if form == "Object":
@@ -39,12 +39,11 @@ def show_page(request: Request, target: Target, page: Page) -> bytes:
             "metadata": metadata,
         }
         return orjson.dumps(head)[:-1] + b',"items":[' + items + b"]}"
-    version = request.wanted.meta_version
-    rows = [_metadata_only(target.raw(entry), version) for entry in page.entries]
+    rows = [_metadata_only(target.raw(entry)) for entry in page.entries]
     return orjson.dumps(
         {
             "kind": "PartialObjectMetadataList",
-            "apiVersion": f"meta.k8s.io/{version}",
+            "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
             "items": rows,
         }
@@ -58,7 +57,7 @@ def _listed(target: Target, entry: Entry) -> bytes:
 
 def show_in_watch(request: Request, target: Target, entry: Entry, *, first: bool) -> bytes:
     """One object as the ``object`` of a watch frame."""
-    if request.wanted.form == "Table":
+    if request.wanted == "Table":
         return _table(request, target, [entry], None, with_columns=first)
     return show_object(request, target, entry)
 
@@ -75,7 +74,6 @@ def _table(
     if include not in INCLUDES:
         raise bad_request(f'unrecognized includeObject value: "{include}"')
     rendered = table.render(
-        target.kind,
         target.version,
         (orjson.loads(target.raw(entry)) for entry in entries),
         now=request.objects.clock.now(),
@@ -83,13 +81,12 @@ def _table(
         list_metadata=list_metadata,
         with_columns=with_columns,
     )
-    rendered["apiVersion"] = f"meta.k8s.io/{request.wanted.meta_version}"
     return orjson.dumps(rendered)
 
 
-def _metadata_only(raw: bytes, version: str) -> dict[str, Any]:
+def _metadata_only(raw: bytes) -> dict[str, Any]:
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
+        "apiVersion": "meta.k8s.io/v1",
         "metadata": orjson.loads(raw)["metadata"],
     }

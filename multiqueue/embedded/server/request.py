@@ -27,22 +27,8 @@ from multiqueue.embedded.server.status import (
 from multiqueue.serving.request import BodyTimeout
 
 JSON = "application/json"
-YAML = "application/yaml"
 Form = Literal["Object", "Table", "PartialObjectMetadata"]
-_ACCEPTED = (JSON, YAML)
 _ANY = {"*/*", "application/*", JSON}
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the Accept header asks for."""
-
-    form: Form = "Object"
-    media_type: str = JSON
-    meta_version: str = "v1"
-
-
-_PLAIN = Wanted()
 
 
 @dataclass(slots=True)
@@ -54,7 +40,8 @@ class Request:
     entrance: Entrance
     user: User
     query: Mapping[str, str]
-    wanted: Wanted
+    wanted: Form
+    """What the Accept header asks for."""
     warnings: list[str] = field(default_factory=list)
 
     def call(self) -> Call:
@@ -106,12 +93,7 @@ class Request:
     def answer(self, body: bytes, *, status: int = 200) -> web.Response:
         """An answer with JSON that is already encoded."""
         headers = {"Cache-Control": "no-cache, private"}
-        content_type = JSON
-        if self.wanted.media_type == YAML:
-            body, content_type = to_yaml(body), YAML
-        response = web.Response(
-            body=body, status=status, headers=headers, content_type=content_type
-        )
+        response = web.Response(body=body, status=status, headers=headers, content_type=JSON)
         for warning in self.warnings:
             response.headers.add("Warning", f"299 - {_quoted(warning)}")
         return response
@@ -121,29 +103,28 @@ class Request:
         return self.answer(orjson.dumps(obj), status=status)
 
 
-def parse_accept(accept: str) -> Wanted:
+def parse_accept(accept: str) -> Form:
     """The first representation in an Accept header that can be produced.
 
     Raises:
         StatusError: 406.
     """
     if not accept or accept in _ANY:
-        return _PLAIN
+        return "Object"
     for clause in accept.split(","):
         name, *parameters = (part.strip() for part in clause.split(";"))
         given = dict(part.partition("=")[::2] for part in parameters)
-        if name not in {*_ANY, YAML}:
+        if name not in _ANY:
             continue
-        kind = YAML if name == YAML else JSON
         wanted = given.get("as", "")
         if not wanted:
-            return Wanted("Object", kind)
-        if given.get("g") == "meta.k8s.io" and given.get("v") in {"v1", "v1beta1"}:
+            return "Object"
+        if given.get("g") == "meta.k8s.io" and given.get("v") == "v1":
             if wanted == "Table":
-                return Wanted("Table", kind, given["v"])
+                return "Table"
             if wanted in {"PartialObjectMetadata", "PartialObjectMetadataList"}:
-                return Wanted("PartialObjectMetadata", kind, given["v"])
-    raise not_acceptable(_ACCEPTED)
+                return "PartialObjectMetadata"
+    raise not_acceptable((JSON,))
 
 
 def status_response(error: StatusError) -> web.Response:
@@ -151,15 +132,6 @@ def status_response(error: StatusError) -> web.Response:
     return web.Response(
         body=orjson.dumps(error.body()), status=error.code, headers=error.headers, content_type=JSON
     )
-
-
-def to_yaml(body: bytes) -> bytes:
-    """JSON as YAML."""
-    import yaml
-
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(orjson.loads(body), Dumper=dumper)
-    return text.encode()
 
 
 _OPTIONS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions"}

@@ -17,8 +17,6 @@ class Route:
     namespace: str | None = None
     name: str = ""
     subresource: str = ""
-    legacy_watch: bool = False
-    """``/api/v1/watch/...``: the old way to ask for a watch."""
 
 
 @lru_cache(maxsize=4096)
@@ -43,9 +41,6 @@ def parse_route(path: str) -> Route | None:
     if len(rest) < 2:
         return None
     version, *tail = rest
-    legacy_watch = tail[0] == "watch" and len(tail) > 1
-    if legacy_watch:
-        tail = tail[1:]
     namespace = None
     if (
         tail[0] == "namespaces"
@@ -56,7 +51,7 @@ def parse_route(path: str) -> Route | None:
     if len(tail) > 3:
         return None
     plural, name, subresource = (*tail, "", "")[:3]
-    return Route(group, version, plural, namespace, name, subresource, legacy_watch)
+    return Route(group, version, plural, namespace, name, subresource)
 
 
 def find_resource(path: str) -> Route | None:

@@ -9,7 +9,7 @@ import orjson
 
 from multiqueue.embedded.server.ages import INVALID, age
 from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
-from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, PrinterColumn
+from multiqueue.embedded.server.kinds import JsonObject, KindVersion, PrinterColumn
 
 IncludeObject = Literal["None", "Metadata", "Object"]
 Cell = Callable[[Mapping[str, Any], datetime], Any]
@@ -18,7 +18,6 @@ _META_VERSION = "meta.k8s.io/v1"
 
 
 def render(
-    kind: Kind,
     version: KindVersion,
     objects: Iterable[Mapping[str, Any]],
     *,
@@ -30,7 +29,6 @@ def render(
     """A meta.k8s.io/v1 Table of these objects (of ``version``).
 
     Args:
-        kind: their kind.
         version: their version.
         objects: what the rows show.
         now: for ages.
@@ -39,7 +37,6 @@ def render(
             None, the resourceVersion of the only object.
         with_columns: False in watch frames after the first.
     """
-    _ = kind
     columns, cells = _layout(version)
     rows = []
     revision = ""

@@ -39,8 +39,6 @@ from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted
 from multiqueue.embedded.server.webhook_match import Review
 
 STATUS = "status"
-KEEP_STATUS = {"", "scale"}
-"""Subresources through which the status stays; others (binding) give the whole new state."""
 ATTEMPTS = 5
 """How often an update without a resourceVersion starts over because the object changed while
 webhooks were asked.

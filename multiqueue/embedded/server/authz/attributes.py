@@ -52,9 +52,7 @@ def of_resource(method: str, route: Route, query: Mapping[str, str], *, watch: b
         watch: whether the query asks for a watch.
     """
     verb, name = VERBS.get(method, ""), route.name
-    if route.legacy_watch:
-        verb = "watch"
-    elif not name and verb == "get":
+    if not name and verb == "get":
         verb, name = "watch" if watch else "list", _selected_name(query)
     elif not name and verb == "delete":
         verb = "deletecollection"

@@ -65,10 +65,7 @@ _EDIT = (
     _on(_WRITE, "policy", "poddisruptionbudgets"),
     _on([*_READ, *_WRITE], "coordination.k8s.io", "leases"),
 )  # fmt: skip
-_ADMIN = (
-    _on(["create"], "authorization.k8s.io", "localsubjectaccessreviews"),
-    _on([*_READ, *_WRITE], "rbac.authorization.k8s.io", "rolebindings roles"),
-)
+_ADMIN = (_on([*_READ, *_WRITE], "rbac.authorization.k8s.io", "rolebindings roles"),)
 _BASIC = (
     _on(["create"], "authorization.k8s.io", "selfsubjectaccessreviews selfsubjectrulesreviews"),
     _on(["create"], "authentication.k8s.io", "selfsubjectreviews"),

@@ -1,11 +1,11 @@
 """Acting as somebody else: ``Impersonate-*`` headers, each of which has to be allowed.
 
 Deviates: only the verb ``impersonate`` allows it; the finer verbs that Kubernetes 1.36 looks for
-first (``impersonate:user-info`` and others) do not, and are not named in refusals.
+first (``impersonate:user-info`` and others) do not, and are not named in refusals. A user and
+groups can be given; a uid and extra fields are refused.
 """
 
-from collections.abc import Iterator, Mapping
-from urllib.parse import unquote
+from collections.abc import Iterator
 
 from multidict import CIMultiDictProxy
 
@@ -22,10 +22,8 @@ from multiqueue.embedded.server.authz.authorizer import Authorizer
 from multiqueue.embedded.server.status import bad_request
 
 PREFIX = "impersonate-"
-USER, GROUP, UID = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid"
-EXTRA_PREFIX = "impersonate-extra-"
+USER, GROUP = "Impersonate-User", "Impersonate-Group"
 VERB = "impersonate"
-AUTHENTICATION = "authentication.k8s.io"
 
 Headers = CIMultiDictProxy[str]
 
@@ -39,6 +37,8 @@ def impersonated(authorizer: Authorizer, user: User, headers: Headers) -> User:
     given = [name for name in headers if name[:1] in "iI" and name.lower().startswith(PREFIX)]
     if not given:
         return user  # nearly always: nothing is read twice
+    if others := [name for name in given if name.lower() not in {USER.lower(), GROUP.lower()}]:
+        raise bad_request(f"{others[0]} is not supported by this server: give users and groups")
     if any(_is_undecoded(value) for name in given for value in headers.getall(name)):
         raise bad_request("Impersonate headers must be UTF-8")
     wanted = _wanted(headers)
@@ -56,24 +56,12 @@ def _is_undecoded(value: str) -> bool:
 
 def _wanted(headers: Headers) -> User | None:
     """The user that the headers describe; None: they ask for nothing."""
-    extra = _extra(headers)
-    name, uid = headers.get(USER, ""), headers.get(UID, "")
-    groups = tuple(headers.getall(GROUP, ()))
+    name, groups = headers.get(USER, ""), tuple(headers.getall(GROUP, ()))
     if name:
-        return User(name, groups, uid, tuple((key, extra[key]) for key in sorted(extra)))
-    if groups or uid or extra:
-        given = [GROUP] * bool(groups) + [UID] * bool(uid) + ["Impersonate-Extra-"] * bool(extra)
-        raise bad_request(f"requested {', '.join(given)} without impersonating a user name")
+        return User(name, groups)
+    if groups:
+        raise bad_request(f"requested {GROUP} without impersonating a user name")
     return None
-
-
-def _extra(headers: Headers) -> Mapping[str, tuple[str, ...]]:
-    extra: dict[str, tuple[str, ...]] = {}
-    for header, value in headers.items():
-        if header.lower().startswith(EXTRA_PREFIX):
-            key = unquote(header[len(EXTRA_PREFIX) :].lower())
-            extra[key] = (*extra.get(key, ()), value)
-    return extra
 
 
 def _wishes(wanted: User) -> Iterator[Attributes]:
@@ -86,11 +74,6 @@ def _wishes(wanted: User) -> Iterator[Attributes]:
         yield Attributes(VERB, resource="users", name=wanted.name)
     for group in wanted.groups:
         yield Attributes(VERB, resource="groups", name=group)
-    for key, values in wanted.extra:
-        for value in values:
-            yield Attributes(VERB, AUTHENTICATION, "userextras", key, name=value)
-    if wanted.uid:
-        yield Attributes(VERB, AUTHENTICATION, "uids", name=wanted.uid)
 
 
 def _completed(wanted: User) -> User:
@@ -104,7 +87,7 @@ def _completed(wanted: User) -> User:
             groups = (*groups, UNAUTHENTICATED)
     elif not {AUTHENTICATED, UNAUTHENTICATED} & set(groups):
         groups = (*groups, AUTHENTICATED)
-    return User(wanted.name, groups, wanted.uid, wanted.extra)
+    return User(wanted.name, groups)
 
 
 def _service_account(name: str) -> tuple[str, str] | None:

@@ -27,24 +27,6 @@ def access(authorizer: Authorizer, review: JsonObject, _context: RequestContext)
     return _judged(authorizer, review, _subject(spec), _wish(spec))
 
 
-def local_access(
-    authorizer: Authorizer, review: JsonObject, _context: RequestContext
-) -> JsonObject:
-    """Answer a LocalSubjectAccessReview."""
-    spec = review.get("spec") or {}
-    causes = [*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)]
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    namespace = (resource or {}).get("namespace", "")
-    if resource is not None and namespace != review["metadata"].get("namespace", ""):
-        text = "must match metadata.namespace"
-        causes.append(invalid("spec.resourceAttributes.namespace", namespace, text))
-    if path is not None:
-        text = "disallowed on this kind of request"
-        causes.append(invalid("spec.nonResourceAttributes", _shown(path), text))
-    _refuse(causes)
-    return _judged(authorizer, review, _subject(spec), _wish(spec))
-
-
 def self_rules(authorizer: Authorizer, review: JsonObject, context: RequestContext) -> JsonObject:
     """Answer a SelfSubjectRulesReview."""
     namespace = (review.get("spec") or {}).get("namespace", "")

@@ -11,7 +11,6 @@ from multiqueue.embedded.server.builtin import cluster_columns as cluster_cells
 from multiqueue.embedded.server.builtin import workload_columns as cells
 from multiqueue.embedded.server.builtin.access_reviews import (
     access,
-    local_access,
     self_access,
     self_rules,
 )
@@ -224,12 +223,11 @@ def _reviews(authenticator: Authenticator, authorizer: Authorizer) -> list[Kind]
               hooks=SELF_SUBJECT_REVIEW_HOOKS),
         *(
             _kind(f"authorization.{name}", f"{name.lower()}s", group="authorization.k8s.io",
-                  cluster=cluster, hooks=Hooks(respond=partial(respond, authorizer)))
-            for name, cluster, respond in (
-                ("LocalSubjectAccessReview", False, local_access),
-                ("SelfSubjectAccessReview", True, self_access),
-                ("SelfSubjectRulesReview", True, self_rules),
-                ("SubjectAccessReview", True, access),
+                  cluster=True, hooks=Hooks(respond=partial(respond, authorizer)))
+            for name, respond in (
+                ("SelfSubjectAccessReview", self_access),
+                ("SelfSubjectRulesReview", self_rules),
+                ("SubjectAccessReview", access),
             )
         ),
     ]  # fmt: skip

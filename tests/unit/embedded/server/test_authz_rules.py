@@ -17,7 +17,6 @@ def wish(method: str, path: str, *, watch: bool = False, **query: str) -> Attrib
     [
         (wish("HEAD", "/api/v1/nodes/a"), Attributes("get", "", "nodes", name="a")),
         (wish("OPTIONS", "/api/v1/nodes/a"), Attributes("", "", "nodes", name="a")),
-        (wish("GET", "/api/v1/watch/pods"), Attributes("watch", "", "pods")),
         (wish("GET", "/api/v1/pods", watch=True), Attributes("watch", "", "pods")),
         (wish("GET", "/api/v1/pods/a", watch=True), Attributes("get", "", "pods", name="a")),
         (wish("GET", "/api/v1/nodes", fieldSelector="metadata.name=a,x=y"),
@@ -33,8 +32,8 @@ def wish(method: str, path: str, *, watch: bool = False, **query: str) -> Attrib
          Attributes("update", "", "namespaces", "finalize", "n", "n")),
         (of_path("POST", "/a"), Attributes("post", path="/a")),
     ],
-    ids=["head", "another method", "an old watch", "a watch", "one object", "a selected name",
-         "another name", "no name", "no selector", "a collection", "a namespace", "a path"],
+    ids=["head", "another method", "a watch", "one object", "a selected name", "another name",
+         "no name", "no selector", "a collection", "a namespace", "a path"],
 )  # fmt: skip
 def test_a_request_is_a_wish(got: Attributes, want: Attributes) -> None:
     assert got == want

@@ -27,11 +27,6 @@ from multiqueue.embedded.server.routes import Route, parse_route
         ("/apis/batch/v1/jobs", Route("batch", "v1", "jobs")),
         ("/apis/batch/v1/namespaces/a/jobs/b", Route("batch", "v1", "jobs", "a", "b")),
         ("/apis/x.io/v1/things/b%3Ac", Route("x.io", "v1", "things", None, "b:c")),
-        ("/api/v1/watch/pods", Route("", "v1", "pods", legacy_watch=True)),
-        (
-            "/api/v1/watch/namespaces/a/pods/b",
-            Route("", "v1", "pods", "a", "b", legacy_watch=True),
-        ),
     ],
 )
 def test_resource_paths(path: str, want: Route) -> None:

@@ -23,7 +23,7 @@ NOW = T0 + timedelta(minutes=5)
 def cells(group: str, plural: str, obj: dict[str, Any], *, wide: bool = False) -> dict[str, Any]:
     """What kubectl would show of an object, by column."""
     kind = kind_of(group, plural)
-    table = render(kind, kind.versions[0], [obj], now=NOW)
+    table = render(kind.versions[0], [obj], now=NOW)
     return {
         column["name"]: cell
         for column, cell in zip(table["columnDefinitions"], table["rows"][0]["cells"], strict=True)
@@ -37,7 +37,7 @@ def named(**more: Any) -> dict[str, Any]:
 
 def custom(*columns: PrinterColumn, **obj: Any) -> dict[str, Any]:
     kind = custom_kind({"type": "object"}, columns=columns)
-    return render(kind, kind.versions[0], [named(**obj)], now=NOW)
+    return render(kind.versions[0], [named(**obj)], now=NOW)
 
 
 def test_without_columns_there_are_name_and_age() -> None:
@@ -88,7 +88,7 @@ def test_columns_find_conditions() -> None:
 def test_rows_carry_what_is_asked_for(include: Any, kind: str | None) -> None:
     widget = custom_kind({"type": "object"})
     obj = named(kind="Widget", spec={})
-    row = render(widget, widget.versions[0], [obj], now=NOW, include_object=include)["rows"][0]
+    row = render(widget.versions[0], [obj], now=NOW, include_object=include)["rows"][0]
     assert row.get("object", {}).get("kind") == kind
     assert ("spec" in row.get("object", {})) is (include == "Object")
 
@@ -97,21 +97,21 @@ def test_list_metadata_is_that_of_the_list() -> None:
     kind = custom_kind({"type": "object"})
     obj = {"metadata": {"name": "a", "resourceVersion": "7"}}
     version = kind.versions[0]
-    assert render(kind, version, [obj], now=NOW)["metadata"] == {"resourceVersion": "7"}
+    assert render(version, [obj], now=NOW)["metadata"] == {"resourceVersion": "7"}
     page = {"resourceVersion": "9", "continue": "x"}
-    assert render(kind, version, [obj], now=NOW, list_metadata=page)["metadata"] == page
+    assert render(version, [obj], now=NOW, list_metadata=page)["metadata"] == page
 
 
 def test_later_watch_frames_leave_the_columns_out() -> None:
     kind = custom_kind({"type": "object"})
-    table = render(kind, kind.versions[0], [named()], now=NOW, with_columns=False)
+    table = render(kind.versions[0], [named()], now=NOW, with_columns=False)
     assert table["columnDefinitions"] == []
     assert table["rows"][0]["cells"] == ["a", "5m"]
 
 
 def test_every_built_in_kind_has_a_table() -> None:
     for kind in BUILTIN:
-        table = render(kind, kind.versions[0], [named()], now=NOW)
+        table = render(kind.versions[0], [named()], now=NOW)
         assert len(table["rows"][0]["cells"]) == len(table["columnDefinitions"])
 
 
