@@ -17,6 +17,7 @@ from multiqueue.kube.certificates import KeyPair, create_authority, issue_certif
 from tests.contract.client import Api
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
@@ -85,6 +86,10 @@ class ExtensionServer:
             return await self._stream(request)
         if request.path.startswith(f"{self.root}/things"):
             return web.json_response({"kind": "Thing"}, status=201, headers={"X-Mine": "yes"})
+        if request.path == "/apis" and DISCOVERY in request.headers.get("Accept", ""):
+            return web.Response(
+                body=json.dumps(self.discovery()), headers={"Content-Type": DISCOVERY}
+            )
         if request.path == "/openapi/v3":
             url = f"/openapi/v3{self.root}?hash=1"
             return web.json_response({"paths": {self.root[1:]: {"serverRelativeURL": url}}})
@@ -106,6 +111,25 @@ class ExtensionServer:
             "apiVersion": "v1",
             "groupVersion": f"{self.group}/v1",
             "resources": [things],
+        }
+
+    def discovery(self) -> dict[str, Any]:
+        """The same, aggregated."""
+        kind = {"group": self.group, "version": "v1", "kind": "Thing"}
+        things = {
+            "resource": "things",
+            "responseKind": kind,
+            "scope": "Cluster",
+            "singularResource": "thing",
+            "shortNames": ["th"],
+            "verbs": ["get", "list"],
+        }
+        version = {"version": "v1", "freshness": "Current", "resources": [things]}
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": [{"metadata": {"name": self.group}, "versions": [version]}],
         }
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:

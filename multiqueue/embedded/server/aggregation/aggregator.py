@@ -7,7 +7,6 @@ remembers what discovery and OpenAPI have to show.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import structlog
 from aiohttp import web
@@ -40,10 +39,7 @@ RECHECK_SECONDS = 30.0
 """How often a backend that answers is asked again; Kubernetes does likewise."""
 FIRST_RETRY_SECONDS = 0.25
 """How soon one that does not is asked again; each time twice as long, up to the above."""
-DISCOVERY = (
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
-)
+DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _MALFORMED = (AttributeError, KeyError, TypeError)
 """What reading a document of an unexpected shape ends with: nobody checks what a backend says."""
 _SERVICE_KINDS = (("", "services"), ("", "endpoints"))
@@ -204,33 +200,28 @@ class Aggregator:
             return _unavailable(error.reason, str(error))
         url = base + backend.path
         try:
-            resources = await self._transport.get(backend, url, AGGREGATOR)
-            self._known[backend.name] = await self._learn(backend, base, resources)
+            await self._transport.get(backend, url, AGGREGATOR)
+            self._known[backend.name] = await self._learn(backend, base)
         except Unreachable as error:
             message = f"failing or missing response from {url}: {error}"
             return _unavailable("FailedDiscoveryCheck", message)
         return _condition("True", "Passed", "all checks passed")
 
-    async def _learn(self, backend: Backend, base: str, resource_list: Any) -> Known:
-        """Ask for the documents that not every backend has."""
+    async def _learn(self, backend: Backend, base: str) -> Known:
+        """Ask for the documents that discovery and OpenAPI have to show."""
         resources = None
         try:
             found = await self._transport.get(backend, f"{base}/apis", AGGREGATOR, accept=DISCOVERY)
-            resources = documents.resources_of_group_list(found, backend)
+            resources = documents.resources_of(found, backend)
         except (Unreachable, *_MALFORMED) as error:
-            log.debug("no aggregated discovery", api_service=backend.name, error=str(error))
+            log.warning("no aggregated discovery", api_service=backend.name, error=str(error))
         openapi: dict[str, JsonObject] = {}
         try:
             index = await self._transport.get(backend, f"{base}/openapi/v3", AGGREGATOR)
             openapi = documents.openapi_part(index, backend)
         except (Unreachable, *_MALFORMED) as error:
             log.debug("no OpenAPI", api_service=backend.name, error=str(error))
-        if resources is None:
-            try:
-                resources = documents.resources_of_list(resource_list)
-            except _MALFORMED as error:
-                log.warning("no discovery", api_service=backend.name, error=repr(error))
-        return Known(resources or [], is_current=True, openapi=openapi)
+        return Known(resources or [], is_current=resources is not None, openapi=openapi)
 
     def _plan(self, name: str, *, is_available: bool) -> None:
         """Look again after a while."""

@@ -71,8 +71,8 @@ def _discovery(backend: Backend, known: Known) -> JsonObject:
     return {**version, "resources": list(known.resources)} if known.resources else version
 
 
-def resources_of_group_list(document: Any, backend: Backend) -> list[JsonObject] | None:
-    """The resources that an APIGroupDiscoveryList has for a version; None: it is none."""
+def resources_of(document: Any, backend: Backend) -> list[JsonObject] | None:
+    """The resources that an APIGroupDiscoveryList has for a version; None: not the version."""
     if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
         return None
     for item in document.get("items") or ():
@@ -81,39 +81,6 @@ def resources_of_group_list(document: Any, backend: Backend) -> list[JsonObject]
                 if version.get("version") == backend.version:
                     return list(version.get("resources") or ())
     return None
-
-
-def resources_of_list(document: Any) -> list[JsonObject]:
-    """The resources of an APIResourceList, as aggregated discovery shows them."""
-    resources: dict[str, JsonObject] = {}
-    listed = document.get("resources") if isinstance(document, dict) else ()
-    for each in listed or ():
-        plural, _, subresource = each["name"].partition("/")
-        kind = {
-            "group": each.get("group") or "",
-            "version": each.get("version") or "",
-            "kind": each.get("kind", ""),
-        }
-        shown = {"responseKind": kind, "verbs": each.get("verbs") or []}
-        if subresource:
-            parent = resources.setdefault(plural, _unknown(plural, each))
-            parent.setdefault("subresources", []).append({"subresource": subresource, **shown})
-            continue
-        resources[plural] = {
-            **resources.get(plural, {}),
-            "resource": plural,
-            **shown,
-            "scope": "Namespaced" if each.get("namespaced") else "Cluster",
-            "singularResource": each.get("singularName", ""),
-            **{key: each[key] for key in ("shortNames", "categories") if each.get(key)},
-        }
-    return list(resources.values())
-
-
-def _unknown(plural: str, each: Mapping[str, Any]) -> JsonObject:
-    """A subresource may be listed without what it belongs to."""
-    scope = "Namespaced" if each.get("namespaced") else "Cluster"
-    return {"resource": plural, "scope": scope, "singularResource": "", "verbs": []}
 
 
 def add_openapi(local: JsonObject, known: Iterable[Known]) -> JsonObject:
