@@ -38,3 +38,10 @@ async def test_a_token_that_is_no_text_is_a_wrong_one(token: bytes) -> None:
 )
 async def test_nobody_is_acted_as_whose_name_is_no_text(header: list[bytes]) -> None:
     assert await status_of(b"Authorization: Bearer " + TOKEN.encode(), *header) == b"400"
+
+
+@pytest.mark.parametrize("header", [b"Impersonate-Uid: 7", b"Impersonate-Extra-Scopes: a"])
+async def test_nobody_is_acted_as_but_by_name_and_groups(header: bytes) -> None:
+    """Jane may act as nobody: 403 would mean that the header was passed over."""
+    user = b"Impersonate-User: a"
+    assert await status_of(b"Authorization: Bearer " + TOKEN.encode(), user, header) == b"400"
