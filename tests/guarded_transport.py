@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from multiqueue.kube.credentials import Credentials
-from multiqueue.kube.transport import OnWarning, Request, Response, Transport
+from multiqueue.kube.transport import ApiRequest, HttpTransport, OnWarning, Response
 
 
 class Audit:
@@ -32,14 +32,14 @@ class Audit:
         return GuardedTransport(self, credentials, user_agent=user_agent, on_warning=on_warning)
 
 
-class GuardedTransport(Transport):
+class GuardedTransport(HttpTransport):
     """A transport that looks at what it sends."""
 
     def __init__(self, audit: Audit, credentials: Credentials, **options: Any) -> None:
         super().__init__(credentials, **options)
         self._audit = audit
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         self._audit.seen.add(request.method)
         if not is_guarded(request):
             self._audit.refused.append(request.what)
@@ -47,7 +47,7 @@ class GuardedTransport(Transport):
         return await super().send(request)
 
 
-def is_guarded(request: Request) -> bool:
+def is_guarded(request: ApiRequest) -> bool:
     """Whether a write can only hit the object that it was decided on."""
     if request.method not in {"DELETE", "PATCH", "PUT"}:
         return True

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from multiqueue.embedded.server.auth import User, service_account
+from multiqueue.embedded.server.auth import ApiUser, service_account
 from multiqueue.embedded.server.authz.attributes import Attributes
 
 CONFIG = Path(__file__).parents[1] / "config"
@@ -23,7 +23,7 @@ MANAGER = service_account("kueue-system", "kueue-controller-manager")
 REMOTE = service_account("kueue-system", "multikueue-manager")
 """A manager on a worker."""
 MANAGER_TOKEN, REMOTE_TOKEN = "manager-token", "remote-token"
-TOKENS: Mapping[str, User] = {MANAGER_TOKEN: MANAGER, REMOTE_TOKEN: REMOTE}
+TOKENS: Mapping[str, ApiUser] = {MANAGER_TOKEN: MANAGER, REMOTE_TOKEN: REMOTE}
 
 MANAGER_FILES = (
     "rbac/manager_role.yaml",
@@ -33,7 +33,7 @@ MANAGER_FILES = (
     "visibility/bindings.yaml",
 )
 REMOTE_FILES = ("worker-role/role.yaml", "worker-role-pods/role.yaml")
-Call = tuple[User, Attributes]
+Call = tuple[ApiUser, Attributes]
 
 _calls: ContextVar[list[Call] | None] = ContextVar("calls", default=None)
 
@@ -75,7 +75,7 @@ def audit_sink() -> Any:
     if calls is None:
         return None
 
-    def note(user: User, wish: Attributes) -> None:
+    def note(user: ApiUser, wish: Attributes) -> None:
         if user.name in {MANAGER.name, REMOTE.name}:
             calls.append((user, wish))
 

@@ -39,9 +39,9 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
-from multiqueue.runtime.multikueue import MultiKueue, build_multikueue
+from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
 from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX
 from tests.fleet.inline_thread import InlineThread
 from tests.guarded_transport import Audit
@@ -168,7 +168,7 @@ class World:
         self.workers = workers
         self.gates = gates
         self.side_gates = side_gates
-        self.multikueue: MultiKueue  # of the manager that was started last
+        self.multikueue: MultiKueueParts  # of the manager that was started last
         self.changes = Changes(
             hub.informers.multikueue_clusters,
             hub.informers.admission_checks,
@@ -302,7 +302,7 @@ class World:
                 writer=WorkloadWriter(client, informers.workloads),
                 recorder=EventRecorder(client, "kueue", clock=clock),
                 clock=clock,
-                metrics=Metrics(),
+                metrics=ManagerMetrics(),
                 config=config,
                 integrations=registry,
             )

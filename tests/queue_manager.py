@@ -30,7 +30,7 @@ from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.apply import create_missing
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
 from tests.virtual_time import loop_clock
@@ -111,7 +111,7 @@ class QueueCluster:
                 writer=WorkloadWriter(client, informers.workloads),
                 recorder=EventRecorder(client, "kueue-admission", clock=clock),
                 clock=clock,
-                metrics=Metrics(),
+                metrics=ManagerMetrics(),
                 config=config,
                 integrations=registry,
             )

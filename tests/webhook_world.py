@@ -28,7 +28,7 @@ from multiqueue.kube.resources import (
     PODS,
     RESOURCE_FLAVORS,
 )
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.webhooks.setup import WebhookService, build_webhooks
 
 MANAGED, UNMANAGED = "team", "others"
@@ -74,7 +74,7 @@ async def webhook_world(
                 informers=informers,
                 config=config,
                 clock=clock or SystemClock(),
-                metrics=Metrics(),
+                metrics=ManagerMetrics(),
             ),
         )
         service = build_webhooks(context, environment={})

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from multiqueue.api.conditions import ProvisioningCondition, is_true
-from multiqueue.api.markers import SUBDOMAIN_PATTERN, Rule, described
+from multiqueue.api.markers import SUBDOMAIN_PATTERN, SchemaRule, described
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
 GROUP = "autoscaling.x-k8s.io"
@@ -84,7 +84,7 @@ class ProvisioningRequest(Struct, frozen=True, kw_only=True):
         described(
             "What is asked for; immutable.",
             required=True,
-            rules=(Rule("self == oldSelf", "the spec is immutable"),),
+            rules=(SchemaRule("self == oldSelf", "the spec is immutable"),),
         ),
     ] = ProvisioningRequestSpec()
     status: Annotated[ProvisioningRequestStatus, described("What the autoscaler answered.")] = (

@@ -24,7 +24,7 @@ ANY_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class DrainPace:
     """How fast a worker is drained.
 
     Attributes:
@@ -36,7 +36,7 @@ class Pace:
     at_once: int = 4
 
 
-DEFAULT_PACE = Pace()
+DEFAULT_PACE = DrainPace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class DrainOrder:
         force: Move also what has nowhere to go, or loses its checkpoint.
     """
 
-    pace: Pace = DEFAULT_PACE
+    pace: DrainPace = DEFAULT_PACE
     not_before: datetime | None = None
     force: bool = False
 
@@ -81,7 +81,7 @@ class Orders:
         return f"{state} ({self.reason})" if self.reason else state
 
 
-def read_orders(annotations: Mapping[str, str], default: Pace = DEFAULT_PACE) -> Orders:
+def read_orders(annotations: Mapping[str, str], default: DrainPace = DEFAULT_PACE) -> Orders:
     """Return what the annotations of a MultiKueueCluster ask for.
 
     Args:
@@ -101,7 +101,7 @@ def read_orders(annotations: Mapping[str, str], default: Pace = DEFAULT_PACE) ->
     return Orders(cordoned=True, reason=reason, drain=order, text=drain)
 
 
-def parse_drain(text: str, default: Pace = DEFAULT_PACE) -> DrainOrder:
+def parse_drain(text: str, default: DrainPace = DEFAULT_PACE) -> DrainOrder:
     """Read the value of the drain annotation.
 
     Raises:

@@ -26,7 +26,7 @@ REFERENCE: Mapping[str, Any] = {"maxLength": 253, "pattern": SUBDOMAIN_PATTERN}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class SchemaRule:
     """A CEL rule with its message."""
 
     rule: str
@@ -44,7 +44,7 @@ def described(
     required: bool | Sequence[str] = False,
     list_map_keys: Sequence[str] = (),
     list_type: str = "",
-    rules: Sequence[Rule] = (),
+    rules: Sequence[SchemaRule] = (),
     **schema: Any,
 ) -> Meta:
     """Describe a field for ``kubectl explain`` and limit it for the API server.

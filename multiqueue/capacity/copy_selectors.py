@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiqueue.plugins import PodSetView, QueueView, ResourceGroupView, WorkloadView
-from multiqueue.plugins.alternatives import Way
+from multiqueue.plugins.alternatives import GangAlternative
 from multiqueue.plugins.capacity import choose_way
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def steer(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
     return body if after == before else {**body, "spec": {**body["spec"], "podSets": after}}
 
 
-def _bind(pod_set: PodSetView, way: Way) -> Labels:
+def _bind(pod_set: PodSetView, way: GangAlternative) -> Labels:
     """Return the labels of the hardware that the number of pods is for."""
     return way.labels if pod_set.alternatives else {}
 

@@ -43,7 +43,7 @@ Configured = api.AdmissionCheck | api.MultiKueueConfig | api.ResourceFlavor | ap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class FleetStanding:
     """What the clusters of a check could ever hold of a Workload.
 
     Attributes:
@@ -175,7 +175,7 @@ class FleetCapacity:
 
     def stand(
         self, view: WorkloadView, clusters: tuple[str, ...], excluded: Exclusions
-    ) -> Standing:
+    ) -> FleetStanding:
         """Compare a Workload with what each cluster could ever hold. Cost: clusters x flavors."""
         unwanted = {exclusion.name: exclusion.words for exclusion in excluded.clusters}
         never: dict[str, Fit] = {}
@@ -187,7 +187,7 @@ class FleetCapacity:
             elif found:
                 limit = found if isinstance(found, Limit) else None
                 never[name] = Fit(outlook=Outlook.NEVER, reason=str(found), limit=limit)
-        return Standing(
+        return FleetStanding(
             never=never,
             unknown=tuple(unknown),
             closed=frozenset(each.name for each in excluded.clusters if each.is_closed),

@@ -24,7 +24,7 @@ NO_QUOTA = QuotaView()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class QuotaClaim:
     """Quota of the manager that one which leaves is expected to reserve anew."""
 
     queue: str
@@ -44,7 +44,7 @@ class Choice:
 
     flavors: Mapping[str, Mapping[str, str]]
     pods: Mapping[str, int]
-    claim: Claim
+    claim: QuotaClaim
     has_room: bool
 
     @property
@@ -75,13 +75,13 @@ class OwnQuota:
         self._read: dict[str, tuple[str, QueueObject | None]] = {}
         self._views: dict[str, QueueView | None] = {}
 
-    def refresh(self, claims: Iterable[Claim]) -> None:
+    def refresh(self, claims: Iterable[QuotaClaim]) -> None:
         """Read the queues anew; these claims come first."""
         self._views.clear()
         for claim in claims:
             self.take(claim)
 
-    def take(self, claim: Claim) -> None:
+    def take(self, claim: QuotaClaim) -> None:
         """Count a claim until the next `refresh`."""
         view = self.find(claim.queue)
         if view is not None:
@@ -123,7 +123,7 @@ class OwnQuota:
         return Choice(
             flavors=by_pod_set,
             pods=pods,
-            claim=Claim(queue=queue.name, taken=taken),
+            claim=QuotaClaim(queue=queue.name, taken=taken),
             has_room=all(n <= queue.quotas.get(p, NO_QUOTA).free for p, n in taken.items()),
         )
 

@@ -39,7 +39,7 @@ class WorkerShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class QuotaVerdict:
     """What the condition shall say, and the quotas that the ClusterQueue shall have.
 
     Attributes:
@@ -58,15 +58,15 @@ class Verdict:
         return self.reason is AutomationReason.QUOTA_AUTOMATED
 
 
-NOT_REQUESTED = Verdict(
+NOT_REQUESTED = QuotaVerdict(
     reason=AutomationReason.NOT_REQUESTED,
     message="The MultiKueueConfig does not ask for quotas that follow the workers",
 )
 
 
-def unsupported(message: str) -> Verdict:
+def unsupported(message: str) -> QuotaVerdict:
     """Say why quotas cannot follow the workers."""
-    return Verdict(reason=AutomationReason.UNSUPPORTED_CONFIGURATION, message=message)
+    return QuotaVerdict(reason=AutomationReason.UNSUPPORTED_CONFIGURATION, message=message)
 
 
 def read_percent(annotations: Mapping[str, str]) -> int:
@@ -89,7 +89,9 @@ def read_percent(annotations: Mapping[str, str]) -> int:
     return int(text)
 
 
-def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare], percent: int = 100) -> Verdict:
+def decide_quota(
+    queue: ClusterQueue, shares: Iterable[WorkerShare], percent: int = 100
+) -> QuotaVerdict:
     """Return the quotas that a ClusterQueue shall have.
 
     While a worker was not seen since the manager started, quotas may grow only: what it has is not
@@ -129,7 +131,7 @@ def decide_quota(queue: ClusterQueue, shares: Iterable[WorkerShare], percent: in
     words = f"The quotas are {share_of}the sum of those of the workers"
     if unseen:
         words += f"; nothing is known of {', '.join(sorted(unseen))} yet"
-    return Verdict(reason=AutomationReason.QUOTA_AUTOMATED, message=words, nominal=nominal)
+    return QuotaVerdict(reason=AutomationReason.QUOTA_AUTOMATED, message=words, nominal=nominal)
 
 
 def _part(amount: Amount, percent: int) -> Amount:

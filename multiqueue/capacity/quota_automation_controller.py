@@ -21,7 +21,7 @@ from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.quota_automation import (
     AUTOMATED,
     NOT_REQUESTED,
-    Verdict,
+    QuotaVerdict,
     WorkerShare,
     change_of,
     decide_quota,
@@ -210,7 +210,7 @@ class QuotaAutomation:
         log.info("quotas follow the workers", cluster_queue=name, quotas=groups[0]["flavors"])
         return written
 
-    async def _write_condition(self, queue: api.ClusterQueue, verdict: Verdict | None) -> None:
+    async def _write_condition(self, queue: api.ClusterQueue, verdict: QuotaVerdict | None) -> None:
         """Set the condition, or take it away from a ClusterQueue that runs its jobs here."""
         before = queue.status.conditions
         if verdict is None:

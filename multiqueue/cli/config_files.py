@@ -61,14 +61,16 @@ def check_worker_kubeconfig(path: str, proxies: Collection[str]) -> str:
     Raises:
         UsageProblem: the file cannot be read.
     """
-    from multiqueue.workers.kubeconfigs.credentials import Refusal, check_kubeconfig
+    from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, check_kubeconfig
 
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise UsageProblem(f'cannot read the kubeconfig "{path}": {error.strerror}') from error
     found = check_kubeconfig(data, datetime.now(UTC), proxies=proxies)
-    return f'"{path}": {found.reason}: {found.message}' if isinstance(found, Refusal) else ""
+    return (
+        f'"{path}": {found.reason}: {found.message}' if isinstance(found, KubeconfigRefusal) else ""
+    )
 
 
 def _parse_gates(text: str) -> dict[str, bool]:

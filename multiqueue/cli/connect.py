@@ -26,7 +26,7 @@ TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ClusterTarget:
     """Which cluster the user means."""
 
     kubeconfig: str | None
@@ -64,7 +64,7 @@ def system_namespace_option(function: F) -> F:
     )(function)
 
 
-def find_kubeconfig(target: Target) -> str | None:
+def find_kubeconfig(target: ClusterTarget) -> str | None:
     """Return the kubeconfig to use, or None where there is none or the pod's own account counts."""
     given = target.kubeconfig or os.environ.get("KUBECONFIG")
     if given or is_in_cluster():
@@ -78,7 +78,7 @@ def is_in_cluster() -> bool:
     return IN_CLUSTER_TOKEN.exists()
 
 
-async def load_credentials(target: Target) -> Credentials:
+async def load_credentials(target: ClusterTarget) -> Credentials:
     """Return the credentials of the cluster that the user means.
 
     Raises:
@@ -116,7 +116,7 @@ def _check_readable(paths: str, context: str | None) -> None:
 
 
 @asynccontextmanager
-async def connect(target: Target) -> AsyncIterator[tuple[KubeClient, str]]:
+async def connect(target: ClusterTarget) -> AsyncIterator[tuple[KubeClient, str]]:
     """Give a client and the namespace that the user means; explain failures of the connection."""
     from multiqueue.kube.client import KubeClient
     from multiqueue.kube.errors import Forbidden, KubeError, TransportError, Unauthorized

@@ -12,46 +12,46 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from multiqueue.runtime.demo.objects import TEAMS, WORKERS, Worker
-from multiqueue.runtime.demo.tracker import Stage, Track, Tracker
+from multiqueue.runtime.demo.objects import TEAMS, WORKERS, DemoWorker
+from multiqueue.runtime.demo.tracker import JobStage, Track, Tracker
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from multiqueue.runtime.demo.world import World
+    from multiqueue.runtime.demo.world import DemoWorld
 
 REFRESH_SECONDS = 0.25
 COLOURS = {
-    Stage.SUBMITTED: "dim",
-    Stage.QUEUED: "yellow",
-    Stage.DISPATCHED: "cyan",
-    Stage.STARTING: "cyan",
-    Stage.MOVING: "magenta",
-    Stage.RUNNING: "green",
-    Stage.SUCCEEDED: "dim green",
-    Stage.FAILED: "red",
-    Stage.IMPOSSIBLE: "magenta",
-    Stage.REFUSED: "red",
+    JobStage.SUBMITTED: "dim",
+    JobStage.QUEUED: "yellow",
+    JobStage.DISPATCHED: "cyan",
+    JobStage.STARTING: "cyan",
+    JobStage.MOVING: "magenta",
+    JobStage.RUNNING: "green",
+    JobStage.SUCCEEDED: "dim green",
+    JobStage.FAILED: "red",
+    JobStage.IMPOSSIBLE: "magenta",
+    JobStage.REFUSED: "red",
 }
-_HOLDS_GPUS = frozenset({Stage.STARTING, Stage.RUNNING})
+_HOLDS_GPUS = frozenset({JobStage.STARTING, JobStage.RUNNING})
 _ORDER = (
-    Stage.RUNNING,
-    Stage.STARTING,
-    Stage.MOVING,
-    Stage.DISPATCHED,
-    Stage.QUEUED,
-    Stage.SUBMITTED,
+    JobStage.RUNNING,
+    JobStage.STARTING,
+    JobStage.MOVING,
+    JobStage.DISPATCHED,
+    JobStage.QUEUED,
+    JobStage.SUBMITTED,
 )
 
 
 class DemoScreen:
     """Redraws four times a second; without a terminal it prints each change of a job instead."""
 
-    def __init__(self, world: World, tracker: Tracker, console: Console | None = None) -> None:
+    def __init__(self, world: DemoWorld, tracker: Tracker, console: Console | None = None) -> None:
         self._world = world
         self._tracker = tracker
         self._console = console or Console()
-        self._printed: dict[str, Stage] = {}
+        self._printed: dict[str, JobStage] = {}
 
     async def run(self) -> None:
         """Show the world until cancelled."""
@@ -122,8 +122,8 @@ def _render_queues(tracks: list[Track]) -> Table:
         table.add_column(name, justify="left" if name in {"team", "share"} else "right")
     for team in TEAMS:
         own = [track for track in tracks if track.job.team == team.name]
-        waiting = sum(1 for track in own if track.stage in {Stage.SUBMITTED, Stage.QUEUED})
-        admitted = [track for track in own if track.stage in {Stage.DISPATCHED, *_HOLDS_GPUS}]
+        waiting = sum(1 for track in own if track.stage in {JobStage.SUBMITTED, JobStage.QUEUED})
+        admitted = [track for track in own if track.stage in {JobStage.DISPATCHED, *_HOLDS_GPUS}]
         share = ", ".join(f"{count} {flavor}" for flavor, count in team.gpus.items())
         gpus = sum(track.job.gpus for track in admitted)
         table.add_row(team.name, share, str(waiting), str(len(admitted)), str(gpus))
@@ -140,7 +140,7 @@ def _render_clusters(tracks: list[Track]) -> Table:
     return table
 
 
-def _bar(worker: Worker, used: int) -> Text:
+def _bar(worker: DemoWorker, used: int) -> Text:
     shown = min(used, worker.gpus)
     bar = Text("■ " * shown, style="green")
     bar.append("□ " * (worker.gpus - shown), style="dim")

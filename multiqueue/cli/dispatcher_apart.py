@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multiqueue.dispatcher_host.answer import Reading, hold_against, take
+from multiqueue.dispatcher_host.answer import AnswerReading, hold_against, take
 from multiqueue.dispatcher_host.budget import within
 from multiqueue.dispatcher_host.frozen import freeze
 from multiqueue.dispatcher_host.host import EndedError
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.loader import BUDGET as LOAD_BUDGET
-from multiqueue.dispatcher_host.policy import BUDGET, Way
+from multiqueue.dispatcher_host.policy import BUDGET, DispatcherSetting
 from multiqueue.kube.call_thread import PluginError
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination
 
@@ -71,7 +71,7 @@ class Apart:
 
     def __init__(self, name: str, value: str, arguments: Mapping[str, Any]) -> None:
         self.wrong_arguments: tuple[str, ...] | None = ()
-        self._way = Way(dispatcher=name, arguments=arguments, path="arguments")
+        self._way = DispatcherSetting(dispatcher=name, arguments=arguments, path="arguments")
         self._value = value
         self._host: ProcessHost | None = None
         self._losses = 0
@@ -122,7 +122,7 @@ class Apart:
         return Reply(problem=problem, is_lost=True)
 
 
-def _read(got: Reading, view: DispatchView) -> Reply:
+def _read(got: AnswerReading, view: DispatchView) -> Reply:
     """Keep of an answer what a manager would."""
     reading = hold_against(got, view, view.dispatcher)
     if reading.nomination is None:

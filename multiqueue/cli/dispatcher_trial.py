@@ -22,7 +22,7 @@ APART_WORDS = "answers the same in the process that a manager runs it in"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FoundDispatcher:
     """A dispatcher that was found, and is not loaded yet.
 
     Attributes:
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
+class DispatcherTrial:
     """A recorded decision beside what a dispatcher answers to the same view.
 
     Attributes:
@@ -74,7 +74,7 @@ class Trial:
         return bool(find_difference(then, self.answer))
 
 
-def find_entries(name: str) -> list[Entry]:
+def find_entries(name: str) -> list[FoundDispatcher]:
     """Return dispatchers: the one of that name, ``module:Class``, or all of a distribution.
 
     Raises:
@@ -83,7 +83,7 @@ def find_entries(name: str) -> list[Entry]:
     if ":" in name:
         points = entry_points(group=ENTRY_POINT_GROUP)
         called = next((point.name for point in points if point.value == name), name)
-        return [Entry(name=called, value=name, is_installed=called != name)]
+        return [FoundDispatcher(name=called, value=name, is_installed=called != name)]
     dispatchers = Dispatchers()
     names = [name] if name in dispatchers.names else _names_of_distribution(name)
     if not names:
@@ -98,13 +98,13 @@ def find_entries(name: str) -> list[Entry]:
         if selection.problem:
             raise CliError(selection.problem)
         found.append(
-            Entry(name=each, value=selection.apart, dispatcher=selection.dispatcher),
+            FoundDispatcher(name=each, value=selection.apart, dispatcher=selection.dispatcher),
         )
     return found
 
 
 async def examine(
-    entry: Entry, views: Sequence[DispatchView], *, order_matters: bool
+    entry: FoundDispatcher, views: Sequence[DispatchView], *, order_matters: bool
 ) -> tuple[Breach, ...]:
     """Return the promises that a dispatcher breaks.
 
@@ -136,8 +136,8 @@ async def examine(
 
 
 async def list_trials(
-    entry: Entry, decisions: Iterable[Decision], arguments: Mapping[str, Any]
-) -> list[Trial]:
+    entry: FoundDispatcher, decisions: Iterable[Decision], arguments: Mapping[str, Any]
+) -> list[DispatcherTrial]:
     """Return what a dispatcher says to each recorded view.
 
     Args:
@@ -156,13 +156,15 @@ async def list_trials(
         for decision in decisions:
             told = decision.view.arguments if decision.dispatcher == entry.name else {}
             reply = await asker.ask(_shown(decision.view, entry, arguments or told))
-            trials.append(Trial(decision=decision, answer=reply.nomination, problem=reply.problem))
+            trials.append(
+                DispatcherTrial(decision=decision, answer=reply.nomination, problem=reply.problem)
+            )
     finally:
         await asker.close()
     return trials
 
 
-async def _open(entry: Entry, arguments: Mapping[str, Any]) -> Here | Apart:
+async def _open(entry: FoundDispatcher, arguments: Mapping[str, Any]) -> Here | Apart:
     """Return where it is asked: what is built in, and what nobody else can import, here."""
     if entry.dispatcher is None:
         apart = Apart(entry.name, entry.value, arguments)
@@ -179,7 +181,9 @@ async def _open(entry: Entry, arguments: Mapping[str, Any]) -> Here | Apart:
     return Here(dispatcher)
 
 
-def _shown(view: DispatchView, entry: Entry, arguments: Mapping[str, Any]) -> DispatchView:
+def _shown(
+    view: DispatchView, entry: FoundDispatcher, arguments: Mapping[str, Any]
+) -> DispatchView:
     return replace(view, arguments=arguments, dispatcher=entry.name)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.capacity.own_quota import OwnQuota
-from multiqueue.cli.views.drain_plan import Quotas, Surroundings
+from multiqueue.cli.views.drain_plan import DrainSurroundings, Quotas
 from multiqueue.cli.worker_access import WORKER_SECONDS, worker_credentials
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
@@ -18,7 +18,7 @@ from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource
 
 
-async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Surroundings:
+async def read_surroundings(client: KubeClient, *, system_namespace: str) -> DrainSurroundings:
     """Read everything that decides who could run where.
 
     What is no right of this user is left out.
@@ -39,7 +39,7 @@ async def read_surroundings(client: KubeClient, *, system_namespace: str) -> Sur
         *(_read_worker(client, cluster, system_namespace) for cluster in clusters.items)
     )
     names = [cluster.metadata.name for cluster in clusters.items]
-    return Surroundings(
+    return DrainSurroundings(
         workloads=workloads.items,
         jobs={job["metadata"]["uid"]: job for job in jobs},
         clusters=dict(zip(names, clusters.items, strict=True)),

@@ -17,8 +17,8 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import Resource
 from multiqueue.lint.rules.jobs import is_done
-from multiqueue.lint.world import Entry, Surroundings, World
-from multiqueue.workers.kubeconfigs.credentials import Refusal
+from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
+from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 
 WORKER_SECONDS = 30.0
 """How long all lists of one worker may take."""
@@ -52,7 +52,7 @@ KINDS = (
 
 
 @dataclass(slots=True)
-class Reading:
+class ClusterReading:
     """What was read of one cluster.
 
     Attributes:
@@ -60,18 +60,18 @@ class Reading:
         skipped: Which kinds were not, and why.
     """
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LintEntry] = field(default_factory=list)
     complete: set[str] = field(default_factory=set)
     skipped: list[str] = field(default_factory=list)
 
-    def to_world(self) -> World:
+    def to_world(self) -> LintInput:
         """Return it for the rules."""
-        return World(self.entries, Surroundings(complete=frozenset(self.complete)))
+        return LintInput(self.entries, LintSurroundings(complete=frozenset(self.complete)))
 
 
-async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) -> Reading:
+async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) -> ClusterReading:
     """List kinds that rules look at; what is forbidden or not served is skipped and named."""
-    reading = Reading()
+    reading = ClusterReading()
     for resource in kinds:
         try:
             await _list(client, resource, reading)
@@ -87,7 +87,7 @@ async def read_cluster(client: KubeClient, kinds: Sequence[Resource] = KINDS) ->
     return reading
 
 
-async def read_unqueued(client: KubeClient, reading: Reading) -> None:
+async def read_unqueued(client: KubeClient, reading: ClusterReading) -> None:
     """List objects that name a queue and are of kinds that are not queued."""
     for row in UNSUPPORTED:
         resource = resource_of(row)
@@ -99,10 +99,10 @@ async def read_unqueued(client: KubeClient, reading: Reading) -> None:
             continue  # a cluster without this kind has none
         else:
             head = {"apiVersion": resource.api_version, "kind": row.kind}
-            reading.entries.extend(Entry({**head, **obj}) for obj in listed.items)
+            reading.entries.extend(LintEntry({**head, **obj}) for obj in listed.items)
 
 
-async def _list(client: KubeClient, resource: Resource, reading: Reading) -> None:
+async def _list(client: KubeClient, resource: Resource, reading: ClusterReading) -> None:
     try:
         listed = await client.list(resource)
     except NotFound:
@@ -110,14 +110,14 @@ async def _list(client: KubeClient, resource: Resource, reading: Reading) -> Non
             raise
         listed = await client.list(replace(resource, version="v1beta1"))  # an old worker
     ended = is_done if resource.kind == "Job" else lambda _: False
-    reading.entries.extend(Entry(obj) for obj in listed.items if not ended(obj))
+    reading.entries.extend(LintEntry(obj) for obj in listed.items if not ended(obj))
 
 
 @dataclass(slots=True)
-class Workers:
+class LintWorkers:
     """Worlds of workers, and why some are missing, by MultiKueueCluster."""
 
-    worlds: dict[str, World] = field(default_factory=dict)
+    worlds: dict[str, LintInput] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -125,15 +125,15 @@ class Workers:
 
 async def read_workers(
     client: KubeClient, clusters: Sequence[Object], *, namespace: str
-) -> Workers:
+) -> LintWorkers:
     """Look at the workers side by side, each through the kubeconfig in its Secret."""
-    workers = Workers()
+    workers = LintWorkers()
     await asyncio.gather(*(_read_worker(client, c, namespace, workers) for c in clusters))
     return workers
 
 
 async def _read_worker(
-    client: KubeClient, cluster: Object, namespace: str, workers: Workers
+    client: KubeClient, cluster: Object, namespace: str, workers: LintWorkers
 ) -> None:
     name = cluster["metadata"]["name"]
     source = mapping(cluster, "spec", "clusterSource", "kubeConfig")
@@ -146,7 +146,7 @@ async def _read_worker(
     except Forbidden:
         workers.unseen[name] = f'not allowed to read Secret "{namespace}/{location}"'
         return
-    if isinstance(found, Refusal):
+    if isinstance(found, KubeconfigRefusal):
         workers.refused[name] = found.message
         return
     try:
@@ -155,7 +155,7 @@ async def _read_worker(
         workers.unseen[name] = str(error)
 
 
-async def add_worker(name: str, credentials: Credentials, workers: Workers) -> None:
+async def add_worker(name: str, credentials: Credentials, workers: LintWorkers) -> None:
     """Read one worker within its time."""
     try:
         async with (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multiqueue.cli.errors import UsageProblem
 
 if TYPE_CHECKING:
-    from multiqueue.lint.world import Entry
+    from multiqueue.lint.world import LintEntry
 
 SUFFIXES = {".yaml", ".yml", ".json"}
 
@@ -23,7 +23,7 @@ class Manifests:
         skipped: What is no object in files that were not named themselves, such as Helm values.
     """
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LintEntry] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
 
 
@@ -64,7 +64,7 @@ def _decode(data: bytes, name: str) -> str:
 
 def _read_text(text: str, name: str, result: Manifests, *, named: bool = True) -> None:
     from multiqueue.lib import bounded_yaml
-    from multiqueue.lint.world import Entry
+    from multiqueue.lint.world import LintEntry
 
     try:
         documents = bounded_yaml.load_documents(text)
@@ -82,7 +82,7 @@ def _read_text(text: str, name: str, result: Manifests, *, named: bool = True) -
             continue
         listed = document.get("items") if str(document["kind"]).endswith("List") else None
         objects = listed if isinstance(listed, list) else [document]
-        result.entries.extend(Entry(obj, where) for obj in objects if _is_object(obj))
+        result.entries.extend(LintEntry(obj, where) for obj in objects if _is_object(obj))
 
 
 def _is_object(value: Any) -> bool:

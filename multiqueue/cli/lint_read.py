@@ -15,13 +15,13 @@ from multiqueue.api.config import (
     load_configuration,
 )
 from multiqueue.api.validation.access import mapping, text
-from multiqueue.cli.connect import Target, connect, load_credentials
+from multiqueue.cli.connect import ClusterTarget, connect, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.lint_files import Manifests, read_sources
-from multiqueue.lint.world import Surroundings, World, name_of
+from multiqueue.lint.world import LintInput, LintSurroundings, name_of
 
 if TYPE_CHECKING:
-    from multiqueue.cli.lint_cluster import Workers
+    from multiqueue.cli.lint_cluster import LintWorkers
 
 _CONFIG_GROUP = "config.kueue.x-k8s.io/"
 
@@ -41,20 +41,20 @@ class Inputs:
     system_namespace: str
 
 
-async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[World, list[str]]:
+async def read_file_world(sources: tuple[str, ...], inputs: Inputs) -> tuple[LintInput, list[str]]:
     """Read manifests; returns them with what was skipped."""
-    from multiqueue.cli.lint_cluster import Workers
+    from multiqueue.cli.lint_cluster import LintWorkers
 
     manifests = read_sources(sources)
-    workers = Workers(skipped=manifests.skipped)
+    workers = LintWorkers(skipped=manifests.skipped)
     await _read_named(inputs, workers)
     config = _config_file(inputs) or _config_among(manifests)
     proxies = config.multi_kueue.allowed_proxies if config is not None else ()
     _check_secrets(manifests, inputs.system_namespace, workers, proxies)
-    return World(manifests.entries, _around(config, workers)), workers.skipped
+    return LintInput(manifests.entries, _around(config, workers)), workers.skipped
 
 
-async def read_cluster_world(target: Target, inputs: Inputs) -> tuple[World, list[str]]:
+async def read_cluster_world(target: ClusterTarget, inputs: Inputs) -> tuple[LintInput, list[str]]:
     """List a cluster and its workers; returns them with what could not be read."""
     from multiqueue.cli import lint_cluster
     from multiqueue.cli.stored import read_config
@@ -68,20 +68,20 @@ async def read_cluster_world(target: Target, inputs: Inputs) -> tuple[World, lis
             raise CliError(f"the manager's ConfigMap: {error}") from error
         named = [
             entry.obj
-            for entry in World(reading.entries).entries("MultiKueueCluster")
+            for entry in LintInput(reading.entries).entries("MultiKueueCluster")
             if name_of(entry.obj) not in inputs.workers
         ]
         workers = await lint_cluster.read_workers(client, named, namespace=inputs.system_namespace)
     workers.skipped.extend(reading.skipped)
     await _read_named(inputs, workers)
     around = _around(config, workers, frozenset(reading.complete))
-    return World(reading.entries, around), workers.skipped
+    return LintInput(reading.entries, around), workers.skipped
 
 
 def _around(
-    config: Configuration | None, workers: Workers, complete: frozenset[str] = frozenset()
-) -> Surroundings:
-    return Surroundings(
+    config: Configuration | None, workers: LintWorkers, complete: frozenset[str] = frozenset()
+) -> LintSurroundings:
+    return LintSurroundings(
         complete=complete,
         config=config,
         workers=workers.worlds,
@@ -90,7 +90,7 @@ def _around(
     )
 
 
-async def _read_named(inputs: Inputs, workers: Workers) -> None:
+async def _read_named(inputs: Inputs, workers: LintWorkers) -> None:
     """Read what ``--worker`` names: a kubeconfig, or manifests."""
     from multiqueue.cli.lint_cluster import add_worker
 
@@ -98,10 +98,10 @@ async def _read_named(inputs: Inputs, workers: Workers) -> None:
         found = read_sources((path,))
         if any(_is_kubeconfig(entry.obj) for entry in found.entries):
             await add_worker(
-                name, await load_credentials(Target(kubeconfig=path, context=None)), workers
+                name, await load_credentials(ClusterTarget(kubeconfig=path, context=None)), workers
             )
         else:
-            workers.worlds[name] = World(found.entries)
+            workers.worlds[name] = LintInput(found.entries)
 
 
 def _is_kubeconfig(obj: Any) -> bool:
@@ -131,18 +131,18 @@ def _config_among(manifests: Manifests) -> Configuration | None:
 
 
 def _check_secrets(
-    manifests: Manifests, namespace: str, workers: Workers, proxies: Collection[str]
+    manifests: Manifests, namespace: str, workers: LintWorkers, proxies: Collection[str]
 ) -> None:
     """Judge the kubeconfigs that stand among the manifests; others are somewhere else."""
-    from multiqueue.workers.kubeconfigs.credentials import Refusal, check_secret
+    from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, check_secret
 
-    now, world = datetime.now(UTC), World(manifests.entries)
+    now, world = datetime.now(UTC), LintInput(manifests.entries)
     for cluster in world.all("MultiKueueCluster"):
         location = text(mapping(cluster, "spec", "clusterSource", "kubeConfig").get("location"))
         secret = world.get("Secret", location, namespace)
         if secret is not None:
             found = check_secret(_encoded(secret), location, namespace, now, proxies=proxies)
-            if isinstance(found, Refusal):
+            if isinstance(found, KubeconfigRefusal):
                 workers.refused[name_of(cluster)] = found.message
 
 

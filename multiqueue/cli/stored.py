@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
-from multiqueue.workers.kubeconfigs.credentials import Refusal, SafeKubeconfig, check_secret
+from multiqueue.workers.kubeconfigs.credentials import (
+    KubeconfigRefusal,
+    SafeKubeconfig,
+    check_secret,
+)
 
 if TYPE_CHECKING:
     from multiqueue.api.config import Configuration
@@ -35,7 +39,9 @@ async def read_config(client: KubeClient, namespace: str) -> Configuration | Non
     return load_configuration(content) if content else None
 
 
-async def read_stored(client: KubeClient, name: str, namespace: str) -> SafeKubeconfig | Refusal:
+async def read_stored(
+    client: KubeClient, name: str, namespace: str
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Read the kubeconfig in a Secret, and check it as the manager does.
 
     So our credentials go to nobody whom the manager would not send them to. The configuration is
@@ -50,7 +56,7 @@ async def read_stored(client: KubeClient, name: str, namespace: str) -> SafeKube
         secret = None
     check = partial(check_secret, secret, name, namespace, datetime.now(UTC))
     found = check(proxies=())
-    if isinstance(found, Refusal):
+    if isinstance(found, KubeconfigRefusal):
         found = check(proxies=await _read_allowed_proxies(client, namespace))
     return found
 

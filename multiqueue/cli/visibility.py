@@ -28,7 +28,7 @@ PAGE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueuePosition:
     """Where a Workload waits; both count from 1."""
 
     in_cluster_queue: int
@@ -39,7 +39,7 @@ class Place:
 class Places:
     """Who waits in a queue, by ``namespace/name``; ``problem`` says why that is not known."""
 
-    by_key: Mapping[str, Place] = field(default_factory=dict)
+    by_key: Mapping[str, QueuePosition] = field(default_factory=dict)
     problem: str = ""
 
 
@@ -58,7 +58,7 @@ class FlavorNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ManagerAnswer:
     """What the manager says about a waiting Workload; empty or None where it says nothing.
 
     Attributes:
@@ -75,14 +75,16 @@ class Answer:
     cluster_queue: str = ""
     reason: str = ""
     message: str = ""
-    place: Place | None = None
+    place: QueuePosition | None = None
     waiting: int | None = None
     numbers: tuple[FlavorNumbers, ...] = ()
     share: int | None = None
     past_usage: tuple[tuple[str, float | None], ...] = ()
 
 
-async def explain_workload(client: KubeClient, namespace: str, name: str, queue: str) -> Answer:
+async def explain_workload(
+    client: KubeClient, namespace: str, name: str, queue: str
+) -> ManagerAnswer:
     """Return what the manager says about a Workload.
 
     Args:
@@ -99,7 +101,7 @@ async def explain_workload(client: KubeClient, namespace: str, name: str, queue:
         except (Forbidden, NotFound) as error:
             return await _explain_by_position(client, f"{namespace}/{name}", queue, error)
         except (ApiError, RequestTimeout) as error:
-            return Answer(problem=f"{_describe(error)}; positions and numbers are missing")
+            return ManagerAnswer(problem=f"{_describe(error)}; positions and numbers are missing")
         if status["leading"]:
             return _read(status)
     return _read(
@@ -120,7 +122,7 @@ async def read_cluster_queue(client: KubeClient, name: str) -> Places:
 
 
 async def _read_places(client: KubeClient, queue: str) -> Places:
-    by_key: dict[str, Place] = {}
+    by_key: dict[str, QueuePosition] = {}
     path, offset, is_full = f"{PENDING}/{queue}/pendingworkloads", 0, True
     while is_full:
         page = {"offset": str(offset), "limit": str(PAGE)}
@@ -139,18 +141,18 @@ async def _read_places(client: KubeClient, queue: str) -> Places:
 
 async def _explain_by_position(
     client: KubeClient, key: str, queue: str, error: Forbidden | NotFound
-) -> Answer:
+) -> ManagerAnswer:
     """Return the position alone: older managers, and Kueue, explain nothing else."""
     if error.details.get("kind") == "workloads" and isinstance(error, NotFound):
-        return Answer(problem="the manager has not seen this Workload yet")
+        return ManagerAnswer(problem="the manager has not seen this Workload yet")
     namespace, _, _ = key.partition("/")
     places = await read_local_queue(client, namespace, queue)
     if places.problem:
-        return Answer(problem=f"{_describe(error)}; positions and numbers are missing")
+        return ManagerAnswer(problem=f"{_describe(error)}; positions and numbers are missing")
     why = _describe(error)
     if isinstance(error, NotFound):
         why = "the manager is older than this command or is no multiqueue: it tells positions only"
-    return Answer(problem=f"{why}; numbers are missing", place=places.by_key.get(key))
+    return ManagerAnswer(problem=f"{why}; numbers are missing", place=places.by_key.get(key))
 
 
 async def _ask(client: KubeClient, path: str, **params: str) -> dict[str, Any]:
@@ -179,14 +181,14 @@ def _describe(error: ApiError | RequestTimeout) -> str:
     return f"the manager refuses to answer: {told}"
 
 
-def _place(item: Mapping[str, Any]) -> Place:
-    return Place(
+def _place(item: Mapping[str, Any]) -> QueuePosition:
+    return QueuePosition(
         in_cluster_queue=item["positionInClusterQueue"] + 1,
         in_local_queue=item["positionInLocalQueue"] + 1,
     )
 
 
-def _read(status: Mapping[str, Any], problem: str = "") -> Answer:
+def _read(status: Mapping[str, Any], problem: str = "") -> ManagerAnswer:
     numbers = tuple(
         FlavorNumbers(
             flavor=row["name"],
@@ -200,7 +202,7 @@ def _read(status: Mapping[str, Any], problem: str = "") -> Answer:
         )
         for row in status.get("flavors", ())
     )
-    return Answer(
+    return ManagerAnswer(
         problem=problem if status["pending"] else "",
         cluster_queue=status["clusterQueue"],
         reason=status.get("reason", ""),

@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 from multiqueue.api.config import Configuration
 from multiqueue.api.names import WEBHOOK_PROBLEM
-from multiqueue.cli.connect import Target, connect
+from multiqueue.cli.connect import ClusterTarget, connect
 from multiqueue.kube.certificate_source import FileCertificates, Serving
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import CRDS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import REMEDY, bundle_of
 from multiqueue.webhooks.conversion_registration import DEFINITIONS
 from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME
@@ -59,7 +59,7 @@ async def check_files(config: Configuration) -> Judged:
     return judged
 
 
-async def check_cluster(target: Target, config: Configuration) -> Judged:
+async def check_cluster(target: ClusterTarget, config: Configuration) -> Judged:
     """Judge what is registered in a cluster, and the certificate where it can be read."""
     judged, problems = Judged(), dict[str, list[str]]()
     async with connect(target) as (client, _):
@@ -109,7 +109,7 @@ def _find_registered(
 
 def _find_problem(host: str, serving: Serving, client_config: Mapping[str, Any]) -> str | None:
     try:
-        trust = Trust(serving.certificate, serving.key, host)
+        trust = CertificateTrust(serving.certificate, serving.key, host)
     except (ssl.SSLError, ValueError) as error:
         return f"tls.crt and tls.key are unusable, or not a pair: {error}"
     _, problem = trust.choose(serving.authority, bundle_of(client_config))

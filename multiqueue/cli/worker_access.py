@@ -29,13 +29,13 @@ async def worker_credentials(
     """
     # Only what runs on workers needs these.
     from multiqueue.cli.stored import read_stored
-    from multiqueue.workers.kubeconfigs.credentials import Refusal
+    from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 
     source = cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != "Secret":
         raise ValueError("its kubeconfig is not in a Secret, so only the manager can look")
     found = await read_stored(client, source.location, namespace)
-    if isinstance(found, Refusal):
+    if isinstance(found, KubeconfigRefusal):
         raise ValueError(f"{found.reason}: {found.message}")  # noqa: TRY004 - no error of types
     return await Credentials.from_kubeconfig_dict(found.config)
 

@@ -64,7 +64,7 @@ class OutdatedDecisionError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
+class PendingAdmission:
     """An admission that waits to be written, and what it was decided on."""
 
     decision: Admit
@@ -101,11 +101,11 @@ class PlanApplier:
         self._on_pending = on_pending
         self._on_forgotten = on_forgotten
         self._places = PlaceWriter(context, engine, on_failed=on_forgotten)
-        self._waiting: asyncio.Queue[Admission] = asyncio.Queue()
+        self._waiting: asyncio.Queue[PendingAdmission] = asyncio.Queue()
         # Those that wait for an offer first have writers of their own, and hold up no cycle: there
         # are no more of them than quota lets in.
-        self._offered: asyncio.Queue[Admission] = asyncio.Queue()
-        self._writing: dict[str, Admission] = {}  # the newest of each workload
+        self._offered: asyncio.Queue[PendingAdmission] = asyncio.Queue()
+        self._writing: dict[str, PendingAdmission] = {}  # the newest of each workload
         self._failures: dict[str, int] = {}
         self._room = asyncio.Event()
         self._room.set()
@@ -164,7 +164,7 @@ class PlanApplier:
         if workload is None:
             self._forget(key)
             return
-        admission = self._writing[key] = Admission(
+        admission = self._writing[key] = PendingAdmission(
             decision=decision,
             uid=workload.metadata.uid,
             generation=workload.metadata.generation,
@@ -177,14 +177,14 @@ class PlanApplier:
         if self._waiting.qsize() >= MAX_WAITING:
             self._room.clear()
 
-    async def _write_all(self, queue: asyncio.Queue[Admission]) -> None:
+    async def _write_all(self, queue: asyncio.Queue[PendingAdmission]) -> None:
         while True:
             admission = await queue.get()
             if self._waiting.qsize() < MAX_WAITING:
                 self._room.set()
             await self._write(admission)
 
-    async def _write(self, admission: Admission) -> None:
+    async def _write(self, admission: PendingAdmission) -> None:
         key = admission.decision.workload
         written = forbidden = False
         try:
@@ -210,7 +210,7 @@ class PlanApplier:
         else:
             self._forget(key)
 
-    async def _try(self, admission: Admission) -> bool:
+    async def _try(self, admission: PendingAdmission) -> bool:
         """Write an admission; returns whether it is written."""
         key, now = admission.decision.workload, self._context.clock.now()
         try:
@@ -229,7 +229,7 @@ class PlanApplier:
             return True
         return False
 
-    async def _reserve(self, key: str, admission: Admission, now: datetime) -> None:
+    async def _reserve(self, key: str, admission: PendingAdmission, now: datetime) -> None:
         def change(newest: Workload) -> WorkloadStatus:
             return self._admitted(newest, admission, now)
 
@@ -242,7 +242,9 @@ class PlanApplier:
         async with self._gate.offer(reserved) as amend:
             await writer.update_status(key, lambda newest: amend(change(newest)))
 
-    def _admitted(self, newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
+    def _admitted(
+        self, newest: Workload, admission: PendingAdmission, now: datetime
+    ) -> WorkloadStatus:
         status = admitted_status(newest, admission, now)
         if admission.decision.replaces:
             old = self._context.informers.workloads.store.get(admission.decision.replaces)
@@ -277,7 +279,7 @@ class PlanApplier:
         return workload.metadata.resource_version if workload is not None else ""
 
 
-def admitted_status(newest: Workload, admission: Admission, now: datetime) -> WorkloadStatus:
+def admitted_status(newest: Workload, admission: PendingAdmission, now: datetime) -> WorkloadStatus:
     """Return the status of a Workload with its admission: everything in one write (E-83).
 
     Raises:

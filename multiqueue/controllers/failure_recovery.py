@@ -35,17 +35,19 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RecoveryVerdict:
     """What to do about a pod: end it now, or look again in so many seconds; else leave it."""
 
     ends: bool = False
     look_after: float | None = None
 
 
-LEAVE = Verdict()
+LEAVE = RecoveryVerdict()
 
 
-def judge_pod(pod: Mapping[str, Any], node: Mapping[str, Any] | None, now: datetime) -> Verdict:
+def judge_pod(
+    pod: Mapping[str, Any], node: Mapping[str, Any] | None, now: datetime
+) -> RecoveryVerdict:
     """Decide about a pod; a node that is not known says nothing about its pods."""
     metadata = pod["metadata"]
     annotations = metadata.get("annotations") or {}
@@ -56,7 +58,7 @@ def judge_pod(pod: Mapping[str, Any], node: Mapping[str, Any] | None, now: datet
     if deleted_at is None or all(taint.get("key") != UNREACHABLE for taint in taints):
         return LEAVE
     left = (deleted_at + GRACE - now).total_seconds()
-    return Verdict(look_after=left) if left > 0 else Verdict(ends=True)
+    return RecoveryVerdict(look_after=left) if left > 0 else RecoveryVerdict(ends=True)
 
 
 def failed_status(pod: Mapping[str, Any], now: datetime) -> Object:

@@ -25,7 +25,7 @@ from multiqueue.api.workload_state import (
     sync_admitted,
 )
 from multiqueue.engine.engine import Engine
-from multiqueue.engine.plan import CyclePlan, Place, PlaceFailed
+from multiqueue.engine.plan import CyclePlan, PlaceFailed, PlacePods
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import workload_reference
 from multiqueue.kube.errors import KubeError, NotFound
@@ -41,12 +41,12 @@ log = structlog.get_logger("multiqueue.scheduler")
 class Placing:
     """Places that wait to be written, and whose they are: an admission has its time."""
 
-    decision: Place
+    decision: PlacePods
     uid: str
     reserved_at: str
 
     @classmethod
-    def of(cls, decision: Place, workload: Workload) -> Placing:
+    def of(cls, decision: PlacePods, workload: Workload) -> Placing:
         """Return the places of a Workload as it is now."""
         return cls(
             decision=decision,
@@ -78,7 +78,7 @@ class PlaceWriter:
     def apply(self, plan: CyclePlan) -> None:
         """Begin to write the places of a plan; never blocks."""
         for decision in plan.decisions:
-            if isinstance(decision, Place):
+            if isinstance(decision, PlacePods):
                 workload = self._context.informers.workloads.store.get(decision.workload)
                 if workload is not None:
                     self._waiting.put_nowait(Placing.of(decision, workload))

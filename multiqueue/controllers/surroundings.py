@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiqueue.api import v1beta2 as api
-from multiqueue.model.surroundings import NOTHING, Surroundings, summarize_limit_ranges
+from multiqueue.model.surroundings import NOTHING, NamespaceSurroundings, summarize_limit_ranges
 
 Json = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ class SurroundingsCache:
     def __init__(self) -> None:
         self._limit_ranges: dict[str, dict[str, Json]] = {}
         self._overheads: dict[str, Json] = {}
-        self._summaries: dict[str, Surroundings] = {}
+        self._summaries: dict[str, NamespaceSurroundings] = {}
 
     def set_limit_range(self, namespace: str, name: str, obj: Json | None) -> None:
         """Take over a LimitRange; None where it is gone."""
@@ -35,13 +35,13 @@ class SurroundingsCache:
             self._overheads[name] = overhead
         self._summaries.clear()
 
-    def of(self, namespace: str) -> Surroundings:
+    def of(self, namespace: str) -> NamespaceSurroundings:
         """Return what pods of the namespace are given."""
         if not self._overheads and namespace not in self._limit_ranges:
             return NOTHING
         found = self._summaries.get(namespace)
         if found is None:
-            found = self._summaries[namespace] = Surroundings(
+            found = self._summaries[namespace] = NamespaceSurroundings(
                 limits=summarize_limit_ranges(self._limit_ranges.get(namespace, {}).values()),
                 overheads=dict(self._overheads),
             )

@@ -27,7 +27,7 @@ HOLD_SECONDS = 3.0
 """How long the news of reserved quota waits for that of the admission, to be one with it."""
 
 
-class Step(Enum):
+class TransitionKind(Enum):
     """What can happen to a Workload that is worth telling."""
 
     QUOTA_RESERVED = WorkloadCondition.QUOTA_RESERVED
@@ -42,7 +42,7 @@ class Step(Enum):
 class Transition:
     """One thing that happened."""
 
-    step: Step
+    step: TransitionKind
     reason: str
     message: str
     at: datetime
@@ -52,18 +52,20 @@ def find_transitions(old: Workload, new: Workload) -> list[Transition]:
     """Return what happened between two states, in the order in which it must have happened."""
     found: list[Transition] = []
     for step in (
-        Step.QUOTA_RESERVED,
-        Step.ADMITTED,
-        Step.PODS_READY,
-        Step.EVICTED,
-        Step.FINISHED,
+        TransitionKind.QUOTA_RESERVED,
+        TransitionKind.ADMITTED,
+        TransitionKind.PODS_READY,
+        TransitionKind.EVICTED,
+        TransitionKind.FINISHED,
     ):
         before = find(old.status, WorkloadCondition(step.value))
         after = find(new.status, WorkloadCondition(step.value))
         if after is None or after.status != "True":
             continue
         again = before is not None and before.status == "True"
-        if again and not (step is Step.EVICTED and before and before.reason != after.reason):
+        if again and not (
+            step is TransitionKind.EVICTED and before and before.reason != after.reason
+        ):
             continue
         found.append(
             Transition(
@@ -83,7 +85,10 @@ def _find_wait(old: Workload, new: Workload) -> Transition | None:
     if before is not None and (before.status == "True" or before.reason == after.reason):
         return None
     return Transition(
-        step=Step.PENDING, reason=after.reason, message=after.message, at=after.transitioned_at
+        step=TransitionKind.PENDING,
+        reason=after.reason,
+        message=after.message,
+        at=after.transitioned_at,
     )
 
 
@@ -134,21 +139,21 @@ class TransitionRecorder:
         if old is None or new is None:
             return
         transitions = find_transitions(old, new)
-        reserved = next((t for t in transitions if t.step is Step.QUOTA_RESERVED), None)
-        at_once = any(t.step is Step.ADMITTED for t in transitions)
+        reserved = next((t for t in transitions if t.step is TransitionKind.QUOTA_RESERVED), None)
+        at_once = any(t.step is TransitionKind.ADMITTED for t in transitions)
         for transition in transitions:
             match transition.step:
-                case Step.QUOTA_RESERVED:
+                case TransitionKind.QUOTA_RESERVED:
                     self._reserved(old, new, transition, silent=at_once)
-                case Step.ADMITTED:
+                case TransitionKind.ADMITTED:
                     self._admitted(old, new, transition, reserved)
-                case Step.PODS_READY:
+                case TransitionKind.PODS_READY:
                     self._ready(old, new, transition)
-                case Step.EVICTED:
+                case TransitionKind.EVICTED:
                     self._evicted(old, new, transition)
-                case Step.FINISHED:
+                case TransitionKind.FINISHED:
                     self._finished(old, new)
-                case Step.PENDING:
+                case TransitionKind.PENDING:
                     self._pending(new, transition)
 
     def _reserved(

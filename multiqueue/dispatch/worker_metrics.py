@@ -44,7 +44,7 @@ _WORDS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class WorkerStanding:
     """What a Workload means to the workers.
 
     Attributes:
@@ -62,19 +62,19 @@ class Standing:
     retried: str = ""
 
 
-NOWHERE = Standing()
+NOWHERE = WorkerStanding()
 
 log = structlog.get_logger("multiqueue.dispatch")
 
 
-def read_standing(workload: api.Workload | None) -> Standing:
+def read_standing(workload: api.Workload | None) -> WorkerStanding:
     """Read what a Workload means to the workers; nothing, where it has ended or is gone."""
     if workload is None or is_finished(workload.status) or not has_quota(workload.status):
         return NOWHERE
     status = workload.status
     reserved = find(status, WorkloadCondition.QUOTA_RESERVED)
     retried = [c.message for c in status.admission_checks if c.state == CheckState.RETRY]
-    return Standing(
+    return WorkerStanding(
         queue=status.admission.cluster_queue if status.admission is not None else "",
         offered=frozenset(status.nominated_cluster_names),
         runs_on=status.cluster_name or "",
@@ -142,7 +142,7 @@ class WorkerFigures:
             family_of_rejections = metrics.worker_rejections_total
             family_of_rejections.child(before.queue, before.runs_on, reason).inc()
 
-    def _hold(self, standing: Standing, count: int) -> None:
+    def _hold(self, standing: WorkerStanding, count: int) -> None:
         for cluster in standing.offered:
             self._metrics.worker_offered_workloads.child(cluster).inc(count)
         if standing.runs_on:

@@ -16,7 +16,7 @@ import structlog
 
 from multiqueue.api.workload_state import has_quota
 from multiqueue.capacity.fleet_limits import FleetLimits
-from multiqueue.dispatch.ask.decision_service import DispatchDesk
+from multiqueue.dispatch.ask.decision_service import DecisionService
 from multiqueue.dispatch.ask.dispatcher_view import DispatchViews
 from multiqueue.dispatch.decide.cluster_state import GroupConfig
 from multiqueue.dispatch.decide.decide import decide
@@ -27,7 +27,7 @@ from multiqueue.dispatch.execute.outcome import AGAIN
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation, Observer
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank, WaitingLane
 from multiqueue.dispatch.wake.wake import Wakes
 from multiqueue.dispatcher_host.choice import DispatcherChoice
@@ -88,7 +88,7 @@ class WorkloadReconciler:
             worker_lost_timeout=settings.worker_lost_timeout,
             preemption_timeout=settings.preemption_timeout,
         )
-        self._line = Line(self._is_waiting)
+        self._line = GlobalQueue(self._is_waiting)
         self._observer = observer
         self._views = DispatchViews(context, fleet, forecasts, options=options, line=self._line)
         self._reconciler: Reconciler[str] = Reconciler(
@@ -120,9 +120,9 @@ class WorkloadReconciler:
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
         )
 
-    def open_desk(self, engine: Engine) -> DispatchDesk:
+    def open_desk(self, engine: Engine) -> DecisionService:
         """Return what answers questions about decisions."""
-        return DispatchDesk(
+        return DecisionService(
             self._context,
             engine,
             self._observer,

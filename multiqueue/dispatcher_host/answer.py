@@ -61,7 +61,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class AnswerReading:
     """An answer that was read.
 
     Attributes:
@@ -94,20 +94,20 @@ class MalformedError(Exception):
         return MalformedError(self._words, f"{name}{dot}{self._path}")
 
 
-def read_answer(got: object, view: DispatchView, dispatcher: str) -> Reading:
+def read_answer(got: object, view: DispatchView, dispatcher: str) -> AnswerReading:
     """Take from an answer what can be used. Whatever it raises is the plugin's doing."""
     return hold_against(take(got), view, dispatcher)
 
 
-def take(got: object) -> Reading:
+def take(got: object) -> AnswerReading:
     """Read an answer as exactly its types. Whatever it raises is the plugin's doing."""
     try:
-        return Reading(nomination=_reader(Nomination)(got))
+        return AnswerReading(nomination=_reader(Nomination)(got))
     except MalformedError as error:
-        return Reading(malformed=str(error))
+        return AnswerReading(malformed=str(error))
 
 
-def hold_against(reading: Reading, view: DispatchView, dispatcher: str) -> Reading:
+def hold_against(reading: AnswerReading, view: DispatchView, dispatcher: str) -> AnswerReading:
     """Keep of an answer that was taken what the view knows."""
     answer = reading.nomination
     if answer is None:
@@ -119,7 +119,7 @@ def hold_against(reading: Reading, view: DispatchView, dispatcher: str) -> Readi
     words = f'is no cluster of this check, but dispatcher "{dispatcher}" named it'
     verdicts += [ClusterVerdict(cluster=s, nominated=False, reason=words) for s in strangers]
     at = answer.ask_again_at
-    return Reading(
+    return AnswerReading(
         nomination=replace(
             answer,
             clusters=_without_repetition(answer.clusters, known),

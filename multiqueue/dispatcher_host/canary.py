@@ -10,7 +10,7 @@ from hashlib import blake2b
 from statistics import median
 
 from multiqueue.api.v1alpha1 import SideStatus
-from multiqueue.dispatcher_host.policy import Limits
+from multiqueue.dispatcher_host.policy import CanaryReturnLimits
 
 MAX_TRIALS = 10_000
 """Workloads that are waited for; beyond it the oldest are not judged."""
@@ -34,7 +34,7 @@ def is_chosen(uid: str, percent: int) -> bool:
 
 
 @dataclass(slots=True)
-class _Trial:
+class _CanaryTrial:
     """A Workload that was decided about and has not started yet."""
 
     side: Side
@@ -99,10 +99,10 @@ class Trials:
         limits: Of the canary.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: CanaryReturnLimits) -> None:
         self.tallies = {side: Tally() for side in Side}
         self._limits = limits
-        self._open: OrderedDict[str, _Trial] = OrderedDict()
+        self._open: OrderedDict[str, _CanaryTrial] = OrderedDict()
         # Those that a start is still counted of, and since when, the first nominated first.
         self._awaited: OrderedDict[str, tuple[Side, datetime]] = OrderedDict()
         # Those that run, and since when, the first started first.
@@ -123,7 +123,7 @@ class Trials:
         trial = self._open.get(uid)
         if trial is None or trial.side is not side:
             self.forget(uid)
-            trial = self._open[uid] = _Trial(side)
+            trial = self._open[uid] = _CanaryTrial(side)
             tally.workloads += 1
             if len(self._open) > MAX_TRIALS:
                 self.forget(next(iter(self._open)))

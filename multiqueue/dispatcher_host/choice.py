@@ -25,8 +25,8 @@ from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
 from multiqueue.dispatcher_host.live_profile import Accept, BuildView, LiveProfile
 from multiqueue.dispatcher_host.policy import (
-    Policy,
-    Way,
+    DispatcherSetting,
+    DispatchPolicy,
     build_plain_policy,
     build_policy,
     list_references,
@@ -35,7 +35,7 @@ from multiqueue.dispatcher_host.profile_conditions import why_returned
 from multiqueue.dispatcher_host.references import Reference
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.dispatcher_host.runner import DispatchRunner, Listeners
-from multiqueue.dispatcher_host.shadow import Question, Shadows
+from multiqueue.dispatcher_host.shadow import ShadowQuestion, Shadows
 from multiqueue.dispatcher_host.turns import Turns
 from multiqueue.kube.call_thread import OpenThread, PluginThread
 from multiqueue.kube.informer import Informer
@@ -43,7 +43,7 @@ from multiqueue.lib.quantity import parse_quantity
 from multiqueue.plugins import DispatchView
 
 if TYPE_CHECKING:
-    from multiqueue.observability.metrics import Metrics
+    from multiqueue.observability.metrics import ManagerMetrics
 
 OnDecision = Callable[[DispatchView, Answer, str], None]
 """Gets what was seen, what was answered, and the name of the profile; empty: none."""
@@ -75,7 +75,7 @@ class DispatcherChoice:
         self,
         dispatchers: Dispatchers,
         config: Configuration,
-        metrics: Metrics,
+        metrics: ManagerMetrics,
         *,
         now: Callable[[], datetime],
         profiles: Informer[DispatchProfile] | None = None,
@@ -155,7 +155,7 @@ class DispatcherChoice:
             words = f'DispatchProfile "{name}" not found ({source}: {DISPATCH_PROFILE})'
             if source == "multiKueue.dispatchProfile":
                 words = f'DispatchProfile "{name}" not found ({source})'
-            return self._open(Policy(profile=name, problem=f"{words}; create it"))
+            return self._open(DispatchPolicy(profile=name, problem=f"{words}; create it"))
         defaults = partial(build_section_arguments, self._config)
         policy = build_policy(profile, self._find, defaults)
         live = self._live[name] = self._open(policy, returned=why_returned(profile))
@@ -231,7 +231,9 @@ class DispatcherChoice:
             self.judge(live)
         if live.shadow is not None and live.shadow_figures is not None and answer.nomination:
             self.shadows.put(
-                Question(policy.profile, live.shadow, live.shadow_figures, shown, answer.nomination)
+                ShadowQuestion(
+                    policy.profile, live.shadow, live.shadow_figures, shown, answer.nomination
+                )
             )
 
     def _count_shadow(self, profile: str, differs: bool) -> None:  # noqa: FBT001 - a callback
@@ -275,12 +277,12 @@ class DispatcherChoice:
         self._trials = {uid: each for uid, each in self._trials.items() if each is not live}
         self.on_news(name)
 
-    def _open(self, policy: Policy, *, returned: str = "") -> LiveProfile:
+    def _open(self, policy: DispatchPolicy, *, returned: str = "") -> LiveProfile:
         return LiveProfile(
             policy, self._open_runner, turns=self._turns, now=self._now, returned=returned
         )
 
-    def _open_runner(self, way: Way) -> DispatchRunner:
+    def _open_runner(self, way: DispatcherSetting) -> DispatchRunner:
         name = way.dispatcher
         if name not in self._hung:
             self._hung[name] = Hung(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from multiqueue.dispatcher_host.answer import Reading, take
+from multiqueue.dispatcher_host.answer import AnswerReading, take
 from multiqueue.plugins import Dispatcher, DispatchView
 from multiqueue.plugins.kept import MOST_KEPT, count_kept
 
@@ -32,22 +32,24 @@ class Misconduct(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConductFinding:
     """One of them, in words that go after the dispatcher's name."""
 
     kind: Misconduct
     words: str
 
 
-def list_strangers(reading: Reading) -> list[Finding]:
+def list_strangers(reading: AnswerReading) -> list[ConductFinding]:
     """Findings about names in an answer."""
     return [
-        Finding(Misconduct.UNKNOWN_CLUSTER, f'named "{name}", which is no cluster of the check')
+        ConductFinding(
+            Misconduct.UNKNOWN_CLUSTER, f'named "{name}", which is no cluster of the check'
+        )
         for name in reading.strangers
     ]
 
 
-def ask(dispatcher: Dispatcher, view: DispatchView) -> Reading:
+def ask(dispatcher: Dispatcher, view: DispatchView) -> AnswerReading:
     """Ask a dispatcher. Runs where the plugin runs, and raises what that raises.
 
     Args:
@@ -57,7 +59,9 @@ def ask(dispatcher: Dispatcher, view: DispatchView) -> Reading:
     return take(dispatcher.nominate(view))
 
 
-def examine(dispatcher: Dispatcher, view: DispatchView, first: Reading) -> tuple[Finding, ...]:
+def examine(
+    dispatcher: Dispatcher, view: DispatchView, first: AnswerReading
+) -> tuple[ConductFinding, ...]:
     """Ask the same once more, and look at what stays behind. Runs where the plugin runs."""
     before = set(threading.enumerate())
     again = ask(dispatcher, view)
@@ -65,16 +69,19 @@ def examine(dispatcher: Dispatcher, view: DispatchView, first: Reading) -> tuple
 
 
 def _find(
-    dispatcher: Dispatcher, first: Reading, again: Reading, before: set[threading.Thread]
-) -> Iterator[Finding]:
+    dispatcher: Dispatcher,
+    first: AnswerReading,
+    again: AnswerReading,
+    before: set[threading.Thread],
+) -> Iterator[ConductFinding]:
     if again != first:
-        yield Finding(Misconduct.UNSTEADY, "answered otherwise to the same view")
+        yield ConductFinding(Misconduct.UNSTEADY, "answered otherwise to the same view")
     started = sum(
         not thread.name.startswith(OWN_THREADS) for thread in set(threading.enumerate()) - before
     )
     if started:
         words = f"left {started} thread{'s' if started > 1 else ''} running"
-        yield Finding(Misconduct.STARTS_THREADS, words)
+        yield ConductFinding(Misconduct.STARTS_THREADS, words)
     if count_kept(dispatcher) >= MOST_KEPT:
         words = f"keeps more than {MOST_KEPT} objects from one call to the next"
-        yield Finding(Misconduct.KEEPS_OBJECTS, words)
+        yield ConductFinding(Misconduct.KEEPS_OBJECTS, words)

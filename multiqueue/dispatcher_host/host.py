@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from multiqueue.dispatcher_host.answer import Reading
-from multiqueue.dispatcher_host.conduct import Finding, ask, examine
+from multiqueue.dispatcher_host.answer import AnswerReading
+from multiqueue.dispatcher_host.conduct import ConductFinding, ask, examine
 from multiqueue.dispatcher_host.entry import check_arguments
 from multiqueue.dispatcher_host.frozen import freeze
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.kube.call_thread import Runner
 from multiqueue.plugins import DispatchView
@@ -37,11 +37,11 @@ class Host(Protocol):
         """Load it, and have it look at its arguments; comes first, and once."""
         ...
 
-    def nominate(self, view: DispatchView) -> Awaitable[Reading]:
+    def nominate(self, view: DispatchView) -> Awaitable[AnswerReading]:
         """Ask it; the answer has the types that it should have, no more is known of it."""
         ...
 
-    def examine(self) -> Awaitable[tuple[Finding, ...]]:
+    def examine(self) -> Awaitable[tuple[ConductFinding, ...]]:
         """Ask the last question once more, and look whether it keeps its promises."""
         ...
 
@@ -89,7 +89,7 @@ class Hung:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     view: DispatchView
-    reading: Reading
+    reading: AnswerReading
 
 
 class ThreadHost:
@@ -103,7 +103,7 @@ class ThreadHost:
     """
 
     def __init__(
-        self, thread: Runner, way: Way, select: Callable[[], Selection], hung: Hung
+        self, thread: Runner, way: DispatcherSetting, select: Callable[[], Selection], hung: Hung
     ) -> None:
         self._thread = thread
         self._way = way
@@ -117,11 +117,11 @@ class ThreadHost:
         """Load it, as `Host` says."""
         return self._run(self._select_and_check)
 
-    def nominate(self, view: DispatchView) -> asyncio.Future[Reading]:
+    def nominate(self, view: DispatchView) -> asyncio.Future[AnswerReading]:
         """Ask it, as `Host` says."""
         return self._run(lambda: self._ask(view))
 
-    def examine(self) -> asyncio.Future[tuple[Finding, ...]]:
+    def examine(self) -> asyncio.Future[tuple[ConductFinding, ...]]:
         """Look at it, as `Host` says."""
         return self._run(self._examine)
 
@@ -151,14 +151,14 @@ class ThreadHost:
         problems = check_arguments(selection.dispatcher, self._way.arguments)
         return replace(selection, wrong_arguments=problems)
 
-    def _ask(self, view: DispatchView) -> Reading:
+    def _ask(self, view: DispatchView) -> AnswerReading:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
         reading = ask(self._selection.dispatcher, freeze(view))
         self._asked = _Asked(view, reading)
         return reading
 
-    def _examine(self) -> tuple[Finding, ...]:
+    def _examine(self) -> tuple[ConductFinding, ...]:
         assert self._selection is not None
         assert self._selection.dispatcher is not None
         assert self._asked is not None

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from multiqueue.dispatcher_host.answer import Answer, Failure
 from multiqueue.dispatcher_host.canary import Side, Trials, is_chosen
-from multiqueue.dispatcher_host.policy import Policy, Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting, DispatchPolicy
 from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.dispatcher_host.shadow import ShadowFigures
 from multiqueue.dispatcher_host.turns import DismissedError, Turns
@@ -21,7 +21,7 @@ from multiqueue.plugins import DispatchView, Nomination
 
 BuildView = Callable[[], DispatchView]
 Accept = Callable[[DispatchView, Nomination], None]
-OpenRunner = Callable[[Way], DispatchRunner]
+OpenRunner = Callable[[DispatcherSetting], DispatchRunner]
 MOST_WAIT_SECONDS = 4.0
 """As many questions of a profile wait as its dispatcher answers in so many seconds, at the pace of
 its last answer: each holds one of the places in which Workloads are looked at."""
@@ -76,7 +76,7 @@ class LiveProfile:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: DispatchPolicy,
         open_runner: OpenRunner,
         *,
         turns: Turns,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from multiqueue.dispatcher_host.host import EndedError, Host
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import EXTERNAL, Selection
 from multiqueue.kube.backoff import exponential
 from multiqueue.kube.call_thread import PluginError
@@ -26,14 +26,14 @@ LONGEST_PAUSE = timedelta(minutes=10)
 HANG_PAUSE = timedelta(minutes=5)
 """The same where it hung: each trial costs half a minute of a processor."""
 
-OpenApart = Callable[[Way, str], Host]
+OpenApart = Callable[[DispatcherSetting, str], Host]
 """Makes what a dispatcher that is left apart runs in; gets its entry point."""
 
 log = structlog.get_logger("multiqueue.dispatcher_host.loader")
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _FailedLoad:
     """A package that could not be loaded in a process: so many times, and why the last time."""
 
     stamp: Hashable
@@ -61,7 +61,7 @@ class Loader:
 
     def __init__(
         self,
-        way: Way,
+        way: DispatcherSetting,
         open_host: Callable[[], Host],
         open_apart: OpenApart,
         *,
@@ -82,7 +82,7 @@ class Loader:
         self._give_up_at: datetime | None = None
         self._again_at: datetime | None = None
         self._stamp: Hashable = None
-        self._trial: _Trial | None = None
+        self._trial: _FailedLoad | None = None
 
     @property
     def is_loading(self) -> bool:
@@ -202,7 +202,7 @@ class Loader:
         count = last.count + 1 if last is not None and last.stamp == self._stamp else 1
         seconds = exponential(count, base=pause.total_seconds(), cap=LONGEST_PAUSE.total_seconds())
         again_at = now + timedelta(seconds=seconds)
-        self._trial = _Trial(self._stamp, count, self.problem, again_at)
+        self._trial = _FailedLoad(self._stamp, count, self.problem, again_at)
 
     def _describe_problem(self, selection: Selection) -> str:
         path = self._way.path

@@ -21,7 +21,7 @@ DefaultArguments = Callable[[str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class DispatcherSetting:
     """One dispatcher, and how it is asked.
 
     Attributes:
@@ -40,7 +40,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CanaryReturnLimits:
     """When a canary returns; shares are of 1."""
 
     min_workloads: int
@@ -53,13 +53,13 @@ class Limits:
 class Canary:
     """Who decides for which percentage of the Workloads."""
 
-    way: Way
+    way: DispatcherSetting
     percent: int
-    limits: Limits
+    limits: CanaryReturnLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class DispatchPolicy:
     """Who decides for the Workloads of one profile, or of one plain dispatcher.
 
     Attributes:
@@ -75,9 +75,9 @@ class Policy:
 
     profile: str = ""
     generation: int = 0
-    base: Way | None = None
-    fallback: Way | None = None
-    shadow: Way | None = None
+    base: DispatcherSetting | None = None
+    fallback: DispatcherSetting | None = None
+    shadow: DispatcherSetting | None = None
     canary: Canary | None = None
     problem: str = ""
     side_problems: tuple[str, ...] = ()
@@ -87,7 +87,9 @@ class _SpecError(Exception):
     """A field cannot be used; the text names it."""
 
 
-def build_policy(profile: DispatchProfile, find: FindProfile, defaults: DefaultArguments) -> Policy:
+def build_policy(
+    profile: DispatchProfile, find: FindProfile, defaults: DefaultArguments
+) -> DispatchPolicy:
     """Read a profile.
 
     Args:
@@ -97,7 +99,7 @@ def build_policy(profile: DispatchProfile, find: FindProfile, defaults: DefaultA
     """
     spec = profile.spec
     fallback = _plain(spec.fallback, defaults, "spec.fallback") if spec.fallback else None
-    policy = Policy(
+    policy = DispatchPolicy(
         profile=profile.metadata.name, generation=profile.metadata.generation, fallback=fallback
     )
     try:
@@ -119,10 +121,10 @@ def build_policy(profile: DispatchProfile, find: FindProfile, defaults: DefaultA
     return replace(policy, base=base, shadow=shadow, canary=canary, side_problems=tuple(problems))
 
 
-def build_plain_policy(dispatcher: str, defaults: DefaultArguments) -> Policy:
+def build_plain_policy(dispatcher: str, defaults: DefaultArguments) -> DispatchPolicy:
     """Return the policy of a dispatcher that the configuration names."""
-    way = Way(dispatcher=dispatcher, arguments=defaults(dispatcher), outside=True)
-    return Policy(base=way)
+    way = DispatcherSetting(dispatcher=dispatcher, arguments=defaults(dispatcher), outside=True)
+    return DispatchPolicy(base=way)
 
 
 def list_references(profile: DispatchProfile) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ def list_references(profile: DispatchProfile) -> tuple[str, ...]:
     return tuple(side.profile for side in sides if side is not None and side.profile)
 
 
-def _own_way(spec: DispatchProfileSpec, defaults: DefaultArguments, path: str) -> Way:
+def _own_way(spec: DispatchProfileSpec, defaults: DefaultArguments, path: str) -> DispatcherSetting:
     if not spec.dispatcher:
         raise _SpecError(f"{path}.dispatcher: is empty; name a dispatcher")
     own = {"filters", "scorers"} & set(spec.arguments)
@@ -147,7 +149,7 @@ def _own_way(spec: DispatchProfileSpec, defaults: DefaultArguments, path: str) -
     if budget > LONGEST_BUDGET:
         most = LONGEST_BUDGET.total_seconds()
         raise _SpecError(f"{path}.timeBudget: {spec.time_budget} is more than {most:g}s")
-    return Way(
+    return DispatcherSetting(
         dispatcher=spec.dispatcher,
         arguments=arguments,
         budget=budget,
@@ -155,8 +157,8 @@ def _own_way(spec: DispatchProfileSpec, defaults: DefaultArguments, path: str) -
     )
 
 
-def _plain(dispatcher: str, defaults: DefaultArguments, path: str) -> Way:
-    return Way(dispatcher=dispatcher, arguments=defaults(dispatcher), path=path)
+def _plain(dispatcher: str, defaults: DefaultArguments, path: str) -> DispatcherSetting:
+    return DispatcherSetting(dispatcher=dispatcher, arguments=defaults(dispatcher), path=path)
 
 
 def _side(
@@ -165,7 +167,7 @@ def _side(
     find: FindProfile,
     defaults: DefaultArguments,
     path: str,
-) -> Way | None:
+) -> DispatcherSetting | None:
     if spec is None:
         return None
     if bool(spec.dispatcher) == bool(spec.profile):
@@ -203,7 +205,7 @@ def _canary(
     return Canary(
         way=way,
         percent=spec.percent,
-        limits=Limits(
+        limits=CanaryReturnLimits(
             min_workloads=limits.min_workloads,
             failures=limits.failure_percent / 100,
             slower=limits.worse_percent / 100,

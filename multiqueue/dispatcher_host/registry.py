@@ -23,7 +23,7 @@ import structlog
 from multiqueue.api.names import DISPATCHER
 from multiqueue.dispatcher_host.entry import EntryError, make_dispatcher
 from multiqueue.dispatcher_host.package_stamp import stamp_package
-from multiqueue.dispatcher_host.sites import Sites
+from multiqueue.dispatcher_host.sites import PathSites
 from multiqueue.plugins import Dispatcher
 
 ENTRY_POINT_GROUP = "multiqueue.dispatchers"
@@ -76,7 +76,7 @@ class Dispatchers:
     ) -> None:
         self._plugins = dict(plugins or {})
         self._is_fixed = installed is not None
-        self._sites = Sites()
+        self._sites = PathSites()
         found = entry_points(group=ENTRY_POINT_GROUP) if installed is None else installed
         self._installed = _by_name(found)
 

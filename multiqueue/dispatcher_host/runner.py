@@ -23,11 +23,11 @@ import structlog
 
 from multiqueue.dispatcher_host.answer import Answer, Failure, hold_against
 from multiqueue.dispatcher_host.budget import within
-from multiqueue.dispatcher_host.conduct import EVERY, Finding, list_strangers
+from multiqueue.dispatcher_host.conduct import EVERY, ConductFinding, list_strangers
 from multiqueue.dispatcher_host.host import EndedError, Host, Hung, ThreadHost
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
 from multiqueue.dispatcher_host.loader import PATIENCE, Loader, OpenApart
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.kube.backoff import exponential
 from multiqueue.kube.call_thread import OpenThread, PluginError, PluginThread
@@ -56,7 +56,7 @@ class Listeners:
 
     on_answer: Callable[[str, float], None] = lambda _name, _seconds: None
     on_failure: Callable[[str, Failure], None] = lambda _name, _failure: None
-    on_finding: Callable[[str, Finding], None] = lambda _name, _finding: None
+    on_finding: Callable[[str, ConductFinding], None] = lambda _name, _finding: None
 
 
 class DispatchRunner:
@@ -80,7 +80,7 @@ class DispatchRunner:
 
     def __init__(
         self,
-        way: Way,
+        way: DispatcherSetting,
         select: Callable[[], Selection],
         *,
         now: Callable[[], datetime],
@@ -91,7 +91,7 @@ class DispatchRunner:
         patience: timedelta = PATIENCE,
     ) -> None:
         self.way = way
-        self.findings: dict[str, Finding] = {}
+        self.findings: dict[str, ConductFinding] = {}
         self.trouble = ""
         self._now = now
         self._listeners = listeners or Listeners()
@@ -203,7 +203,7 @@ class DispatchRunner:
             for finding in found:
                 self._tell(finding)
 
-    def _tell(self, finding: Finding) -> None:
+    def _tell(self, finding: ConductFinding) -> None:
         self.findings[finding.kind] = finding
         self._listeners.on_finding(self.label, finding)
         self._log_once(f'dispatcher "{self._name}" {finding.words}')

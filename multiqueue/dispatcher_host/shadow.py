@@ -29,7 +29,7 @@ class ShadowFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ShadowQuestion:
     """A view that a shadow is to be asked about, and what was decided."""
 
     profile: str
@@ -52,10 +52,10 @@ class Shadows:
     def __init__(
         self, on_answer: Callable[[str, bool], None] = lambda _name, _differs: None
     ) -> None:
-        self.queue: asyncio.Queue[Question] = asyncio.Queue(MOST_WAITING)
+        self.queue: asyncio.Queue[ShadowQuestion] = asyncio.Queue(MOST_WAITING)
         self._on_answer = on_answer
 
-    def put(self, question: Question) -> None:
+    def put(self, question: ShadowQuestion) -> None:
         """Have a shadow asked; it is left out where it cannot keep up."""
         try:
             self.queue.put_nowait(question)
@@ -72,7 +72,7 @@ class Shadows:
                 log.exception("shadow not asked", profile=question.profile)
                 question.figures.failures += 1
 
-    async def ask(self, question: Question) -> None:
+    async def ask(self, question: ShadowQuestion) -> None:
         """Ask about one view, and compare."""
         figures = question.figures
         await question.runner.prepare()

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 
-class Sites:
+class PathSites:
     """Remembers which path files were there, so that each new one is read once.
 
     An editable install (``pip install -e .``) is a path file in site-packages, which Python reads

@@ -20,7 +20,7 @@ from multiqueue.api.conditions import (
 )
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.drain.relocation import Chance
-from multiqueue.drain.report import Report, is_news, parse_report
+from multiqueue.drain.report import DrainReport, is_news, parse_report
 
 
 def build_conditions(name: str, orders: Orders, drained: Condition | None) -> list[Condition]:
@@ -50,7 +50,7 @@ def describe_cordon(name: str, orders: Orders) -> str:
     return f'Nothing new goes to "{name}": it {orders.refusal}{order}'
 
 
-def describe_drain(chances: Mapping[str, Chance], report: Report) -> Condition:
+def describe_drain(chances: Mapping[str, Chance], report: DrainReport) -> Condition:
     """Return the condition Drained of a worker that is being drained, or has been.
 
     Args:
@@ -69,7 +69,7 @@ def describe_drain(chances: Mapping[str, Chance], report: Report) -> Condition:
     return _false(DRAINED, DrainReason.STUCK, message)
 
 
-def find_unfinished(cluster: api.MultiKueueCluster) -> Report | None:
+def find_unfinished(cluster: api.MultiKueueCluster) -> DrainReport | None:
     """Return what an earlier manager reported of a drain that is under way; None: it begins."""
     condition = find_condition(cluster.status.conditions, DRAINED)
     if condition is None or condition.status == "True" or condition.reason == DrainReason.UNCLEAR:

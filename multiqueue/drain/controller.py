@@ -19,8 +19,8 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.cluster_orders import (
     DEFAULT_PACE,
     DrainOrder,
+    DrainPace,
     Orders,
-    Pace,
     read_orders,
 )
 from multiqueue.api.v1beta2.meta import Condition
@@ -75,7 +75,7 @@ class DrainReconciler:
         *,
         options: BuildOptions,
         enqueue: Callable[[str], None],
-        pace: Pace = DEFAULT_PACE,
+        pace: DrainPace = DEFAULT_PACE,
     ) -> None:
         self._context = context
         self._fleet = fleet

@@ -5,8 +5,8 @@ then the largest gang, since every minute that it waits costs most if the worker
 and large gaps elsewhere are filled first by small ones; then what ran for the shortest time, for it
 loses least, and what has run for long may end by itself meanwhile.
 
-Pace: a bucket that holds `Pace.at_once` moves and is filled with one each `Pace.every`. Its whole
-state is one time. A manager that finds a drain begun by another one starts with an empty bucket, so
+Pace: a bucket that holds `DrainPace.at_once` moves and is filled with one each `DrainPace.every`.
+Its whole state is one time. A manager that finds a drain begun by another one starts with an empty bucket, so
 that restarts, however many, never make it faster.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from multiqueue.api.cluster_orders import Pace
+from multiqueue.api.cluster_orders import DrainPace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +66,23 @@ class Bucket:
         return cls(now)
 
     @classmethod
-    def empty(cls, now: datetime, pace: Pace) -> Bucket:
+    def empty(cls, now: datetime, pace: DrainPace) -> Bucket:
         """Return the bucket of a drain that another manager began."""
         return cls(now + pace.every * pace.at_once)
 
-    def next_at(self, pace: Pace) -> datetime:
+    def next_at(self, pace: DrainPace) -> datetime:
         """When the next move may begin."""
         return self.full_at - pace.every * (pace.at_once - 1)
 
-    def has_one(self, pace: Pace, now: datetime) -> bool:
+    def has_one(self, pace: DrainPace, now: datetime) -> bool:
         """Whether a move may begin now."""
         return self.next_at(pace) <= now
 
-    def take(self, pace: Pace, now: datetime) -> Bucket:
+    def take(self, pace: DrainPace, now: datetime) -> Bucket:
         """Return the bucket after a move began."""
         return Bucket(max(now, self.full_at) + pace.every)
 
-    def change(self, old: Pace, new: Pace, now: datetime) -> Bucket:
+    def change(self, old: DrainPace, new: DrainPace, now: datetime) -> Bucket:
         """Return the bucket under another pace: no move begins sooner for more at a time alone.
 
         Never emptier than empty: a faster pace counts from now on.
@@ -96,7 +96,7 @@ def estimate_end(
     leaving: Sequence[timedelta],
     *,
     bucket: Bucket,
-    pace: Pace,
+    pace: DrainPace,
     now: datetime,
 ) -> datetime:
     """When the last one has stopped, if every one takes as long as it may.

@@ -15,7 +15,7 @@ import msgspec
 from multiqueue.api import v1beta2 as api
 from multiqueue.capacity.filters import why_not
 from multiqueue.capacity.filters.candidate import Candidate
-from multiqueue.capacity.own_quota import Choice, Claim, OwnQuota
+from multiqueue.capacity.own_quota import Choice, OwnQuota, QuotaClaim
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.observe.observe import Observation, Observer
@@ -55,7 +55,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prospect:
+class RelocationProspect:
     """What there is for a Workload elsewhere.
 
     Attributes:
@@ -69,7 +69,7 @@ class Prospect:
     chance: Chance
     why: str = ""
     cluster: str = ""
-    claim: Claim | None = None
+    claim: QuotaClaim | None = None
 
 
 class Relocation:
@@ -95,15 +95,15 @@ class Relocation:
             flavors=context.informers.resource_flavors.store.list,
         )
 
-    def refresh(self, claims: Iterable[Claim]) -> None:
+    def refresh(self, claims: Iterable[QuotaClaim]) -> None:
         """Read the manager's quota anew; those on their way have these claims to it."""
         self._own.refresh(claims)
 
-    def take(self, claim: Claim) -> None:
+    def take(self, claim: QuotaClaim) -> None:
         """Count the claim of one that is sent away now."""
         self._own.take(claim)
 
-    def judge(self, key: str, *, leaving: str) -> Prospect:
+    def judge(self, key: str, *, leaving: str) -> RelocationProspect:
         """Say what there is for a Workload on other clusters than the one that it leaves.
 
         A cluster whose queues cannot be read counts as one with room: it decides for itself.
@@ -112,7 +112,7 @@ class Relocation:
         seen = self._observer.survey(key)
         workload = seen.workload
         if workload is None:
-            return Prospect(chance=Chance.NEVER, why="it is gone")
+            return RelocationProspect(chance=Chance.NEVER, why="it is gone")
         shown = self.view(with_flavors(workload, None))
         others = [name for name in seen.clusters if name != leaving]
         ways = []
@@ -171,14 +171,14 @@ def list_ways(
 
 def judge_ways(
     ways: Iterable[tuple[Choice | None, WorkloadView, Iterable[ClusterView]]], *, cut_off: str
-) -> Prospect:
+) -> RelocationProspect:
     """Return what there is for a Workload elsewhere. Pure.
 
     Args:
         ways: Each way to reserve, with the Workload and the other clusters as they are seen so.
         cut_off: Why its checkpoint would be cut off; empty where it would not.
     """
-    best: dict[str, tuple[Fit, Claim | None]] = {}
+    best: dict[str, tuple[Fit, QuotaClaim | None]] = {}
     for choice, view, clusters in ways:
         for cluster in clusters:
             fit = _with_room(judge(view, cluster), choice)
@@ -190,16 +190,16 @@ def judge_ways(
     return replace(prospect, why=cut_off) if cut_off and not prospect.why else prospect
 
 
-def combine(fits: Mapping[str, Fit]) -> Prospect:
+def combine(fits: Mapping[str, Fit]) -> RelocationProspect:
     """Return the best of what the other clusters offer, by name, in order of preference. Pure."""
     if not fits:
-        return Prospect(chance=Chance.NEVER, why="no other cluster is configured for it")
+        return RelocationProspect(chance=Chance.NEVER, why="no other cluster is configured for it")
     first = min(fits, key=lambda name: _rank(fits[name]))
     best = min((_CHANCES[fit.outlook] for fit in fits.values()), key=_ORDER.index)
     if best is Chance.NOW:
-        return Prospect(chance=best, cluster=first)
+        return RelocationProspect(chance=best, cluster=first)
     reasons = "; ".join(f"{name} {fit.reason}" for name, fit in fits.items())
-    return Prospect(chance=best, why=f"{_WORDS[best]}: {reasons}")
+    return RelocationProspect(chance=best, why=f"{_WORDS[best]}: {reasons}")
 
 
 def with_flavors(

@@ -32,7 +32,7 @@ _NEWS_FOR = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DrainReport:
     """How far a drain is.
 
     Attributes:
@@ -71,14 +71,14 @@ class Report:
         return "; ".join(filter(None, parts))
 
 
-def parse_report(message: str) -> Report:
+def parse_report(message: str) -> DrainReport:
     """Return the figures of a message; zeros where it has none. What stays is not read back."""
     match = _COUNTS.match(message)
     if match is None:
-        return Report()
+        return DrainReport()
     rest = message[match.end() :]
     staying = _STAYING.search(rest)
-    return Report(
+    return DrainReport(
         moved=int(match["moved"]),
         stopped=int(match["stopped"] or 0),
         moving=int(match["moving"]),

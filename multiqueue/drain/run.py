@@ -17,7 +17,7 @@ from multiqueue.api.slices import is_replaced
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.dispatch.observe.observe import Observer
 from multiqueue.drain.pace import Resident, sort_residents
-from multiqueue.drain.relocation import Prospect, Relocation
+from multiqueue.drain.relocation import Relocation, RelocationProspect
 from multiqueue.drain.state import ARRIVAL, DrainRun, Leaving
 from multiqueue.drain.stop_time import find_stop_time
 from multiqueue.jobs.context import ManagerContext
@@ -103,7 +103,7 @@ class Drainer:
         run: DrainRun,
         order: DrainOrder,
         resident: Resident,
-        prospect: Prospect,
+        prospect: RelocationProspect,
         now: datetime,
     ) -> None:
         run.bucket = run.bucket.take(order.pace, now)

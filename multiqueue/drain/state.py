@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from multiqueue.api.cluster_orders import DrainOrder, Pace
-from multiqueue.capacity.own_quota import Claim
+from multiqueue.api.cluster_orders import DrainOrder, DrainPace
+from multiqueue.capacity.own_quota import QuotaClaim
 from multiqueue.drain.pace import Bucket, Resident, estimate_end
 from multiqueue.drain.relocation import Chance
-from multiqueue.drain.report import Report
+from multiqueue.drain.report import DrainReport
 
 LOOK_SECONDS = 0.25
 """Shortest time between two looks at who could run elsewhere; changes of room come in bursts."""
@@ -72,7 +72,7 @@ class DrainRun:
     lost_gpu_seconds: float = 0.0
     leaving: dict[str, Leaving] = field(default_factory=dict)
     arriving: dict[str, tuple[str, datetime]] = field(default_factory=dict)
-    claims: dict[str, Claim] = field(default_factory=dict)
+    claims: dict[str, QuotaClaim] = field(default_factory=dict)
     staying: dict[str, str] = field(default_factory=dict)
     chances: dict[str, Chance] = field(default_factory=dict)
     looked_at: datetime | None = None
@@ -92,7 +92,7 @@ class DrainRun:
         return key in self.leaving or key in self.arriving
 
 
-def begin(name: str, *, resumed: Report | None, pace: Pace, now: datetime) -> DrainRun:
+def begin(name: str, *, resumed: DrainReport | None, pace: DrainPace, now: datetime) -> DrainRun:
     """Return a drain that begins, or goes on after another manager's report of it."""
     if resumed is None:
         return DrainRun(name=name, bucket=Bucket.full(now))
@@ -124,7 +124,7 @@ def report_on(
     now: datetime,
     *,
     trouble: str,
-) -> Report:
+) -> DrainReport:
     """Return how far a drain is."""
     going = [r for r in residents if r.key not in run.staying and r.key not in run.leaving]
     ends_at = None
@@ -137,7 +137,7 @@ def report_on(
             now=now,
         )
     here = {resident.key for resident in residents} - run.leaving.keys()
-    return Report(
+    return DrainReport(
         moved=run.moved,
         stopped=run.stopped,
         moving=len(run.leaving),

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
-from multiqueue.engine.queues.entry import Entry, Place, micros
+from multiqueue.engine.queues.entry import Entry, QueuePlace, micros
 from multiqueue.lib.heap import KeyedHeap
 
 Fingerprint: TypeAlias = tuple[object, ...]
@@ -181,6 +181,6 @@ class Agenda:
         return _EPOCH + timedelta(microseconds=min(times)) if times else None
 
     def _first_backoff(self) -> Entry | None:
-        while (entry := self._backoffs.peek()) is not None and entry.place is not Place.HELD:
+        while (entry := self._backoffs.peek()) is not None and entry.place is not QueuePlace.HELD:
             self._backoffs.pop()
         return entry

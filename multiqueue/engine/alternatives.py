@@ -27,14 +27,14 @@ from multiqueue.model.workload import PodSet, Workload
 Flavors = Mapping[str, ResourceFlavor]
 
 
-class Way(NamedTuple):
+class JudgedAlternative(NamedTuple):
     """A gang as it would be on some hardware, and by pod set what to look at; None for all."""
 
     workload: Workload
     flavors: Mapping[str, frozenset[str]] | None = None
 
 
-def list_ways(workload: Workload, queue: CachedQueue, flavors: Flavors) -> list[Way]:
+def list_ways(workload: Workload, queue: CachedQueue, flavors: Flavors) -> list[JudgedAlternative]:
     """Return the ways to hold a gang, in the order of the queue.
 
     None where it has the same number of pods everywhere.
@@ -49,7 +49,9 @@ def list_ways(workload: Workload, queue: CachedQueue, flavors: Flavors) -> list[
 
 
 def choose_way(
-    ways: Sequence[Way], judge: Callable[[Way], Verdict], policy: FlavorFungibility
+    ways: Sequence[JudgedAlternative],
+    judge: Callable[[JudgedAlternative], Verdict],
+    policy: FlavorFungibility,
 ) -> Verdict:
     """Return the verdict on the first way that does, or else on the best one.
 
@@ -90,11 +92,11 @@ def _way(
     name: str,
     groups: Sequence[ResourceGroup],
     flavors: Flavors,
-) -> Way:
+) -> JudgedAlternative:
     everywhere = frozenset(item.name for other in groups for item in other.flavors)
     here = frozenset(item.name for item in group.flavors) - {name}
     counts = {ps.name: _pods(ps, name, flavors) for ps in workload.pod_sets if ps.alternatives}
-    return Way(
+    return JudgedAlternative(
         _resized(workload, counts),
         {
             ps.name: everywhere - here if ps.name in counts else everywhere

@@ -28,7 +28,7 @@ from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.requeue import give_back
-from multiqueue.engine.world import Course, Head, World
+from multiqueue.engine.world import Course, EngineParts, Head
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class CycleResult:
 
 
 def run_cycle(
-    world: World, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
+    world: EngineParts, tree: Tree, agenda: TreeAgenda, now: datetime, result: CycleResult
 ) -> None:
     """Run one cycle of one tree; what it raises leaves no reservation behind."""
     result.decisions += world.second_pass.run(tree, now)
@@ -73,7 +73,7 @@ def run_cycle(
 
 
 def take_heads(
-    world: World, tree: Tree, agenda: TreeAgenda
+    world: EngineParts, tree: Tree, agenda: TreeAgenda
 ) -> Iterable[tuple[Tree, Entry, CachedQueue, PendingQueue]]:
     """Find one workload per active ClusterQueue that has any, by the names of these (E-84)."""
     taken = []
@@ -89,7 +89,7 @@ def take_heads(
 
 
 def nominate(
-    world: World, tree: Tree, entry: Entry, queue: CachedQueue, pending: PendingQueue
+    world: EngineParts, tree: Tree, entry: Entry, queue: CachedQueue, pending: PendingQueue
 ) -> Head:
     """Judge a head, or remember the verdict where nothing changed since."""
     resume, workload = entry.resume, entry.workload

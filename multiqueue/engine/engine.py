@@ -23,7 +23,7 @@ from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan, Decision, TreeFailure
 from multiqueue.engine.preemption.candidates import HolderIndex
 from multiqueue.engine.preemption.context import SearchContext
-from multiqueue.engine.queue_activation import Openings
+from multiqueue.engine.queue_activation import QueueActivation
 from multiqueue.engine.queues.pending_order import Placed, ordered_in_steps
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.remote import FleetOracle
@@ -39,7 +39,7 @@ from multiqueue.engine.tas.forest import build_forest
 from multiqueue.engine.waiting import Waiting
 from multiqueue.engine.waking import deliver_due, unblock
 from multiqueue.engine.what_if import Trial, try_workload
-from multiqueue.engine.world import World
+from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue, Cohort, LocalQueue
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
@@ -76,14 +76,16 @@ class Engine:
             self._waiting,
             keeps_scan=options.keep_scan_progress,
         )
-        self._openings = Openings(self._pending, self._ledger, self._waiting, self._intake.entries)
+        self._openings = QueueActivation(
+            self._pending, self._ledger, self._waiting, self._intake.entries
+        )
         self.usage = UsageLedger.of(options, self._cache, self._ledger, self._pending, self._agenda)
         context = SearchContext(
             holders=HolderIndex(self._ledger),
             options=options,
             past_usage=self.usage.past_usage if self.usage is not None else None,
         )
-        self._world = World(
+        self._world = EngineParts(
             cache=self._cache,
             pending=self._pending,
             ledger=self._ledger,

@@ -8,10 +8,10 @@ from multiqueue.engine.fairness.order import FairOrder
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import TurnRules
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.engine.world import Course, Head, World
+from multiqueue.engine.world import Course, EngineParts, Head
 
 
-def take_turns(world: World, course: Course, heads: list[Head]) -> Iterator[Head]:
+def take_turns(world: EngineParts, course: Course, heads: list[Head]) -> Iterator[Head]:
     """Iterate over the heads; with fair sharing, each is chosen when the one before is decided."""
     sharing, rules = world.options.fair_sharing, world.options.turns
     turns = (

@@ -14,7 +14,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.queues.entry import (
     Entry,
-    Place,
+    QueuePlace,
     as_admitted,
     is_backoff_over,
     is_evicted,
@@ -77,7 +77,7 @@ class Intake:
             if entry.queue:
                 self._waiting.welcome(entry, now)
             self._begin_epoch(entry.queue or entry.charged)
-        elif entry.place is Place.HOLDING:
+        elif entry.place is QueuePlace.HOLDING:
             self._update_holder(entry, workload, now)
         elif entry.queue:
             self._update_waiting(entry, workload, now)
@@ -93,7 +93,7 @@ class Intake:
             return
         entry.forget_others()
         self._begin_epoch(entry.queue or entry.charged)
-        if entry.place is Place.HOLDING:
+        if entry.place is QueuePlace.HOLDING:
             self._release(entry, now, for_good=True)
         elif entry.queue:
             self._waiting.leave(entry)
@@ -137,9 +137,9 @@ class Intake:
     def roll_back(self, entries: Iterable[Entry], now: datetime) -> None:
         """Queue these heads as they were before a cycle that failed on the way."""
         for entry in entries:
-            if entry.place is Place.HOLDING:
+            if entry.place is QueuePlace.HOLDING:
                 self._ledger.release(entry)
-            if entry.place is Place.NOWHERE:
+            if entry.place is QueuePlace.NOWHERE:
                 self._waiting.enter(entry, now, anyway=is_backoff_over(entry.workload, now))
 
     def _place(self, entry: Entry, now: datetime) -> None:

@@ -13,7 +13,7 @@ from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import add_to
 from multiqueue.engine.cache.quota_node import FlavorResource
 from multiqueue.engine.local_queue import LocalQueueRecord
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.state import Changed
 from multiqueue.engine.tas.charges import placed_pods
@@ -104,7 +104,7 @@ class Ledger:
 
     def charge(self, entry: Entry, admission: Admission, *, at: datetime, admitted: bool) -> None:
         """Let a workload hold the quota of an admission that it got at this time."""
-        entry.place = Place.HOLDING
+        entry.place = QueuePlace.HOLDING
         entry.reserved_at = int(at.timestamp())
         entry.displaced = frozenset()
         entry.charged = admission.cluster_queue
@@ -153,7 +153,7 @@ class Ledger:
         if entry.admitted:
             record.admitted -= 1
             add_to(record.admitted_usage, entry.usage, -1)
-        entry.place = Place.NOWHERE
+        entry.place = QueuePlace.NOWHERE
         entry.charged = entry.took_from = ""
         entry.usage = {}
         entry.admitted = entry.assumed = entry.preempted = False

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from multiqueue.api.conditions import CheckState, Reason
-from multiqueue.engine.alternatives import Way, as_nominated, choose_way, list_ways
+from multiqueue.engine.alternatives import JudgedAlternative, as_nominated, choose_way, list_ways
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
@@ -31,7 +31,7 @@ from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.successor_slice import refuse_slice
 from multiqueue.engine.value import Value
-from multiqueue.engine.world import Head, World
+from multiqueue.engine.world import EngineParts, Head
 from multiqueue.model.resource_flavor import Topology
 from multiqueue.model.workload import Workload
 
@@ -40,17 +40,19 @@ _FAILED = frozenset({CheckState.RETRY, CheckState.REJECTED})
 
 
 def judge(
-    world: World, workload: Workload, queue: CachedQueue, resume: ResumeState | None
+    world: EngineParts, workload: Workload, queue: CachedQueue, resume: ResumeState | None
 ) -> Verdict:
     """Return why the head cannot be looked at, or the flavors that it would get now."""
     ways = list_ways(workload, queue, world.cache.flavors)
     if not ways:
-        return _judge(world, Way(workload), queue, resume)
+        return _judge(world, JudgedAlternative(workload), queue, resume)
     policy = queue.spec.fungibility
     return choose_way(ways, lambda way: _judge(world, way, queue, None), policy)
 
 
-def _judge(world: World, way: Way, queue: CachedQueue, resume: ResumeState | None) -> Verdict:
+def _judge(
+    world: EngineParts, way: JudgedAlternative, queue: CachedQueue, resume: ResumeState | None
+) -> Verdict:
     workload = way.workload
     rejected = reject(workload, queue, world.cache)
     if rejected is not None:
@@ -94,7 +96,11 @@ def _judge(world: World, way: Way, queue: CachedQueue, resume: ResumeState | Non
 
 
 def look_again(
-    world: World, head: Head, first: Nominated, preempted: Mapping[str, Entry], state: Hashable
+    world: EngineParts,
+    head: Head,
+    first: Nominated,
+    preempted: Mapping[str, Entry],
+    state: Hashable,
 ) -> Nominated:
     """Look for other targets, or remember them where the cycle was the same so far.
 
@@ -109,7 +115,7 @@ def look_again(
 
 
 def judge_again(
-    world: World,
+    world: EngineParts,
     workload: Workload,
     queue: CachedQueue,
     first: Nominated,
@@ -152,7 +158,9 @@ def judge_again(
     return Nominated(assignment=deferred, replaced=first.replaced)
 
 
-def _context(world: World, preempted: Mapping[str, Entry], replaced: Entry | None) -> SearchContext:
+def _context(
+    world: EngineParts, preempted: Mapping[str, Entry], replaced: Entry | None
+) -> SearchContext:
     """Return who may be preempted: not who is, and not the slice that is replaced anyway."""
     if not preempted and replaced is None:
         return world.context
@@ -217,7 +225,7 @@ def _choose(attempts: Attempts, resume: ResumeState | None) -> Nominated:
     return attempts.touch_up(find_reduced(workload.pod_sets, attempt_reduced) or full)
 
 
-def _phase(world: World, workload: Workload, queue: CachedQueue) -> TopologyPhase | None:
+def _phase(world: EngineParts, workload: Workload, queue: CachedQueue) -> TopologyPhase | None:
     if not queue.has_topologies or world.options.topology is None:
         return None
     return TopologyPhase(
@@ -228,7 +236,7 @@ def _phase(world: World, workload: Workload, queue: CachedQueue) -> TopologyPhas
     )
 
 
-def _topologies(world: World, queue: CachedQueue) -> Mapping[str, Topology] | None:
+def _topologies(world: EngineParts, queue: CachedQueue) -> Mapping[str, Topology] | None:
     return None if queue.remote_check else world.cache.topologies
 
 

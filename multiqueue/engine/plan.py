@@ -98,7 +98,7 @@ class Skip(Refused, frozen=True, kw_only=True, gc=False):
     skip_reason: SkipReason
 
 
-class Victim(NamedTuple):
+class PreemptedWorkload(NamedTuple):
     """A workload that has to leave for another one.
 
     Shape: ``reason`` and ``message`` are those of its Preempted condition; ``is_new`` is false
@@ -115,7 +115,7 @@ class Victim(NamedTuple):
 class Preempt(Refused, frozen=True, kw_only=True, gc=False):
     """The head fits when the victims have left; until then it waits as the first of its queue."""
 
-    victims: tuple[Victim, ...]
+    victims: tuple[PreemptedWorkload, ...]
 
 
 class Evict(Value, frozen=True, kw_only=True, gc=False):
@@ -127,7 +127,7 @@ class Evict(Value, frozen=True, kw_only=True, gc=False):
     message: str
 
 
-class Place(Value, frozen=True, kw_only=True, gc=False):
+class PlacePods(Value, frozen=True, kw_only=True, gc=False):
     """A workload that holds quota gets places for its pods, or others (E-150, E-151).
 
     ``admission`` is the one it has, with these places; no node in it has failed. The usage is
@@ -148,7 +148,7 @@ class PlaceFailed(Value, frozen=True, kw_only=True, gc=False):
 
 
 HeadDecision = Admit | Requeue | Skip | Preempt | Evict
-Decision = HeadDecision | Place | PlaceFailed
+Decision = HeadDecision | PlacePods | PlaceFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

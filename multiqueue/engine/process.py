@@ -18,11 +18,11 @@ from multiqueue.engine.plan import (
     Admit,
     HeadDecision,
     Preempt,
+    PreemptedWorkload,
     Requeue,
     RequeueReason,
     Skip,
     SkipReason,
-    Victim,
 )
 from multiqueue.engine.preemption.fair import find_share_loss
 from multiqueue.engine.preemption.simulation import without
@@ -31,14 +31,14 @@ from multiqueue.engine.preemption.words import preemption_message
 from multiqueue.engine.preemption_limit import without_rivals
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
-from multiqueue.engine.world import Course, Head, World
+from multiqueue.engine.world import Course, EngineParts, Head
 from multiqueue.lib.amount import Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
 
 _DEFERRED = "Workload fits once the workloads that other workloads preempt have left"
 
 
-def reconsider(world: World, course: Course, head: Head) -> Head:
+def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
     """Look again where heads before this one preempt its targets, or took its nodes (E-70)."""
     verdict = head.verdict
     if not isinstance(verdict, Nominated):
@@ -60,7 +60,7 @@ def has_overlap(course: Course, verdict: Nominated) -> bool:
     return any(target.entry.key in course.preempted for target in verdict.targets)
 
 
-def _recomputes(world: World) -> bool:
+def _recomputes(world: EngineParts) -> bool:
     return world.options.topology is not None and world.options.topology.recompute
 
 
@@ -76,7 +76,7 @@ def _lost_its_nodes(course: Course, queue: CachedQueue, verdict: Nominated) -> b
         return is_free(queue, assignment.usage) and not tree.forest.fits(assignment.placed)
 
 
-def process(world: World, course: Course, head: Head, now: datetime) -> HeadDecision:
+def process(world: EngineParts, course: Course, head: Head, now: datetime) -> HeadDecision:
     """Decide on one head; what it is given or promised counts for the heads after it."""
     verdict = head.verdict
     if isinstance(verdict, Rejected):
@@ -105,7 +105,7 @@ def process(world: World, course: Course, head: Head, now: datetime) -> HeadDeci
 
 
 def _find_obstacle(
-    world: World, course: Course, head: Head, verdict: Nominated
+    world: EngineParts, course: Course, head: Head, verdict: Nominated
 ) -> SkipReason | None:
     """Return how the heads before this one are in its way (E-76, E-77)."""
     queue = head.queue
@@ -116,12 +116,12 @@ def _find_obstacle(
     return None if fits(course, queue, verdict) else SkipReason.NO_LONGER_FITS
 
 
-def is_gated(world: World, head: Head) -> bool:
+def is_gated(world: EngineParts, head: Head) -> bool:
     """Whether the workload may not preempt yet (E-174)."""
     return world.options.preemption_gates and bool(head.entry.workload.closed_gates)
 
 
-def _keeps_room(world: World, head: Head) -> bool:
+def _keeps_room(world: EngineParts, head: Head) -> bool:
     """Whether quota stays free for a head that finds nobody to preempt (E-73)."""
     if head.queue.spec.preemption.reclaim_within_cohort is not PreemptionPolicy.ANY:
         return True
@@ -154,7 +154,7 @@ def is_free(queue: CachedQueue, usage: Mapping[int, Amount]) -> bool:
     return all(amount <= max(0, queue.node.available(slot)) for slot, amount in usage.items())
 
 
-def admit(world: World, head: Head, verdict: Nominated, now: datetime) -> Admit:
+def admit(world: EngineParts, head: Head, verdict: Nominated, now: datetime) -> Admit:
     """Reserve the quota at once; the status follows (E-83)."""
     entry, queue, assignment = head.entry, head.queue, verdict.assignment
     admission = assignment.admission(queue.name)
@@ -203,7 +203,9 @@ def refuse(
     )
 
 
-def _refuse_preemption(world: World, course: Course, head: Head, assignment: Assignment) -> Requeue:
+def _refuse_preemption(
+    world: EngineParts, course: Course, head: Head, assignment: Assignment
+) -> Requeue:
     """Send a head away that finds nobody to preempt, and keep room for it (E-73)."""
     if _keeps_room(world, head):
         course.reservations.ask(head.queue, assignment)
@@ -216,7 +218,7 @@ def _refuse_preemption(world: World, course: Course, head: Head, assignment: Ass
 
 
 def _share_loss(
-    world: World, course: Course, head: Head, assignment: Assignment
+    world: EngineParts, course: Course, head: Head, assignment: Assignment
 ) -> ShareLoss | None:
     """Return which shares stand in the way; what an old verdict lost to still holds."""
     if world.options.fair_sharing is None:
@@ -262,11 +264,11 @@ def _gate(head: Head) -> Requeue:
     )
 
 
-def _preempt(world: World, head: Head, verdict: Nominated) -> Preempt:
+def _preempt(world: EngineParts, head: Head, verdict: Nominated) -> Preempt:
     """Ask the targets to leave, unless they were asked already (E-79, E-80)."""
     head.entry.resume = None
     victims = tuple(
-        Victim(
+        PreemptedWorkload(
             workload=target.entry.key,
             uid=target.entry.workload.uid,
             reason=target.reason,

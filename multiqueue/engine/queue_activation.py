@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.local_queue import LocalQueueRecord
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_queue import PendingQueue
 from multiqueue.engine.waiting import Waiting
 from multiqueue.model.cluster_queue import ClusterQueue, LocalQueue
 
 
-class Openings:
+class QueueActivation:
     """Mutable; owned by the engine. ``entries`` are the intake's.
 
     Shape: ``begun`` says whether there was a cycle. A queue that is seen before the first one was
@@ -93,7 +93,7 @@ class Openings:
     def _open(self, record: LocalQueueRecord) -> None:
         for key in sorted(record.entries):
             entry = record.entries[key]
-            if entry.place is Place.NOWHERE and entry.workload.reservation is None:
+            if entry.place is QueuePlace.NOWHERE and entry.workload.reservation is None:
                 self._waiting.enter(entry, self._waiting.now, anyway=self.begun)
 
     def _close(self, record: LocalQueueRecord) -> None:

@@ -16,7 +16,7 @@ from multiqueue.engine.explain import Explanation
 from multiqueue.engine.flavors.assigner import sum_requests
 from multiqueue.engine.flavors.replaced_slice import replaced_slice
 from multiqueue.engine.nominate import reject
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.pending_order import ordered_in_steps
 from multiqueue.engine.state import (
     Changed,
@@ -27,7 +27,7 @@ from multiqueue.engine.state import (
     Usage,
     UsedQuota,
 )
-from multiqueue.engine.world import World
+from multiqueue.engine.world import EngineParts
 from multiqueue.lib.amount import Amount, add
 from multiqueue.model.cluster_queue import StopPolicy
 from multiqueue.model.resources import PODS
@@ -38,7 +38,7 @@ T = TypeVar("T")
 BYPASSED = "Bypassed scheduling evaluation because an equivalent workload recently failed"
 
 
-def cluster_queue_state(world: World, name: str) -> ClusterQueueState | None:
+def cluster_queue_state(world: EngineParts, name: str) -> ClusterQueueState | None:
     """Return what is going on in a ClusterQueue."""
     queue, pending = world.cache.queues.get(name), world.pending.get(name)
     if queue is None or pending is None:
@@ -68,7 +68,7 @@ def cluster_queue_state(world: World, name: str) -> ClusterQueueState | None:
     )
 
 
-def cohort_state(world: World, name: str) -> CohortState | None:
+def cohort_state(world: EngineParts, name: str) -> CohortState | None:
     """Return what is going on in a Cohort."""
     node = world.cache.cohort_node(name)
     if node is None:
@@ -77,7 +77,7 @@ def cohort_state(world: World, name: str) -> CohortState | None:
     return CohortState(name=name, weighted_share=share)
 
 
-def take_restated(world: World) -> set[str]:
+def take_restated(world: EngineParts) -> set[str]:
     """Return the LocalQueues of which other workloads may be tried now; forget them."""
     found: set[str] = set()
     for name in world.ledger.changed_cluster_queues & world.pending.keys():
@@ -87,7 +87,7 @@ def take_restated(world: World) -> set[str]:
     return found
 
 
-def with_cohorts(world: World, changed: Changed) -> Changed:
+def with_cohorts(world: EngineParts, changed: Changed) -> Changed:
     """Add the cohorts above the changed queues; only with fair sharing have they a state."""
     if world.options.fair_sharing is None:
         return changed
@@ -101,7 +101,7 @@ def with_cohorts(world: World, changed: Changed) -> Changed:
     return replace(changed, cohorts=tuple(sorted(found)))
 
 
-def local_queue_state(world: World, key: str) -> LocalQueueState | None:
+def local_queue_state(world: EngineParts, key: str) -> LocalQueueState | None:
     """Return what is going on in a LocalQueue."""
     record = world.ledger.local_queues.get(key)
     if record is None or record.spec is None:
@@ -134,7 +134,7 @@ def local_queue_state(world: World, key: str) -> LocalQueueState | None:
     )
 
 
-def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]:
+def pending_workloads(world: EngineParts, cluster_queue: str) -> list[PendingWorkload]:
     """Return the waiting workloads in queue order with their positions."""
     pending = world.pending.get(cluster_queue)
     if pending is None:
@@ -158,7 +158,7 @@ def pending_workloads(world: World, cluster_queue: str) -> list[PendingWorkload]
     return result
 
 
-def requests_by_flavor(world: World, entry: Entry) -> dict[str, dict[str, Amount]]:
+def requests_by_flavor(world: EngineParts, entry: Entry) -> dict[str, dict[str, Amount]]:
     """Return what a workload asks of each flavor of its ClusterQueue, all pod sets together.
 
     As a cycle counts it: after transformations, with as many pods as the hardware needs, and of a
@@ -184,9 +184,9 @@ def requests_by_flavor(world: World, entry: Entry) -> dict[str, dict[str, Amount
     return requests
 
 
-def workload_reason(world: World, entry: Entry) -> Explanation | None:
+def workload_reason(world: EngineParts, entry: Entry) -> Explanation | None:
     """Return why a workload is pending; the first thing that stands in its way (E-114)."""
-    if entry.place is Place.HOLDING:
+    if entry.place is QueuePlace.HOLDING:
         return None
     workload = entry.workload
     record = world.ledger.local_queue(workload.queue)
@@ -223,7 +223,9 @@ def _blocking_state(workload: Workload) -> tuple[Reason, str] | None:
     return None
 
 
-def _own_reason(world: World, entry: Entry, queue: CachedQueue, workload: Workload) -> Explanation:
+def _own_reason(
+    world: EngineParts, entry: Entry, queue: CachedQueue, workload: Workload
+) -> Explanation:
     def blocked(reason: Reason, note: str) -> Explanation:
         return Explanation(workload=entry.key, cluster_queue=queue.name, cause=reason, note=note)
 

@@ -38,7 +38,7 @@ class FleetOracle(Protocol):
         ...
 
 
-class Fleet:
+class FleetQuestions:
     """Whom to ask; nobody at first. Mutable; owned by the engine."""
 
     __slots__ = ("oracle",)

@@ -14,10 +14,10 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.plan import Preempt, Requeue, RequeueReason, Skip
 from multiqueue.engine.preemption_limit import remember_victims
-from multiqueue.engine.queues.entry import Place
+from multiqueue.engine.queues.entry import QueuePlace
 from multiqueue.engine.queues.resume import ResumeState
 from multiqueue.engine.refusals import NoClusterHolds
-from multiqueue.engine.world import Head, World
+from multiqueue.engine.world import EngineParts, Head
 from multiqueue.model.cluster_queue import QueueingStrategy
 
 _PARKING = frozenset({RequeueReason.NO_FIT, RequeueReason.PREEMPTION_NO_CANDIDATES})
@@ -27,7 +27,7 @@ _NOT_IN_THE_WAY = frozenset({RequeueReason.NAMESPACE_MISMATCH, RequeueReason.NO_
 
 
 def give_back(
-    world: World,
+    world: EngineParts,
     tree: Tree,
     head: Head,
     decision: Requeue | Skip | Preempt,
@@ -51,7 +51,7 @@ def give_back(
         pending.park_equals(entry, now, decision.explanation)
     else:
         pending.park(entry, now)
-    if entry.place is Place.HELD:
+    if entry.place is QueuePlace.HELD:
         world.agenda.hold(entry)
     if entry.is_parked:
         agenda.parked.add(head.queue.name)

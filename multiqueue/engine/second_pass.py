@@ -21,7 +21,7 @@ from multiqueue.engine.flavors.assignment import Assignment, FlavorChoice, Flavo
 from multiqueue.engine.flavors.topology_phase import TopologyPhase, Unplaced
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.options import TopologyScheduling
-from multiqueue.engine.plan import Evict, Place, PlaceFailed
+from multiqueue.engine.plan import Evict, PlaceFailed, PlacePods
 from multiqueue.engine.queues import entry as entries
 from multiqueue.engine.queues.entry import Entry
 from multiqueue.engine.tas.charges import topology_flavors
@@ -100,7 +100,7 @@ class SecondPass:
             {self._cache.tree_by_queue[q].key for q in charged if q in self._cache.tree_by_queue}
         )
 
-    def run(self, tree: Tree, now: datetime) -> list[Place | PlaceFailed | Evict]:
+    def run(self, tree: Tree, now: datetime) -> list[PlacePods | PlaceFailed | Evict]:
         """Decide on every workload of a tree whose turn it is, in the order of their queues."""
         due = [
             self._entries[key]
@@ -130,7 +130,7 @@ class SecondPass:
 
     # ---------------------------------------------------------------- what
 
-    def _decide(self, entry: Entry, tree: Tree, now: datetime) -> Place | PlaceFailed | Evict:
+    def _decide(self, entry: Entry, tree: Tree, now: datetime) -> PlacePods | PlaceFailed | Evict:
         workload, queue = entry.workload, tree.queues[entry.charged]
         reservation = workload.reservation
         assert reservation is not None, "only holders of quota are looked at again"
@@ -155,12 +155,14 @@ class SecondPass:
         self._turns[entry.key] = Turn(now + wait, tries)
         return PlaceFailed(workload=entry.key, cluster_queue=queue.name, message=found.message)
 
-    def _accept(self, entry: Entry, admission: Admission) -> Place:
+    def _accept(self, entry: Entry, admission: Admission) -> PlacePods:
         """Have the pods count in their new places at once; the status follows."""
         self.drop(entry.key)
         self._ledger.placing[entry.key] = admission
         self._ledger.place(entry, admission)
-        return Place(workload=entry.key, cluster_queue=admission.cluster_queue, admission=admission)
+        return PlacePods(
+            workload=entry.key, cluster_queue=admission.cluster_queue, admission=admission
+        )
 
     def _replace(
         self, workload: Workload, admission: Admission, node: str

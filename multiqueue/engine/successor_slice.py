@@ -6,7 +6,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.nomination import Rejected
 from multiqueue.engine.plan import RequeueReason
 from multiqueue.engine.queues.entry import Entry
-from multiqueue.engine.world import World
+from multiqueue.engine.world import EngineParts
 from multiqueue.model.workload import Workload
 
 _LEAVING = Rejected(
@@ -27,7 +27,7 @@ _CIRCULAR = Rejected(
 """Deviates: upstream admits both, and counts the quota of neither."""
 
 
-def refuse_slice(world: World, workload: Workload, replaced: Entry) -> Rejected | None:
+def refuse_slice(world: EngineParts, workload: Workload, replaced: Entry) -> Rejected | None:
     """Return why no slice may take over from this one now; None where one may."""
     if world.ledger.is_circular(workload.key, workload.replaces, replaced.charged):
         return _CIRCULAR

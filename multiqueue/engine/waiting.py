@@ -11,7 +11,7 @@ from multiqueue.engine.agenda import Agenda
 from multiqueue.engine.cache.cache import Cache
 from multiqueue.engine.ledger import Ledger
 from multiqueue.engine.newcomers import Newcomers
-from multiqueue.engine.queues.entry import Entry, Place, is_queueable
+from multiqueue.engine.queues.entry import Entry, QueuePlace, is_queueable
 from multiqueue.engine.queues.pending_queue import PendingQueue
 
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -57,7 +57,7 @@ class Waiting:
         else:
             pending.push(entry, now)
         self._ledger.enter_queue(entry)
-        if held_until is None and entry.place is Place.HELD:
+        if held_until is None and entry.place is QueuePlace.HELD:
             self._agenda.hold(entry)
         self.poke(entry)
 

@@ -8,10 +8,10 @@ from functools import partial
 
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.tree import Tree
-from multiqueue.engine.world import World
+from multiqueue.engine.world import EngineParts
 
 
-def deliver_due(world: World, now: datetime) -> None:
+def deliver_due(world: EngineParts, now: datetime) -> None:
     """Make active what is due at this time."""
     agenda = world.agenda
     agenda.stamp(now)
@@ -25,7 +25,7 @@ def deliver_due(world: World, now: datetime) -> None:
         wake_tree(world, world.cache.trees[key])
 
 
-def unblock(world: World) -> None:
+def unblock(world: EngineParts) -> None:
     """Have heads looked at again that waited for pods, once all are ready (E-81)."""
     if world.ledger.unready:
         return
@@ -34,7 +34,7 @@ def unblock(world: World) -> None:
     world.blocked.clear()
 
 
-def wake_tree(world: World, tree: Tree) -> None:
+def wake_tree(world: EngineParts, tree: Tree) -> None:
     """Wake the parked workloads of a tree that could have a chance now.
 
     Those of namespaces that do not match stay; a change that makes one match names the queue again.

@@ -14,7 +14,7 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.nominate import judge
 from multiqueue.engine.nomination import Verdict
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.engine.world import World
+from multiqueue.engine.world import EngineParts
 from multiqueue.model.workload import Workload
 
 
@@ -32,7 +32,7 @@ class Trial:
     pending: PendingQueue
 
 
-def try_workload(world: World, workload: Workload, cluster_queue: str) -> Trial | None:
+def try_workload(world: EngineParts, workload: Workload, cluster_queue: str) -> Trial | None:
     """Judge a workload that holds nothing as if it were a head.
 
     None: the ClusterQueue is unknown or inactive.

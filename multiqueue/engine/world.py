@@ -18,14 +18,14 @@ from multiqueue.engine.preemption.context import SearchContext
 from multiqueue.engine.preemption.target import Target
 from multiqueue.engine.queues.entry import Entry, Rank, TimeRank
 from multiqueue.engine.queues.pending_queue import PendingQueue
-from multiqueue.engine.remote import Fleet
+from multiqueue.engine.remote import FleetQuestions
 from multiqueue.engine.reservations import Reservations
 from multiqueue.engine.second_pass import SecondPass
 from multiqueue.engine.value import Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class EngineParts:
     """All parts of the engine.
 
     Shape: ``pending`` by name of the ClusterQueue. ``context`` and ``oracle`` look for victims at
@@ -44,7 +44,7 @@ class World:
     blocked: set[str] = field(default_factory=set)
     usage: UsageLedger | None = None
     second_pass: SecondPass
-    fleet: Fleet = field(default_factory=Fleet)
+    fleet: FleetQuestions = field(default_factory=FleetQuestions)
 
 
 class Head(Value, frozen=True, kw_only=True, gc=False):

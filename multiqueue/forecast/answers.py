@@ -19,7 +19,7 @@ from multiqueue.engine.what_if import Trial
 from multiqueue.forecast.runs import STOP_SECONDS
 from multiqueue.lib.amount import UNLIMITED
 from multiqueue.model.resources import format_amount
-from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate, Victim
+from multiqueue.plugins.forecast import Forecast, Prospect, StartEstimate, StoppedWorkload
 
 FlavorResource = tuple[str, str]
 Amounts = Mapping[FlavorResource, int]
@@ -176,10 +176,10 @@ def _answer_preemption(verdict: Nominated, queue: CachedQueue, now: datetime) ->
     )
 
 
-def _victim(target: Target, now: datetime) -> Victim:
+def _victim(target: Target, now: datetime) -> StoppedWorkload:
     entry: Entry = target.entry
     ran = max(0, int(now.timestamp()) - entry.reserved_at)
-    return Victim(
+    return StoppedWorkload(
         key=entry.key,
         queue=entry.charged,
         priority=entry.workload.priority,

@@ -36,7 +36,7 @@ class Budget:
     left: int = 800
 
 
-class Question(NamedTuple):
+class StartQuestion(NamedTuple):
     """When would such a gang start?
 
     Attributes:
@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownEstimate:
     """An answer.
 
     Attributes:
@@ -73,21 +73,23 @@ class Estimates:
     """Answers by question."""
 
     def __init__(self) -> None:
-        self._known: dict[Question, Known] = {}
+        self._known: dict[StartQuestion, KnownEstimate] = {}
 
-    def find(self, question: Question, arrivals: int, now: datetime) -> StartEstimate | None:
+    def find(self, question: StartQuestion, arrivals: int, now: datetime) -> StartEstimate | None:
         """Return an answer that is still good."""
         known = self._known.get(question)
         if known is None or known.quick or known.arrivals != arrivals:
             return None
         return self._use(known, arrivals, now, 1)
 
-    def find_stale(self, question: Question, arrivals: int, now: datetime) -> StartEstimate | None:
+    def find_stale(
+        self, question: StartQuestion, arrivals: int, now: datetime
+    ) -> StartEstimate | None:
         """Return an answer that has to do where there is no time for another one."""
         known = self._known.get(question) or self._find_alike(question)
         return self._use(known, arrivals, now, STALE) if known is not None else None
 
-    def _find_alike(self, question: Question) -> Known | None:
+    def _find_alike(self, question: StartQuestion) -> KnownEstimate | None:
         alike = [
             (abs(other.size - question.size), other.size, other)
             for other in self._known
@@ -99,7 +101,7 @@ class Estimates:
         return self._known[min(alike, key=lambda entry: entry[:2])[2]] if alike else None
 
     def _use(
-        self, known: Known, arrivals: int, now: datetime, patience: int
+        self, known: KnownEstimate, arrivals: int, now: datetime, patience: int
     ) -> StartEstimate | None:
         wait = known.found.at - known.made_at
         longest = max(KEPT, wait * SHARE) * patience
@@ -109,7 +111,7 @@ class Estimates:
 
     def keep(
         self,
-        question: Question,
+        question: StartQuestion,
         arrivals: int,
         now: datetime,
         found: StartEstimate | None,
@@ -120,7 +122,7 @@ class Estimates:
         if len(self._known) >= MOST:
             self._known.clear()
         if found is not None:
-            self._known[question] = Known(found, arrivals, now, quick)
+            self._known[question] = KnownEstimate(found, arrivals, now, quick)
 
     def clear(self) -> None:
         """Forget all: there is more or less quota now."""

@@ -13,7 +13,7 @@ from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.queues.entry import Rank
 from multiqueue.forecast.curve import Curve
 from multiqueue.forecast.runs import Runs
-from multiqueue.forecast.sites import Sites
+from multiqueue.forecast.sites import ForecastNodes
 from multiqueue.forecast.wants import Wants
 
 Gate = tuple[tuple[int, int], ...]
@@ -30,7 +30,7 @@ class Waiter:
     curve: Curve
 
 
-class Line(NamedTuple):
+class QueueLine(NamedTuple):
     """Equals of one queue, by rank, and what each of them wants.
 
     If the first does not fit, no other does.
@@ -41,7 +41,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ForecastInput:
     """Who holds what, and who waits.
 
     Attributes:
@@ -54,12 +54,12 @@ class Scene:
 
     tree: Tree
     runs: Sequence[Runs]
-    lines: Sequence[Line]
+    lines: Sequence[QueueLine]
     strict: frozenset[str]
     now: float
 
 
-class Stage:
+class ForecastStage:
     """What is the same in all futures of a scene.
 
     Attributes:
@@ -73,7 +73,7 @@ class Stage:
         sites: The nodes of the worker.
     """
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: ForecastInput) -> None:
         self.scene = scene
         self.asked = scene.lines[-1].waiters[0]
         self.scarce = _find_scarce(scene.lines[-1].wants)
@@ -82,14 +82,14 @@ class Stage:
         self.before = [bisect_left(line.waiters, rank, key=rank_of) for line in scene.lines]
         self.nodes = {name: queue.node for name, queue in scene.tree.queues.items()}
         self.gates = [self._gate(line) for line in scene.lines]
-        self.sites = Sites(scene.tree, self.scarce[1])
+        self.sites = ForecastNodes(scene.tree, self.scarce[1])
 
     @property
     def ahead(self) -> int:
         """How many come before who asks."""
         return sum(self.before)
 
-    def _gate(self, line: Line) -> Gate:
+    def _gate(self, line: QueueLine) -> Gate:
         if not line.wants.needs:
             return ()
         node = self.nodes[line.waiters[0].queue]

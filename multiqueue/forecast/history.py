@@ -13,7 +13,7 @@ from statistics import median
 from typing import TypeVar
 
 from multiqueue.forecast.curve import UNKNOWN, summarize
-from multiqueue.forecast.outliers import Strays
+from multiqueue.forecast.outliers import Outliers
 from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.forecast.usual import UsualSpeeds
 from multiqueue.plugins.forecast import Basis, Runtime
@@ -34,7 +34,7 @@ GUESS = (0.7, 1.0, 1.3)
 """What declared runtimes turn out to be, before any did."""
 
 
-class History:
+class RuntimeHistory:
     """Runtimes by class.
 
     Attributes:
@@ -49,7 +49,7 @@ class History:
         self._any: deque[float] = deque(maxlen=8 * RUNS)
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._strays = Strays()
+        self._strays = Outliers()
 
     def learn(self, run: FinishedRun) -> None:
         """Take a finished run in, once."""

@@ -11,7 +11,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.declarations import find_malformed
 from multiqueue.api.workload_state import is_finished
 from multiqueue.capacity.owners import find_job
-from multiqueue.forecast.history import History
+from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.traits import Traits, read_finished, read_traits
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.references import reference_of, workload_reference
@@ -32,7 +32,9 @@ class Learning:
         options: How requests are read.
     """
 
-    def __init__(self, context: ManagerContext, history: History, options: BuildOptions) -> None:
+    def __init__(
+        self, context: ManagerContext, history: RuntimeHistory, options: BuildOptions
+    ) -> None:
         self._context = context
         self._history = history
         self._options = options

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from multiqueue.engine.queues.entry import is_queueable, rank_of
 from multiqueue.forecast.curve import Curve
-from multiqueue.forecast.forecast_input import Line, Waiter
+from multiqueue.forecast.forecast_input import QueueLine, Waiter
 from multiqueue.forecast.wants import Wants, build_wants
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.resource_flavor import ResourceFlavor
@@ -104,7 +104,7 @@ class Lines:
         """Whether a Workload waits."""
         return key in self._waiting
 
-    def of(self, queues: Iterable[str], *, without: str) -> list[Line]:
+    def of(self, queues: Iterable[str], *, without: str) -> list[QueueLine]:
         """Return the lines of these queues; the Workload of that key stands in none."""
         self._settle()
         own = self._places.get(without)
@@ -118,16 +118,16 @@ class Lines:
                     waiters = [waiter for waiter in line if waiter.key != without]
                 if waiters:
                     wants = self._find_wants(self._waiting[waiters[0].key][0], queue)
-                    found.append(Line(wants, waiters))
+                    found.append(QueueLine(wants, waiters))
         return found
 
-    def build_line(self, workload: Workload, curve: Curve) -> Line | None:
+    def build_line(self, workload: Workload, curve: Curve) -> QueueLine | None:
         """Return a Workload as it would wait alone; None where its queue is unknown."""
         queue = self._cluster_queues.get(self._targets.get(workload.queue, ""))
         if queue is None:
             return None
         waiter = Waiter(workload.key, rank_of(workload), queue.name, curve)
-        return Line(self._find_wants(workload, queue), (waiter,))
+        return QueueLine(self._find_wants(workload, queue), (waiter,))
 
     def _find_wants(self, workload: Workload, queue: ClusterQueue) -> Wants:
         """Return what equals of a queue need, worked out once for all of them."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.node_model import NodeModel
 from multiqueue.jobs.machines.mirror import pass_on_node, pass_on_pod
 from multiqueue.jobs.machines.nodes import WatchedNode, identify_node, read_node
 from multiqueue.jobs.machines.pods import LIVE, Pod, identify_pod, read_pod
@@ -23,12 +23,12 @@ from multiqueue.kube.errors import Forbidden
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.sizes import MAX_COLLECTION_BYTES, MAX_SKIMMED_BYTES
 from multiqueue.model.build import build_topology
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 
 T = TypeVar("T")
 
 
-class Ground:
+class NodeInformers:
     """The informers.
 
     Args:
@@ -40,7 +40,7 @@ class Ground:
         wanted: Set once there is a flavor with a topology.
     """
 
-    def __init__(self, client: KubeClient, metrics: Metrics, name: str) -> None:
+    def __init__(self, client: KubeClient, metrics: ManagerMetrics, name: str) -> None:
         self.wanted = asyncio.Event()
         self.topologies: Informer[api.Topology] = Informer(
             client,
@@ -77,7 +77,7 @@ class Ground:
     def follow(
         self,
         flavors: Informer[api.ResourceFlavor],
-        terrain: Terrain,
+        terrain: NodeModel,
         *,
         on_room: Callable[[], None],
     ) -> None:
@@ -99,7 +99,7 @@ class Ground:
         if new is not None and new.spec.topology_name:
             self.wanted.set()
 
-    def _look(self, terrain: Terrain) -> None:
+    def _look(self, terrain: NodeModel) -> None:
         # Pods first: an empty node is not to be shown that is full.
         pods_answered = self.pods.synced.is_set() or self.pods.last_error is not None
         terrain.see(
@@ -113,8 +113,8 @@ def _is_seen(informer: Informer[Any]) -> bool:
 
 
 def _pass_on(
-    tell: Callable[[Terrain, T | None, T | None], bool],
-    terrain: Terrain,
+    tell: Callable[[NodeModel, T | None, T | None], bool],
+    terrain: NodeModel,
     on_change: Callable[[], None],
     old: T | None,
     new: T | None,
@@ -123,7 +123,9 @@ def _pass_on(
         on_change()
 
 
-def _pass_on_topology(terrain: Terrain, old: api.Topology | None, new: api.Topology | None) -> None:
+def _pass_on_topology(
+    terrain: NodeModel, old: api.Topology | None, new: api.Topology | None
+) -> None:
     if new is not None:
         terrain.upsert_topology(build_topology(new))
     elif old is not None:

@@ -15,7 +15,7 @@ from multiqueue.engine.eligibility import refuse_placement, wants_topology
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.explain import FlavorAttempt
 from multiqueue.engine.flavors.assignment import Assignment, Mode, PodSetResult
-from multiqueue.engine.flavors.topology_phase import Places, TopologyPhase
+from multiqueue.engine.flavors.topology_phase import TopologyPhase, TopologyPlaces
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.refusals import TopologyPlacement
 from multiqueue.engine.tas.forest import Forest
@@ -32,7 +32,7 @@ _HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 _WITH_ROOM = frozenset({Prospect.FITS, Prospect.BORROWS, Prospect.PREEMPTS})
 
 
-class Terrain:
+class NodeModel:
     """What is known of the nodes of a worker.
 
     Args:
@@ -156,7 +156,7 @@ class Terrain:
         phase = TopologyPhase(
             forest=self._empty, flavors=self._flavors, implied=trial.queue.has_only_topologies
         )
-        return not isinstance(phase.find(assignment), Places) and not any(
+        return not isinstance(phase.find(assignment), TopologyPlaces) and not any(
             self._has_other_flavor(trial, result) for result in refused
         )
 

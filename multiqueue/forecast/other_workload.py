@@ -18,7 +18,7 @@ from multiqueue.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class OtherWorkload:
     """What is kept.
 
     Attributes:
@@ -36,13 +36,13 @@ class Seen:
     check_time: timedelta | None = None
 
 
-def read_seen(obj: api.Workload, options: BuildOptions) -> Seen:
+def read_other_workload(obj: api.Workload, options: BuildOptions) -> OtherWorkload:
     """Return what is kept of a Workload."""
     built = build_workload(obj, options)
     traits = read_traits(obj, obj.metadata.annotations, built.pod_sets)
     if is_finished(obj.status):
-        return Seen(identity=identify(obj), run=read_finished(obj, traits))
-    return Seen(
+        return OtherWorkload(identity=identify(obj), run=read_finished(obj, traits))
+    return OtherWorkload(
         identity=identify(obj),
         traits=traits,
         workload=built,

@@ -18,7 +18,7 @@ MOST = 500.0
 """As many jobs are remembered; of older ones less and less."""
 
 
-class Strays:
+class Outliers:
     """The part of the jobs that are strays, by basis."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from multiqueue.engine.options import EngineOptions
 from multiqueue.forecast import answers
 from multiqueue.forecast.asked import build_asked
 from multiqueue.forecast.estimates import Budget
-from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.node_model import NodeModel
 from multiqueue.forecast.starts import Starts
 from multiqueue.forecast.strict_lines import StrictLines
 from multiqueue.forecast.verdicts import Verdicts
@@ -55,7 +55,7 @@ class Replica:
 
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
         self._engine = Engine(options)
-        self.terrain = Terrain(self._engine)
+        self.terrain = NodeModel(self._engine)
         self._terrain_changes = 0
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()

@@ -45,7 +45,7 @@ def draw_shares(key: str) -> Sequence[float]:
 
 
 @dataclass(slots=True)
-class Run:
+class RunningWorkload:
     """A Workload that holds quota.
 
     Shape: ``usage`` by flavor and resource. ``since`` in seconds since the epoch. ``ends`` by
@@ -71,9 +71,9 @@ class Run:
         self.ends = array("d", (max(now, self.since + end) for end in ends))
 
 
-def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> Run:
+def build_run(workload: Workload, reservation: Reservation, curve: Curve) -> RunningWorkload:
     """Return a Workload as what it holds until it ends."""
-    return Run(
+    return RunningWorkload(
         key=workload.key,
         queue=reservation.admission.cluster_queue,
         usage=tuple(sorted(reservation.admission.usage().items())),
@@ -90,12 +90,12 @@ class Runs:
     """
 
     def __init__(self) -> None:
-        self.by_key: dict[str, Run] = {}
+        self.by_key: dict[str, RunningWorkload] = {}
         self._sorted: list[list[End]] = [[] for _ in range(SAMPLES)]
         self._new: set[str] = set()
         self._settled_at = 0.0
 
-    def put(self, run: Run, now: float) -> None:
+    def put(self, run: RunningWorkload, now: float) -> None:
         """Add or change one."""
         run.draw(now)
         self.by_key[run.key] = run
@@ -131,7 +131,7 @@ class Runs:
                 for sample, end in enumerate(run.ends):
                     insort(self._sorted[sample], (end, run.key))
 
-    def ends(self, sample: int) -> Iterator[tuple[float, Run]]:
+    def ends(self, sample: int) -> Iterator[tuple[float, RunningWorkload]]:
         """Yield who ends, and when, in the order of one sample."""
         for end, key in self._sorted[sample]:
             run = self.by_key.get(key)

@@ -68,7 +68,7 @@ class _Counts:
         return min(enough)[1]
 
 
-class Sites:
+class ForecastNodes:
     """The nodes of the flavors of a quota tree, to be changed at will and put back.
 
     Args:

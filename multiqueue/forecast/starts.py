@@ -6,8 +6,8 @@ from datetime import datetime
 
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.forecast.curve import UNKNOWN, Curve
-from multiqueue.forecast.estimates import Budget, Estimates, Question
-from multiqueue.forecast.forecast_input import Scene
+from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
+from multiqueue.forecast.forecast_input import ForecastInput
 from multiqueue.forecast.lines import Lines
 from multiqueue.forecast.runs import Runs, build_run
 from multiqueue.forecast.timeline import QUICK, TRIES, estimate
@@ -93,7 +93,7 @@ class Starts:
             budget: What may be spent; None: whatever it takes.
         """
         arrivals, own = self._lines.arrivals, self._lines.knows(workload.key)
-        question = Question(
+        question = StartQuestion(
             workload.queue, _size(workload), workload.shape, workload.key if own else ""
         )
         known = self._estimates.find(question, arrivals, now)
@@ -114,13 +114,13 @@ class Starts:
         self._estimates.keep(question, arrivals, now, found, quick=quick)
         return found
 
-    def _set(self, tree: Tree, workload: Workload, now: datetime) -> Scene | None:
+    def _set(self, tree: Tree, workload: Workload, now: datetime) -> ForecastInput | None:
         asked = self._lines.build_line(workload, UNKNOWN_CURVE)
         if asked is None:
             return None
         queues = tree.queues
         active = sorted(name for name, queue in queues.items() if queue.is_active)
-        return Scene(
+        return ForecastInput(
             tree=tree,
             runs=[self._runs[name] for name in sorted(queues) if name in self._runs],
             lines=[*self._lines.of(active, without=workload.key), asked],

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from statistics import median_low
 
-from multiqueue.forecast.forecast_input import Scene, Stage
+from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage
 from multiqueue.forecast.needs import give_back, try_to_take
-from multiqueue.forecast.runs import SAMPLES, Run, draw_shares
+from multiqueue.forecast.runs import SAMPLES, RunningWorkload, draw_shares
 from multiqueue.forecast.sites import Taken
 from multiqueue.forecast.usage_rollback import slate
 from multiqueue.forecast.wants import Wants
@@ -38,7 +38,7 @@ Started = tuple[float, str, str, list[tuple[int, int]], list[Taken]]
 """When it ends, its key, its queue, what it took of quotas and of nodes."""
 
 
-def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
+def estimate(scene: ForecastInput, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
     """Return when who asks would start, and how many tries that took.
 
     None: no future has it start. The longer the queue, the fewer samples, and what is beyond the
@@ -46,7 +46,7 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
     """
     for runs in scene.runs:
         runs.settle(scene.now)
-    stage = Stage(scene)
+    stage = ForecastStage(scene)
     cost = 1 + len(scene.lines) // CHECKS
     most = tries // (cost * (3 * stage.ahead + SHORTEST))
     samples = max(LEAST if tries > QUICK else FEWEST, min(SAMPLES, most))
@@ -78,7 +78,7 @@ def estimate(scene: Scene, tries: int = TRIES) -> tuple[StartEstimate | None, in
 class _Future:
     """One sample being played."""
 
-    def __init__(self, stage: Stage, sample: int) -> None:
+    def __init__(self, stage: ForecastStage, sample: int) -> None:
         self._stage = stage
         self._lines = stage.scene.lines
         self._nodes = stage.nodes
@@ -134,11 +134,11 @@ class _Future:
             left += max(0, before - started) * amount
         return left
 
-    def _ends(self) -> Iterator[tuple[float, Run]]:
+    def _ends(self) -> Iterator[tuple[float, RunningWorkload]]:
         found = [runs.ends(self._sample) for runs in self._stage.scene.runs]
         return found[0] if len(found) == 1 else heapq.merge(*found, key=itemgetter(0))
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: RunningWorkload) -> None:
         node = self._nodes[run.queue]
         for pair, amount in run.usage:
             node.remove_usage(node.slot(pair), amount)

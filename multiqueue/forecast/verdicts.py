@@ -13,7 +13,7 @@ from multiqueue.engine.what_if import Trial
 from multiqueue.forecast import answers
 from multiqueue.forecast.answers import Said
 from multiqueue.forecast.asked import resize, without_topology
-from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.node_model import NodeModel
 from multiqueue.forecast.strict_lines import StrictLines
 from multiqueue.model.cluster_queue import QueueingStrategy
 from multiqueue.model.workload import Admission, Workload
@@ -32,7 +32,7 @@ class Verdicts:
         lines: Who waits where nobody may pass.
     """
 
-    def __init__(self, engine: Engine, terrain: Terrain, lines: StrictLines) -> None:
+    def __init__(self, engine: Engine, terrain: NodeModel, lines: StrictLines) -> None:
         self._engine = engine
         self._terrain = terrain
         self._lines = lines

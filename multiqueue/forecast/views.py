@@ -8,7 +8,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.declarations import parse_data, parse_prices, read
 from multiqueue.api.names import DATA, PRICES
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.history import History
+from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.learning import Learning
 from multiqueue.forecast.worker_forecast import WorkerForecast, follow_workers
 from multiqueue.jobs.context import ManagerContext
@@ -34,7 +34,7 @@ class Forecasts:
     def __init__(self, context: ManagerContext, fleet: Fleet, options: BuildOptions) -> None:
         self._fleet = fleet
         self._now = context.clock.now
-        self.history = History()
+        self.history = RuntimeHistory()
         self._learning = Learning(context, self.history, options)
         follow_workers(
             fleet,

@@ -21,9 +21,9 @@ from multiqueue.capacity.worker_state import QueueInformers
 from multiqueue.forecast.asked import Asking
 from multiqueue.forecast.check_times import CheckTimes
 from multiqueue.forecast.curve import scale
-from multiqueue.forecast.history import History, speed_on
-from multiqueue.forecast.node_informers import Ground
-from multiqueue.forecast.other_workload import Seen, read_seen
+from multiqueue.forecast.history import RuntimeHistory, speed_on
+from multiqueue.forecast.node_informers import NodeInformers
+from multiqueue.forecast.other_workload import OtherWorkload, read_other_workload
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.traits import Traits
 from multiqueue.jobs.context import ManagerContext
@@ -66,9 +66,9 @@ class WorkerForecast:
     def __init__(
         self,
         informers: QueueInformers,
-        others: Informer[Seen],
-        nodes: Ground,
-        history: History,
+        others: Informer[OtherWorkload],
+        nodes: NodeInformers,
+        history: RuntimeHistory,
         *,
         find_traits: FindTraits,
         now: Callable[[], datetime],
@@ -194,12 +194,12 @@ class WorkerForecast:
         changed, self._changed = self._changed, {}
         for key, copy in changed.items():
             try:
-                seen = read_seen(copy, self._options)
+                seen = read_other_workload(copy, self._options)
                 self._put(seen, self._find_traits(key) or seen.traits)
             except Exception:  # as in a handler: one copy must not hide the others
                 log.exception("copy cannot be foreseen", workload=key)
 
-    def _on_other(self, old: Seen | None, new: Seen | None) -> None:
+    def _on_other(self, old: OtherWorkload | None, new: OtherWorkload | None) -> None:
         if new is not None:
             self._put(new, new.traits)
             if new.run is not None:
@@ -209,7 +209,7 @@ class WorkerForecast:
         if _holds(old) and not _holds(new):
             self._on_room()
 
-    def _put(self, seen: Seen, traits: Traits | None) -> None:
+    def _put(self, seen: OtherWorkload, traits: Traits | None) -> None:
         now, workload = self._now(), seen.workload
         if workload is None or traits is None:
             self._replica.delete_workload(seen.identity.key, now)
@@ -234,7 +234,7 @@ class WorkerForecast:
         return scale(runtime, speed_on(speeds, flavor, labels))
 
 
-def _holds(seen: Seen | None) -> bool:
+def _holds(seen: OtherWorkload | None) -> bool:
     return seen is not None and seen.workload is not None and seen.workload.reservation is not None
 
 
@@ -258,7 +258,7 @@ def _follow(
 
 def follow_workers(
     fleet: Fleet,
-    history: History,
+    history: RuntimeHistory,
     *,
     find_traits: FindTraits,
     context: ManagerContext,
@@ -275,11 +275,11 @@ def follow_workers(
     """
 
     def attach(name: str, session: WorkerSession) -> None:
-        others: Informer[Seen] = Informer(
+        others: Informer[OtherWorkload] = Informer(
             session.client,
             WORKLOADS,
             label_selector=f"{MULTIKUEUE_ORIGIN}!={session.owner.origin}",
-            decode=lambda data: read_seen(decode(api.Workload, data), DEFAULT_OPTIONS),
+            decode=lambda data: read_other_workload(decode(api.Workload, data), DEFAULT_OPTIONS),
             meta=attrgetter("identity"),
             on_restart=context.metrics.watch_observer(WORKLOADS.plural, name),
             max_bytes=MAX_SKIMMED_BYTES,
@@ -288,7 +288,7 @@ def follow_workers(
         forecast = WorkerForecast(
             session.informers,
             others,
-            Ground(session.client, context.metrics, name),
+            NodeInformers(session.client, context.metrics, name),
             history,
             find_traits=find_traits,
             now=context.clock.now,

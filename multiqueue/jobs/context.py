@@ -28,7 +28,7 @@ from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.informer import Informer
 
 if TYPE_CHECKING:
-    from multiqueue.observability.metrics import Metrics
+    from multiqueue.observability.metrics import ManagerMetrics
 
 
 class UnrecoverableError(Exception):
@@ -90,6 +90,6 @@ class ManagerContext:
     writer: WorkloadWriter
     recorder: EventRecorder
     clock: Clock
-    metrics: Metrics
+    metrics: ManagerMetrics
     config: Configuration
     integrations: IntegrationRegistry

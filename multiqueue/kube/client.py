@@ -25,8 +25,8 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import AnswerTooLarge, Gone
 from multiqueue.kube.limiter import RateLimiter
 from multiqueue.kube.resources import LEASES, Resource
-from multiqueue.kube.sender import Outcome, Sender
-from multiqueue.kube.transport import OpenTransport, Request, Response, Transport
+from multiqueue.kube.sender import Sender, SendOutcome
+from multiqueue.kube.transport import ApiRequest, HttpTransport, OpenTransport, Response
 from multiqueue.kube.wire import (
     BOOKMARK,
     Json,
@@ -99,8 +99,8 @@ class KubeClient:
         default_timeout: float = DEFAULT_TIMEOUT,
         field_manager: str | None = None,
         on_warning: Callable[[str], None] | None = None,
-        on_outcome: Callable[[Outcome], None] | None = None,
-        open_transport: OpenTransport = Transport,
+        on_outcome: Callable[[SendOutcome], None] | None = None,
+        open_transport: OpenTransport = HttpTransport,
     ) -> None:
         self.credentials = credentials
         self.limiter = limiter or RateLimiter()
@@ -427,7 +427,7 @@ class KubeClient:
             fieldSelector=field_selector,
         )
         what = describe("WATCH", resource, namespace)
-        request = Request(
+        request = ApiRequest(
             method="GET",
             target=f"{resource.path(namespace)}?{urlencode(params)}",
             what=what,
@@ -461,7 +461,7 @@ class KubeClient:
             ApiError: for any status of 400 or more, before the first piece.
             TransportError: there was no answer, or the connection broke.
         """
-        request = Request(
+        request = ApiRequest(
             method="GET",
             target=f"{path}?{urlencode(params)}" if params else path,
             what=f"GET {path}",
@@ -491,7 +491,7 @@ class KubeClient:
             TransportError: there was no usable answer.
         """
         return await self._sender.send(
-            Request(
+            ApiRequest(
                 method=method,
                 target=f"{path}?{urlencode(params)}" if params else path,
                 what=f"{method} {path}",
@@ -519,7 +519,7 @@ class KubeClient:
     ) -> T:
         path = resource.path(namespace, name, subresource)
         is_list = method == "GET" and name is None
-        request = Request(
+        request = ApiRequest(
             method=method,
             target=f"{path}?{urlencode(params)}" if params else path,
             what=describe(method, resource, namespace, name or title, subresource),

@@ -13,7 +13,7 @@ from typing import Any
 
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.lib import bounded_yaml
-from multiqueue.lib.bounded_yaml import Limits, YamlError
+from multiqueue.lib.bounded_yaml import YamlError, YamlLimits
 
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 _TEXT_KEYS = (
@@ -71,7 +71,7 @@ def load_files(paths: str) -> dict[str, Any]:
 
 
 def parse(
-    text: str | bytes, *, source: str = "kubeconfig", limits: Limits = bounded_yaml.LIMITS
+    text: str | bytes, *, source: str = "kubeconfig", limits: YamlLimits = bounded_yaml.LIMITS
 ) -> dict[str, Any]:
     """Parse a kubeconfig's YAML or JSON.
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from multiqueue.kube.errors import ApiError, TooManyRequests
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.transport import ApiTransport, Request, Response
+from multiqueue.kube.transport import ApiRequest, ApiTransport, Response
 
 THROTTLED_ATTEMPTS = 4
 """How often a request is sent that gets 429 with Retry-After: it was refused before it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class SendOutcome:
     """What became of one request, for metrics; status 0 means that there was no answer."""
 
     method: str
@@ -32,7 +32,7 @@ class Sender:
         transport: ApiTransport,
         limiter: RateLimiter,
         *,
-        on_outcome: Callable[[Outcome], None] | None,
+        on_outcome: Callable[[SendOutcome], None] | None,
         patience: float = 0.0,
     ) -> None:
         self._transport = transport
@@ -45,7 +45,7 @@ class Sender:
         return Sender(self._transport, self._limiter, on_outcome=self._on_outcome, patience=seconds)
 
     async def send(
-        self, request: Request, *, resource: str, limited: bool, cheap: bool = True
+        self, request: ApiRequest, *, resource: str, limited: bool, cheap: bool = True
     ) -> Response:
         """Send a request when its turn has come.
 
@@ -70,7 +70,7 @@ class Sender:
             attempt += 1
 
     async def _send_once(
-        self, request: Request, resource: str, *, limited: bool, cheap: bool
+        self, request: ApiRequest, resource: str, *, limited: bool, cheap: bool
     ) -> Response:
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -92,7 +92,7 @@ class Sender:
                 )
             if self._on_outcome is not None:
                 self._on_outcome(
-                    Outcome(
+                    SendOutcome(
                         method=request.method, resource=resource, status=status, seconds=seconds
                     )
                 )

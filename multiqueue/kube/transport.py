@@ -48,7 +48,7 @@ OnWarning = Callable[[str], None]
 
 
 @dataclass(slots=True, kw_only=True)
-class Request:
+class ApiRequest:
     """One request, ready to be sent.
 
     Attributes:
@@ -79,13 +79,13 @@ class Response:
 
 
 class ApiTransport(Protocol):
-    """What a client sends its requests with; `Transport` tells what each has to do."""
+    """What a client sends its requests with; `HttpTransport` tells what each has to do."""
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """Send one request and read its whole answer."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
+    def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
         """Send a GET whose answer does not end."""
         ...
 
@@ -95,7 +95,7 @@ class ApiTransport(Protocol):
 
 
 class OpenTransport(Protocol):
-    """Makes the transport of one client; `Transport` itself does."""
+    """Makes the transport of one client; `HttpTransport` itself does."""
 
     def __call__(
         self, credentials: Credentials, *, user_agent: str, on_warning: OnWarning
@@ -104,7 +104,7 @@ class OpenTransport(Protocol):
         ...
 
 
-class Transport:
+class HttpTransport:
     """Sends requests to one API server.
 
     Its answers are bounded, see `sizes`, and of those that are large only one is held at a time:
@@ -119,7 +119,7 @@ class Transport:
         self._closed = False
         self._large = asyncio.Lock()
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """Send one request and read its whole answer.
 
         Raises:
@@ -135,7 +135,7 @@ class Transport:
                 raise
         return await self._send(request, await self.credentials.authorization())
 
-    async def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
         """Send a GET whose answer does not end; gives its lines in batches, and first an empty
         one when it is open.
 
@@ -177,7 +177,7 @@ class Transport:
             await self._session.close()
             await asyncio.sleep(0)  # aborted connections let go of their sockets
 
-    async def _send(self, request: Request, authorization: str | None) -> Response:
+    async def _send(self, request: ApiRequest, authorization: str | None) -> Response:
         limits = aiohttp.ClientTimeout(
             total=request.timeout, sock_connect=min(CONNECT_SECONDS, request.timeout)
         )
@@ -219,7 +219,7 @@ class Transport:
             secrets=self.credentials.secrets,
         )
 
-    async def _open(self, request: Request, authorization: str | None) -> aiohttp.ClientResponse:
+    async def _open(self, request: ApiRequest, authorization: str | None) -> aiohttp.ClientResponse:
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=request.idle_timeout
         )
@@ -233,7 +233,7 @@ class Transport:
         return response
 
     def _begin(
-        self, request: Request, authorization: str | None, limits: aiohttp.ClientTimeout
+        self, request: ApiRequest, authorization: str | None, limits: aiohttp.ClientTimeout
     ) -> aiohttp.client._RequestContextManager:
         if authorization:
             request.headers["Authorization"] = authorization

@@ -15,7 +15,7 @@ _MESSAGES = 8
 """A TLS handshake takes three messages; one that takes more goes nowhere."""
 
 
-class Trust:
+class CertificateTrust:
     """What an API server thinks of one certificate, by the caBundle that it is given.
 
     Args:

@@ -54,7 +54,7 @@ class ListMeta(msgspec.Struct, gc=False, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Page(msgspec.Struct, gc=False):
+class ListPage(msgspec.Struct, gc=False):
     """One page of a list; its items are views on the answer, so copy what outlives it."""
 
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
@@ -89,11 +89,11 @@ class _Object(msgspec.Struct, gc=False, rename="camel"):
 
 
 _decode_frame = msgspec.json.Decoder(_Frame).decode
-_decode_page = msgspec.json.Decoder(Page).decode
+_decode_page = msgspec.json.Decoder(ListPage).decode
 _check_shape = msgspec.json.Decoder(_Object).decode
 
 
-def parse_page(body: bytes, what: str) -> Page:
+def parse_page(body: bytes, what: str) -> ListPage:
     """Cut the answer to a list into its items.
 
     Raises:

@@ -34,7 +34,7 @@ class YamlError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class YamlLimits:
     """How much a text may hold.
 
     Attributes:
@@ -53,7 +53,7 @@ class Limits:
         return 4 * self.size
 
 
-LIMITS = Limits()
+LIMITS = YamlLimits()
 """For files of people: a list of all objects of a large cluster is read, and nothing is deeper."""
 
 
@@ -65,7 +65,7 @@ class Document:
     value: Any
 
 
-def load(text: str | bytes, limits: Limits = LIMITS) -> Any:
+def load(text: str | bytes, limits: YamlLimits = LIMITS) -> Any:
     """Return the value of a text with one document; None if it is empty.
 
     Raises:
@@ -77,7 +77,7 @@ def load(text: str | bytes, limits: Limits = LIMITS) -> Any:
     return documents[0].value if documents else None
 
 
-def load_documents(text: str | bytes, limits: Limits = LIMITS) -> list[Document]:
+def load_documents(text: str | bytes, limits: YamlLimits = LIMITS) -> list[Document]:
     """Return all documents of a text.
 
     Raises:
@@ -99,7 +99,7 @@ def load_documents(text: str | bytes, limits: Limits = LIMITS) -> list[Document]
         raise YamlError("a value does not fit its tag") from None
 
 
-def check_bounds(text: str | bytes, limits: Limits = LIMITS) -> None:
+def check_bounds(text: str | bytes, limits: YamlLimits = LIMITS) -> None:
     """Refuse a text beyond the limits, before anything is made of it.
 
     Cost: proportional to the text, or less where it is refused; memory for its anchors only.
@@ -148,7 +148,7 @@ class _Open:
 class _Count:
     """Counts nodes as they would be with references written out."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: YamlLimits) -> None:
         self._limits = limits
         self._nodes = 0
         self._characters = 0

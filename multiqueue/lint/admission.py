@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.rules import LOCAL_RULES
 from multiqueue.lint.world import Lookup
 
@@ -47,6 +47,6 @@ class _Once:
         return self._known[key]
 
 
-def _sentence(rule: Rule[Lookup], hit: Hit) -> str:
+def _sentence(rule: LintRule[Lookup], hit: Hit) -> str:
     where = f"{hit.path}: " if hit.path else ""
     return f"[{rule.id}] {where}{hit.what}; {hit.todo}"

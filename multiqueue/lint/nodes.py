@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from multiqueue.api.validation.access import Object, items, mapping, quantity, text
 from multiqueue.lib.quantity import Quantity
 from multiqueue.lint.quotas import ZERO, runs_elsewhere
-from multiqueue.lint.world import World, labels_of
+from multiqueue.lint.world import LintInput, labels_of
 
 _TRANSIENT = "node.kubernetes.io/"
 """Taints that Kubernetes itself sets and takes away: not ready, cordoned, out of disk."""
 
 
-def matching_nodes(flavor: Object, world: World) -> Sequence[Object]:
+def matching_nodes(flavor: Object, world: LintInput) -> Sequence[Object]:
     """The nodes with all labels of a flavor."""
     wanted = mapping(flavor, "spec", "nodeLabels").items()
     return [node for node in world.all("Node") if wanted <= labels_of(node).items()]
 
 
-def needs_nodes(flavor: str, world: World) -> bool:
+def needs_nodes(flavor: str, world: LintInput) -> bool:
     """Whether some queue admits to this flavor what shall run on nodes that are here already."""
     queues = world.queues_by_flavor.get(flavor, ())
     return any(not runs_elsewhere(queue, world) for queue in queues)

@@ -16,7 +16,7 @@ ZERO = Quantity(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class FlavorQuota:
     """One resource of one flavor; limits are None where there are none."""
 
     path: str
@@ -27,13 +27,13 @@ class Quota:
     lending: Quantity | None
 
 
-def quotas_of(queue: Object) -> Iterator[Quota]:
+def quotas_of(queue: Object) -> Iterator[FlavorQuota]:
     """Every quota of a ClusterQueue or Cohort; malformed ones are left to validation."""
     for path, flavor in flavors_of(queue):
         for k, resource in items(flavor.get("resources")):
             nominal = quantity(resource.get("nominalQuota"))
             if nominal is not None:
-                yield Quota(
+                yield FlavorQuota(
                     path=f"{path}.resources[{k}]",
                     flavor=text(flavor.get("name")),
                     resource=text(resource.get("name")),

@@ -24,7 +24,7 @@ class Hit:
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: Generic sets an attribute of its own
-class Rule(Generic[W_contra]):
+class LintRule(Generic[W_contra]):
     """One rule.
 
     A ``Rule[Lookup]`` needs only the object and what it names, so it can be asked at admission; a

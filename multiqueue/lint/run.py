@@ -7,12 +7,12 @@ from typing import Any
 
 from multiqueue.api.validation.access import text
 from multiqueue.lint.finding import Finding
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.rules import RULES
-from multiqueue.lint.world import Entry, World, name_of, namespace_of
+from multiqueue.lint.world import LintEntry, LintInput, name_of, namespace_of
 
 
-def lint(world: World, rules: Sequence[Rule[World]] = RULES) -> list[Finding]:
+def lint(world: LintInput, rules: Sequence[LintRule[LintInput]] = RULES) -> list[Finding]:
     """Return what rules find in a world and in those of its workers.
 
     The most severe come first, then by cluster and object, then in the order of the rules.
@@ -23,7 +23,9 @@ def lint(world: World, rules: Sequence[Rule[World]] = RULES) -> list[Finding]:
     return sorted(found, key=lambda f: (f.severity.rank, f.cluster, f.kind, f.namespace, f.name))
 
 
-def _lint_one(world: World, rules: Sequence[Rule[World]], cluster: str) -> Iterator[Finding]:
+def _lint_one(
+    world: LintInput, rules: Sequence[LintRule[LintInput]], cluster: str
+) -> Iterator[Finding]:
     for rule in rules:
         for kind in rule.kinds:
             for entry in world.entries(kind):
@@ -31,7 +33,7 @@ def _lint_one(world: World, rules: Sequence[Rule[World]], cluster: str) -> Itera
                     yield _finding(rule, entry, hit, cluster)
 
 
-def _finding(rule: Rule[Any], entry: Entry, hit: Hit, cluster: str) -> Finding:
+def _finding(rule: LintRule[Any], entry: LintEntry, hit: Hit, cluster: str) -> Finding:
     return Finding(
         rule=rule.id,
         severity=hit.severity or rule.severity,

@@ -71,7 +71,7 @@ class Lookup(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LintEntry:
     """An object and where it stands: ``file:line``, or nothing."""
 
     obj: Object
@@ -79,7 +79,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class LintSurroundings:
     """What is known besides objects.
 
     Attributes:
@@ -92,30 +92,30 @@ class Surroundings:
 
     complete: frozenset[str] = frozenset()
     config: Configuration | None = None
-    workers: Mapping[str, World] | None = None
+    workers: Mapping[str, LintInput] | None = None
     worker_problems: Mapping[str, str] | None = None
     kubeconfig_problems: Mapping[str, str] | None = None
 
 
-class World:
+class LintInput:
     """Everything that was read of one cluster, or from files. Never changed once built."""
 
     def __init__(
-        self, entries: Iterable[Entry], surroundings: Surroundings | None = None, /
+        self, entries: Iterable[LintEntry], surroundings: LintSurroundings | None = None, /
     ) -> None:
-        around = surroundings or Surroundings()
+        around = surroundings or LintSurroundings()
         self.config = around.config
         self.workers = around.workers or {}
         self.worker_problems = around.worker_problems or {}
         self.kubeconfig_problems = around.kubeconfig_problems or {}
         self._complete = around.complete
-        self._by_kind: dict[str, dict[tuple[str, str], Entry]] = {}
+        self._by_kind: dict[str, dict[tuple[str, str], LintEntry]] = {}
         for entry in entries:
             kind = known_kind(entry.obj)
             if kind:
                 hub = convert(entry.obj, V1BETA2) if kind in OURS else entry.obj
                 objects = self._by_kind.setdefault(kind, {})
-                objects[namespace_of(hub), name_of(hub)] = Entry(hub, entry.source)
+                objects[namespace_of(hub), name_of(hub)] = LintEntry(hub, entry.source)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Object | None:
         """Return an object; None where it was not read."""
@@ -128,7 +128,7 @@ class World:
             return Sight.ALL
         return Sight.SOME if kind in self._by_kind else Sight.NONE
 
-    def entries(self, kind: str) -> Sequence[Entry]:
+    def entries(self, kind: str) -> Sequence[LintEntry]:
         """Return the objects of a kind with where they stand, by namespace and name."""
         by_name = self._by_kind.get(kind, {})
         return [by_name[key] for key in sorted(by_name)]

@@ -35,7 +35,7 @@ from multiqueue.model.queue_order import RequeuingTimestamp
 from multiqueue.model.resource_flavor import ResourceFlavor, Topology
 from multiqueue.model.surroundings import (
     NOTHING,
-    Surroundings,
+    NamespaceSurroundings,
     adjust_template,
     find_broken_limits,
 )
@@ -146,7 +146,7 @@ def build_admission_check(obj: api.AdmissionCheck) -> model.AdmissionCheckInfo:
 def build_workload(
     obj: api.Workload,
     options: BuildOptions = DEFAULT_OPTIONS,
-    surroundings: Surroundings = NOTHING,
+    surroundings: NamespaceSurroundings = NOTHING,
 ) -> Workload:
     """Turn a Workload into the engine's.
 
@@ -252,7 +252,7 @@ def _effective_counts(obj: api.Workload, options: BuildOptions) -> dict[str, int
 def build_pod_sets(
     obj: api.Workload,
     options: BuildOptions = DEFAULT_OPTIONS,
-    surroundings: Surroundings = NOTHING,
+    surroundings: NamespaceSurroundings = NOTHING,
 ) -> tuple[tuple[PodSet, ...], tuple[str, ...]]:
     """Turn the pod sets of a Workload into the engine's; also says what of them cannot be read.
 

@@ -21,7 +21,7 @@ CONTAINER, POD = "Container", "Pod"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class RangeLimits:
     """Defaults and bounds for one type, over all LimitRanges of a namespace.
 
     Shape: the first default counts, the lowest maximum, the highest minimum.
@@ -33,30 +33,30 @@ class Limits:
     maximum: Mapping[str, Quantity] = field(default_factory=dict)
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = RangeLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class NamespaceSurroundings:
     """What pods of one namespace are given.
 
     Shape: ``limits`` by type; ``overheads`` of a pod by RuntimeClass, as on the wire.
     """
 
-    limits: Mapping[str, Limits] = field(default_factory=dict)
+    limits: Mapping[str, RangeLimits] = field(default_factory=dict)
     overheads: Mapping[str, Json] = field(default_factory=dict)
 
 
-NOTHING = Surroundings()
+NOTHING = NamespaceSurroundings()
 
 
-def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, Limits]:
+def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, RangeLimits]:
     """Bring the LimitRanges of a namespace together, by type; the order is that of their names."""
-    summary: dict[str, Limits] = {}
+    summary: dict[str, RangeLimits] = {}
     for limit_range in sorted(limit_ranges, key=lambda obj: str(obj["metadata"]["name"])):
         for item in (limit_range.get("spec") or {}).get("limits") or ():
             known = summary.get(item.get("type", ""), NO_LIMITS)
-            summary[item.get("type", "")] = Limits(
+            summary[item.get("type", "")] = RangeLimits(
                 default={**(item.get("default") or {}), **known.default},
                 default_request={**(item.get("defaultRequest") or {}), **known.default_request},
                 minimum=_merge(known.minimum, item.get("min"), max),
@@ -65,7 +65,7 @@ def summarize_limit_ranges(limit_ranges: Iterable[Json]) -> dict[str, Limits]:
     return summary
 
 
-def adjust_template(template: Json, surroundings: Surroundings) -> Json:
+def adjust_template(template: Json, surroundings: NamespaceSurroundings) -> Json:
     """Return the template as its pods will be: with overhead and defaults (E-2a, E-2b)."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping) or surroundings == NOTHING:
@@ -85,7 +85,7 @@ def adjust_template(template: Json, surroundings: Surroundings) -> Json:
     return {**template, "spec": changed}
 
 
-def find_broken_limits(template: Json, surroundings: Surroundings) -> Iterator[str]:
+def find_broken_limits(template: Json, surroundings: NamespaceSurroundings) -> Iterator[str]:
     """Yield what of an adjusted template the LimitRanges of its namespace forbid (E-10)."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping) or not surroundings.limits:
@@ -101,7 +101,7 @@ def find_broken_limits(template: Json, surroundings: Surroundings) -> Iterator[s
         yield from _broken_total(template, pod)
 
 
-def _broken_by(container: Json, limits: Limits, where: str) -> Iterator[str]:
+def _broken_by(container: Json, limits: RangeLimits, where: str) -> Iterator[str]:
     resources = container.get("resources") or {}
     requests, most = (_quantities(resources.get(key)) for key in ("requests", "limits"))
     for resource in sorted(requests.keys() | most.keys()):
@@ -113,7 +113,7 @@ def _broken_by(container: Json, limits: Limits, where: str) -> Iterator[str]:
             yield _words(where, max(asked), resource, f"more than the maximum {high}")
 
 
-def _broken_total(template: Json, limits: Limits) -> Iterator[str]:
+def _broken_total(template: Json, limits: RangeLimits) -> Iterator[str]:
     requests = sum_pod_requests(template).requests
     for resource in sorted(requests):
         low, high = limits.minimum.get(resource), limits.maximum.get(resource)
@@ -129,7 +129,7 @@ def _words(where: str, asked: object, resource: str, problem: str) -> str:
     return f"{where} asks for {asked} {resource}, {problem} of the namespace's LimitRanges"
 
 
-def _with_defaults(holder: Any, limits: Limits) -> Any:
+def _with_defaults(holder: Any, limits: RangeLimits) -> Any:
     if not isinstance(holder, Mapping):
         return holder
     resources = holder.get("resources")

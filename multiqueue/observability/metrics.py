@@ -62,7 +62,7 @@ class RequestOutcome(Protocol):
         ...
 
 
-class Metrics(DispatchMetrics):
+class ManagerMetrics(DispatchMetrics):
     """The metrics of one process."""
 
     build_info = gauge(

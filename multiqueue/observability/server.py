@@ -18,7 +18,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Handler, HttpServer
 
 Check = Callable[[], str | None]
@@ -26,7 +26,7 @@ Check = Callable[[], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class MetricsRefusal:
     """Why somebody does not get what they asked for."""
 
     status: int
@@ -34,7 +34,7 @@ class Refusal:
     reason: str
 
 
-Guard = Callable[[str, str], Awaitable[Refusal | None]]
+Guard = Callable[[str, str], Awaitable[MetricsRefusal | None]]
 """Says why an ``Authorization`` header (or "") does not open a path, or None."""
 
 
@@ -134,7 +134,7 @@ def build_handler(
 ) -> Handler:
     """Return the handler of all paths."""
 
-    async def handle(request: Request) -> web.StreamResponse:
+    async def handle(request: HttpRequest) -> web.StreamResponse:
         if request.method not in {"GET", "HEAD"}:
             return web.Response(status=405, headers={"Allow": "GET,HEAD"})
         if registry is not None and request.path == "/metrics":
@@ -151,7 +151,7 @@ def build_handler(
 
 
 async def _show_metrics(
-    request: Request, registry: CollectorRegistry, guard: Guard | None
+    request: HttpRequest, registry: CollectorRegistry, guard: Guard | None
 ) -> web.Response:
     if guard is not None:
         refusal = await guard(request.headers.get("Authorization", ""), request.path)
@@ -163,7 +163,7 @@ async def _show_metrics(
     return web.Response(body=body, headers={"Content-Type": content_type})
 
 
-def _tell_health(request: Request, results: dict[str, str | None], name: str) -> web.Response:
+def _tell_health(request: HttpRequest, results: dict[str, str | None], name: str) -> web.Response:
     if name:
         if name not in results:
             return web.Response(status=404, text=f'no check "{name}"\n')

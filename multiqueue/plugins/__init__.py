@@ -28,19 +28,19 @@ from multiqueue.plugins.forecast import (
     Prospect,
     Runtime,
     StartEstimate,
-    Victim,
+    StoppedWorkload,
 )
 from multiqueue.plugins.foresee import foresee
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.limits import Limit
 from multiqueue.plugins.line import find_turn
-from multiqueue.plugins.nomination import ClusterVerdict, Nomination, Place, ScoreTerm
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination, QueuePlacement, ScoreTerm
 from multiqueue.plugins.offers import cost_of, find_gain, find_speed, runtime_on, speed_on
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.options import Survey, bind, rank, survey
 from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import (
-    Claim,
+    ClusterClaim,
     ClusterView,
     CopyState,
     DispatchView,
@@ -58,7 +58,7 @@ from multiqueue.plugins.view import (
 __all__ = [
     "Basis",
     "ChecksArguments",
-    "Claim",
+    "ClusterClaim",
     "ClusterVerdict",
     "ClusterView",
     "CopyState",
@@ -72,9 +72,9 @@ __all__ = [
     "Nomination",
     "Option",
     "Outlook",
-    "Place",
     "PodSetView",
     "Prospect",
+    "QueuePlacement",
     "QueueView",
     "QuotaView",
     "ReservedFlavor",
@@ -83,9 +83,9 @@ __all__ = [
     "Runtime",
     "ScoreTerm",
     "StartEstimate",
+    "StoppedWorkload",
     "Survey",
     "Tier",
-    "Victim",
     "WeightedTerm",
     "WorkloadView",
     "bind",

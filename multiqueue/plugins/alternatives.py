@@ -17,7 +17,7 @@ Counts = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class GangAlternative:
     """A gang as it would be on some hardware.
 
     Attributes:
@@ -37,16 +37,16 @@ class Way:
         return f"{counts} pods on {' or '.join(self.flavors)}"
 
 
-def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:
+def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[GangAlternative]:
     """Return the ways to hold a gang, in the order of the queue; never none."""
     group = _find_group(workload, queue)
     if group is None:
-        return (Way(workload=workload),)
+        return (GangAlternative(workload=workload),)
     flavors: dict[Counts, list[str]] = {}
     for name in group.flavors:
         counts = tuple(_needed(pod_set, queue, name) for pod_set in workload.pod_sets)
         flavors.setdefault(counts, []).append(name)
-    ways: list[Way] = []
+    ways: list[GangAlternative] = []
     for counts, names in flavors.items():
         way = _way(workload, queue, group, tuple(names))
         if tuple(pod_set.count for pod_set in way.workload.pod_sets) == counts:
@@ -56,7 +56,7 @@ def list_ways(workload: WorkloadView, queue: QueueView) -> Sequence[Way]:
     return ways
 
 
-def suit(way: Way, queue: QueueView) -> Suitability:
+def suit(way: GangAlternative, queue: QueueView) -> Suitability:
     """Return which flavors would do for a gang in that way."""
     return Suitability(way.workload, queue, only=way.flavors)
 
@@ -95,7 +95,7 @@ def _labels(queue: QueueView, name: str) -> Mapping[str, str]:
 
 def _way(
     workload: WorkloadView, queue: QueueView, group: ResourceGroupView, names: tuple[str, ...]
-) -> Way:
+) -> GangAlternative:
     """Return the way of flavors on which as many pods are needed.
 
     Who asks for them by their labels may get another flavor that has these, too: so there are as
@@ -112,4 +112,4 @@ def _way(
             fewer[pod_set.name] = count
         pod_sets.append(replace(pod_set, count=count))
     resized = replace(workload, pod_sets=tuple(pod_sets))
-    return Way(workload=resized, flavors=names, labels=labels, pods=fewer)
+    return GangAlternative(workload=resized, flavors=names, labels=labels, pods=fewer)

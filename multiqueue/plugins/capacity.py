@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from multiqueue.model.resources import format_amount
-from multiqueue.plugins.alternatives import Way, list_ways, suit
+from multiqueue.plugins.alternatives import GangAlternative, list_ways, suit
 from multiqueue.plugins.hardware import Grade
 from multiqueue.plugins.limits import Limit, most_of, why_never
 from multiqueue.plugins.suitability import FlavorResource, Suitability
@@ -38,7 +38,7 @@ class Outlook(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class GangPlacement:
     """Where the pod sets of a gang would go.
 
     Attributes:
@@ -106,7 +106,7 @@ def _rank(fit: Fit) -> tuple[int, bool, int]:
     return _BEST_FIRST.index(fit.outlook), limit is None, limit.asked if limit is not None else 0
 
 
-def _judge(way: Way, queue: QueueView) -> Fit:
+def _judge(way: GangAlternative, queue: QueueView) -> Fit:
     suited = suit(way, queue)
     if impossible := why_never(suited):
         limit = impossible if isinstance(impossible, Limit) else None
@@ -124,7 +124,7 @@ def _judge(way: Way, queue: QueueView) -> Fit:
     return replace(fit, reason=f"{fit.reason}, {way}", pods=way.pods) if way.pods else fit
 
 
-def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
+def place(workload: WorkloadView, queue: QueueView) -> GangPlacement | None:
     """Find flavors with room now for all pod sets, the best suited first; None where there is none.
 
     Cost: pod sets times flavors.
@@ -133,13 +133,13 @@ def place(workload: WorkloadView, queue: QueueView) -> Assignment | None:
     return next((assignment for assignment in found if assignment is not None), None)
 
 
-def find_room(workload: WorkloadView, queue: QueueView) -> Way | None:
+def find_room(workload: WorkloadView, queue: QueueView) -> GangAlternative | None:
     """Return the first way to hold a gang that has room now; None where none has."""
     ways = list_ways(workload, queue)
     return next((way for way in ways if _place(suit(way, queue)) is not None), None)
 
 
-def choose_way(workload: WorkloadView, queue: QueueView) -> Way:
+def choose_way(workload: WorkloadView, queue: QueueView) -> GangAlternative:
     """Return how a queue is to hold a gang: the first way with room now, or ever."""
     ways = list_ways(workload, queue)
     possible = (way for way in ways if not why_never(suit(way, queue)))
@@ -168,7 +168,7 @@ def find_refusal(workload: WorkloadView, fits: Mapping[str, Fit]) -> str:
     return f"no worker can run this workload: {'; '.join(reasons)}"
 
 
-def _place(suited: Suitability) -> Assignment | None:
+def _place(suited: Suitability) -> GangPlacement | None:
     quotas = suited.queue.quotas
     taken: dict[FlavorResource, int] = {}
     grades: list[Grade] = []
@@ -189,7 +189,9 @@ def _place(suited: Suitability) -> Assignment | None:
                 break
         else:
             return None
-    return Assignment(taken=taken, grade=min(grades, default=Grade.SILENT), preference=preference)
+    return GangPlacement(
+        taken=taken, grade=min(grades, default=Grade.SILENT), preference=preference
+    )
 
 
 def _compare_room(suited: Suitability) -> Fit:

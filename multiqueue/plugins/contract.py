@@ -15,7 +15,7 @@ from multiqueue.plugins.raised import describe_error
 from multiqueue.plugins.recording import dump, load
 from multiqueue.plugins.samples import make_sample_views
 from multiqueue.plugins.view import DispatchView
-from multiqueue.plugins.watch import HUNG_AFTER, Asked, ask
+from multiqueue.plugins.watch import HUNG_AFTER, WatchedCall, ask
 
 BUDGET = timedelta(seconds=1)
 """How long a manager waits for an answer."""
@@ -116,7 +116,7 @@ def _examine(
         yield from _examine_order(dispatcher, view, got, budget)
 
 
-def _find_deeds(asked: Asked, again: Asked, budget: timedelta) -> Iterator[Breach]:
+def _find_deeds(asked: WatchedCall, again: WatchedCall, budget: timedelta) -> Iterator[Breach]:
     """Yield what it did beside answering; only the first time was it left to its own speed."""
     if asked.seconds > budget.total_seconds():
         yield Breach(promise="in time", words=f"took {asked.seconds:.2f} s")
@@ -126,7 +126,7 @@ def _find_deeds(asked: Asked, again: Asked, budget: timedelta) -> Iterator[Breac
         yield Breach(promise="alone", words="left a thread running")
 
 
-def _find_loss(asked: Asked) -> Breach | None:
+def _find_loss(asked: WatchedCall) -> Breach | None:
     """Return what kept a dispatcher from answering."""
     if asked.is_hung:
         words = f"did not answer in {HUNG_AFTER} times its budget"

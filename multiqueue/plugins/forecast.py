@@ -85,7 +85,7 @@ class StartEstimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Victim:
+class StoppedWorkload:
     """A Workload that would be stopped.
 
     Attributes:
@@ -122,7 +122,7 @@ class Forecast:
     reason: str = ""
     taken: Mapping[tuple[str, str], int] = field(default_factory=dict)
     borrowed: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    victims: tuple[Victim, ...] = ()
+    victims: tuple[StoppedWorkload, ...] = ()
     left: Mapping[tuple[str, str], int] = field(default_factory=dict)
     start: StartEstimate | None = None
     largest: int | None = None

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from multiqueue.plugins.offers import REFERENCE, SOME_TIME, devices_on, find_speed
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
-from multiqueue.plugins.view import Claim, ClusterView, CopyState, DispatchView, WorkloadView
+from multiqueue.plugins.view import ClusterClaim, ClusterView, CopyState, DispatchView, WorkloadView
 
 LONGEST = timedelta(days=30)
 """As long as others may pass at most."""
@@ -57,7 +57,7 @@ def make_way(option: Option, view: DispatchView, turn: datetime | None) -> Optio
     return option
 
 
-def _describe(claim: Claim, workload: WorkloadView) -> str:
+def _describe(claim: ClusterClaim, workload: WorkloadView) -> str:
     """Name who comes first to those of its namespace only: users read this."""
     if claim.key.partition("/")[0] == workload.namespace:
         return f'Workload "{claim.key}"'
@@ -99,7 +99,9 @@ def find_claim(view: DispatchView, turn: datetime | None, options: Sequence[Opti
     return min(starts)[1] if starts else ""
 
 
-def _claims_before(cluster: ClusterView, view: DispatchView, turn: datetime | None) -> list[Claim]:
+def _claims_before(
+    cluster: ClusterView, view: DispatchView, turn: datetime | None
+) -> list[ClusterClaim]:
     if not cluster.claims:
         return []
     workload = view.workload

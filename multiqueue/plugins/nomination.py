@@ -37,7 +37,7 @@ class ClusterVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class QueuePlacement:
     """Where a Workload stands in the line of those that wait for room without a copy anywhere.
 
     Attributes:
@@ -77,5 +77,5 @@ class Nomination:
     ask_again_at: datetime | None = None
     refusal: str = ""
     note: str = ""
-    line: Place | None = None
+    line: QueuePlacement | None = None
     external: bool = False

@@ -22,7 +22,7 @@ from multiqueue.plugins.capacity import judge
 from multiqueue.plugins.forecast import Forecast, Prospect
 from multiqueue.plugins.foresee import forecast_of_fit
 from multiqueue.plugins.line import find_claim, make_way, stands_in_line
-from multiqueue.plugins.nomination import ClusterVerdict, Nomination, Place
+from multiqueue.plugins.nomination import ClusterVerdict, Nomination, QueuePlacement
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
 from multiqueue.plugins.view import ClusterView, DispatchView
@@ -95,8 +95,8 @@ def survey(
         may_wait: How far off a start may be and still be as good as one now: where others need not
             be stopped and the estimate is within that, the option is in `Tier.SOON`. None: a start
             now comes first, whatever the preference.
-        turn: When it is its turn in the line of those that wait for room (`Place`); None: it waits
-            on the cluster that is likely to start it first.
+        turn: When it is its turn in the global queue (`QueuePlacement`); None: it waits on the
+            cluster that is likely to start it first.
     """
     had = _how_long_lately(view)
     scarce = scarce_resource(view.workload)
@@ -195,7 +195,7 @@ def bind(
         return Nomination(
             verdicts=_verdicts(found, (), because),
             ask_again_at=view.now + LINE_AGAIN,
-            line=Place(turn=found.turn, claim=find_claim(view, found.turn, ranked)),
+            line=QueuePlacement(turn=found.turn, claim=find_claim(view, found.turn, ranked)),
         )
     chosen = (best.name, *_rivals(view, best, ranked, race))
     return Nomination(

@@ -16,9 +16,16 @@ from multiqueue.plugins.builders import (
     make_view,
     make_workload,
 )
-from multiqueue.plugins.forecast import Basis, Forecast, Prospect, Runtime, StartEstimate, Victim
+from multiqueue.plugins.forecast import (
+    Basis,
+    Forecast,
+    Prospect,
+    Runtime,
+    StartEstimate,
+    StoppedWorkload,
+)
 from multiqueue.plugins.view import (
-    Claim,
+    ClusterClaim,
     ClusterView,
     CopyState,
     DispatchView,
@@ -58,7 +65,7 @@ def make_sample_views() -> Iterator[DispatchView]:
         nominated=["full"],
         history=[Round(at=T0 - timedelta(minutes=2), clusters=("full",))],
     )
-    claim = Claim(key="team-b/gang", turn=T0, start=T0 + HOUR, spare=1)
+    claim = ClusterClaim(key="team-b/gang", turn=T0, start=T0 + HOUR, spare=1)
     claimed = replace(full, claims=(replace(claim, key="a/b", priority=9, start=None),))
     view = make_view(clusters=[replace(a100, claims=(claim,)), claimed], gpus=2)
     yield replace(view, claim="full")
@@ -109,7 +116,10 @@ def _make_foreseen_views() -> Iterator[DispatchView]:
     pair = ("gpu", GPU)
     now = StartEstimate(at=T0, earliest=T0, latest=T0)
     later = StartEstimate(at=T0 + HOUR, earliest=T0 + HOUR / 2, latest=T0 + 9 * HOUR, ahead=3)
-    stopped = (Victim(key="team-b/x", queue="b", priority=-1, lost=2 * HOUR), Victim(key=""))
+    stopped = (
+        StoppedWorkload(key="team-b/x", queue="b", priority=-1, lost=2 * HOUR),
+        StoppedWorkload(key=""),
+    )
     fits = Forecast(
         prospect=Prospect.FITS, reason="fits", taken={pair: 2}, left={pair: 4}, start=now
     )

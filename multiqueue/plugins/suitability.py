@@ -18,7 +18,7 @@ FlavorResource = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SuitableFlavor:
     """A flavor that would do.
 
     Attributes:
@@ -44,7 +44,7 @@ class Need:
 
     pod_set: PodSetView
     group: ResourceGroupView
-    candidates: Sequence[Candidate]
+    candidates: Sequence[SuitableFlavor]
 
     def amounts(self, flavor: str) -> dict[FlavorResource, int]:
         """Return what all pods together would take of a flavor."""
@@ -117,7 +117,7 @@ def _find_scarce(totals: dict[str, int]) -> str:
 
 def _find_candidates(
     pod_set: PodSetView, queue: QueueView, group: ResourceGroupView, only: Sequence[str]
-) -> list[Candidate]:
+) -> list[SuitableFlavor]:
     candidates = []
     declared = list_declared_labels(queue, group)
     is_bound = bool(pod_set.alternatives) and any(name in group.flavors for name in only)
@@ -127,5 +127,5 @@ def _find_candidates(
             continue
         grade = grade_against(pod_set, group, declared, flavor)
         if grade is not Grade.MISMATCH:
-            candidates.append(Candidate(grade, preference_of(pod_set, flavor), name))
+            candidates.append(SuitableFlavor(grade, preference_of(pod_set, flavor), name))
     return sorted(candidates, key=lambda candidate: (-candidate.grade, -candidate.preference))

@@ -214,7 +214,7 @@ class CopyState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class ClusterClaim:
     """Another Workload that waits in line for room on a cluster.
 
     Attributes:
@@ -278,7 +278,7 @@ class ClusterView:
     waiting: int = 0
     neighbours: int = 0
     forecast: Forecast | None = None
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[ClusterClaim, ...] = ()
     prices: Mapping[str, int] = field(default_factory=dict)
     data: frozenset[str] = frozenset()
 

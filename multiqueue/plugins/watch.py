@@ -51,7 +51,7 @@ _SYSTEM = ("/usr", "/lib", "/lib64")
 
 
 @dataclass(slots=True)
-class Asked:
+class WatchedCall:
     """What came of asking.
 
     Attributes:
@@ -73,7 +73,7 @@ class Asked:
 
 def ask(
     dispatcher: Dispatcher, view: DispatchView, budget: timedelta, *, closely: bool = False
-) -> Asked:
+) -> WatchedCall:
     """Ask about one view.
 
     Args:
@@ -82,7 +82,7 @@ def ask(
         budget: How long an answer may take; it is given up after ten times that.
         closely: Watch for clocks, chance and the environment, too: that takes it longer.
     """
-    asked, deeds = Asked(is_hung=True), _Deeds()
+    asked, deeds = WatchedCall(is_hung=True), _Deeds()
     before = set(threading.enumerate())
 
     def run() -> None:
@@ -99,7 +99,7 @@ def ask(
     thread.start()
     thread.join(HUNG_AFTER * budget.total_seconds() + 1)
     if thread.is_alive():
-        return Asked(is_hung=True)
+        return WatchedCall(is_hung=True)
     asked.deeds = tuple(deeds.words)
     asked.threads = len(set(threading.enumerate()) - before)
     return asked

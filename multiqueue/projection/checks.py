@@ -10,7 +10,7 @@ from multiqueue.api.validation.access import Object, has_condition, text
 from multiqueue.lint.rules.quota import MORE_THAN_NODES
 from multiqueue.lint.rules.workers import QUOTA_DIFFERS, STOPPED
 from multiqueue.lint.run import lint
-from multiqueue.lint.world import World, labels_of, name_of, namespace_of
+from multiqueue.lint.world import LintInput, labels_of, name_of, namespace_of
 from multiqueue.projection.report import Drift, DriftReason
 from multiqueue.projection.worker_role import Right
 
@@ -117,7 +117,7 @@ def find_own_cluster(identities: Mapping[str, str], own: str) -> Iterator[tuple[
             yield name, Drift(reason=DriftReason.SAME_SERVER, message=message)
 
 
-def find_oddities(name: str, manager: World, there: World) -> Iterator[str]:
+def find_oddities(name: str, manager: LintInput, there: LintInput) -> Iterator[str]:
     """Say what linter rules find about a worker: hardware, quotas, stopped queues.
 
     Args:

@@ -14,8 +14,8 @@ from typing import Any
 from multiqueue.api.names import PROJECTED_FROM, V1BETA2
 from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.lint.rules.workers import workers_of
-from multiqueue.lint.world import World, flavors_of, labels_of, name_of, namespace_of
-from multiqueue.projection.fleet import FleetConfiguration, Item, Worker
+from multiqueue.lint.world import LintInput, flavors_of, labels_of, name_of, namespace_of
+from multiqueue.projection.fleet import FleetConfiguration, FleetWorker, Item
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,12 @@ FROM_MANAGER = frozenset({"Namespace", "WorkloadPriorityClass", "LocalQueue"})
 
 
 def build_desired(
-    name: str, *, manager: World, fleet: FleetConfiguration | None, there: World, origin: str
+    name: str,
+    *,
+    manager: LintInput,
+    fleet: FleetConfiguration | None,
+    there: LintInput,
+    origin: str,
 ) -> Desired:
     """Return what a worker shall have.
 
@@ -73,7 +78,7 @@ def build_desired(
     )
 
 
-def queues_of_worker(name: str, manager: World) -> Iterator[Object]:
+def queues_of_worker(name: str, manager: LintInput) -> Iterator[Object]:
     """LocalQueues of the manager whose jobs may be sent to a worker."""
     for queue in manager.all("LocalQueue"):
         target = manager.get("ClusterQueue", _target(queue))
@@ -82,7 +87,7 @@ def queues_of_worker(name: str, manager: World) -> Iterator[Object]:
 
 
 def _namespaces(
-    queues: Sequence[Object], worker: Worker, manager: World, problems: list[str]
+    queues: Sequence[Object], worker: FleetWorker, manager: LintInput, problems: list[str]
 ) -> Iterator[Object]:
     """Namespaces with the labels that ClusterQueues select them by, here or there; no others."""
     selectors = [mapping(q, "spec", "namespaceSelector") for q in manager.all("ClusterQueue")]
@@ -105,7 +110,9 @@ def _keys(selector: Object) -> Iterator[str]:
         yield text(expression.get("key"))
 
 
-def _flavors(worker: Worker, manager: World, there: World, problems: list[str]) -> Iterator[Object]:
+def _flavors(
+    worker: FleetWorker, manager: LintInput, there: LintInput, problems: list[str]
+) -> Iterator[Object]:
     """The flavors that the worker's declared queues name, and those that are listed.
 
     Where no queue is declared: those that both have, since one name means the same hardware.
@@ -128,7 +135,7 @@ def _flavors(worker: Worker, manager: World, there: World, problems: list[str]) 
 
 
 def _topologies(
-    worker: Worker, flavors: Iterable[Object], manager: World, problems: list[str]
+    worker: FleetWorker, flavors: Iterable[Object], manager: LintInput, problems: list[str]
 ) -> Iterator[Object]:
     listed = {item.name: item for item in worker.topologies}
     named = {text(mapping(flavor, "spec").get("topologyName")) for flavor in flavors} - {""}
@@ -143,7 +150,7 @@ def _topologies(
             yield _ours("Topology", name, spec)
 
 
-def _spec(kind: str, name: str, manager: World, item: Item | None) -> dict[str, Any] | None:
+def _spec(kind: str, name: str, manager: LintInput, item: Item | None) -> dict[str, Any] | None:
     """The manager's spec, with what the fleet file says otherwise; None where nobody has it."""
     here = manager.get(kind, name)
     if here is None:
@@ -151,7 +158,7 @@ def _spec(kind: str, name: str, manager: World, item: Item | None) -> dict[str, 
     return {**mapping(here, "spec"), **(item.spec if item is not None else {})}
 
 
-def _priority_classes(manager: World) -> Iterator[Object]:
+def _priority_classes(manager: LintInput) -> Iterator[Object]:
     """All of them: jobs may name any."""
     for here in manager.all("WorkloadPriorityClass"):
         made = _ours("WorkloadPriorityClass", name_of(here), None)
@@ -162,7 +169,7 @@ def _priority_classes(manager: World) -> Iterator[Object]:
 
 
 def _local_queues(
-    queues: Sequence[Object], worker: Worker, there: World, problems: list[str]
+    queues: Sequence[Object], worker: FleetWorker, there: LintInput, problems: list[str]
 ) -> Iterator[Object]:
     for queue in queues:
         target = _target_there(queue, worker, there)
@@ -175,7 +182,7 @@ def _local_queues(
             problems.append(_why_open(key, worker.name, there))
 
 
-def _target_there(queue: Object, worker: Worker, there: World) -> str:
+def _target_there(queue: Object, worker: FleetWorker, there: LintInput) -> str:
     """The ClusterQueue of the worker that a LocalQueue leads to; empty where that is open."""
     here = _target(queue)
     declared = worker.cluster_queues
@@ -194,7 +201,7 @@ def _target_there(queue: Object, worker: Worker, there: World) -> str:
     return names[0] if len(names) == 1 else ""
 
 
-def _why_open(key: str, worker: str, there: World) -> str:
+def _why_open(key: str, worker: str, there: LintInput) -> str:
     if there.all("ClusterQueue"):
         return (
             f'LocalQueue "{key}" could lead to any ClusterQueue of worker "{worker}"; say which '

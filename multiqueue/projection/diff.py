@@ -9,14 +9,20 @@ from typing import Any
 import yaml
 
 from multiqueue.api.validation.access import Object, items, mapping, text
-from multiqueue.projection.differences import BY_NAME, WHOLE, Difference, is_same, without_identity
-from multiqueue.projection.plan import Action, Held, Step, title_of
+from multiqueue.projection.differences import (
+    BY_NAME,
+    WHOLE,
+    FieldDifference,
+    is_same,
+    without_identity,
+)
+from multiqueue.projection.plan import Held, SyncAction, SyncStep, title_of
 
 
-def diff_lines(worker: str, change: Step | Held) -> Iterator[str]:
+def diff_lines(worker: str, change: SyncStep | Held) -> Iterator[str]:
     """Yield the lines of one object's diff; only what is declared is shown."""
     title = f"{worker} {title_of(change.obj)}"
-    deleted = isinstance(change, Step) and change.action is Action.DELETE
+    deleted = isinstance(change, SyncStep) and change.action is SyncAction.DELETE
     wanted = {} if deleted else without_identity(change.obj)
     found: Mapping[str, Any] = {}
     if deleted:
@@ -51,13 +57,13 @@ def narrow(found: Any, wanted: Any, key: str = "") -> Any:
     return found
 
 
-def _with_left_over(found: Mapping[str, Any], difference: Difference) -> Mapping[str, Any]:
+def _with_left_over(found: Mapping[str, Any], difference: FieldDifference) -> Mapping[str, Any]:
     """Show a field that goes at its place, where that is a plain path; else by its whole path."""
     first, dot, rest = difference.path.partition(".")
     if not dot or "[" in first:
         return {**found, difference.path: difference.found}
     below = mapping(found, first)
-    deeper = Difference(rest, None, difference.found)
+    deeper = FieldDifference(rest, None, difference.found)
     return {**found, first: _with_left_over(below, deeper)}
 
 

@@ -24,7 +24,7 @@ QUANTITIES = frozenset({"nominalQuota", "borrowingLimit", "lendingLimit", "weigh
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """One field; ``wanted`` is None where it shall go, ``found`` where it is missing."""
 
     path: str
@@ -34,7 +34,7 @@ class Difference:
 
 def find_differences(
     desired: Object, actual: Object, *, is_whole: bool = True
-) -> tuple[Difference, ...]:
+) -> tuple[FieldDifference, ...]:
     """Return where an object is not as declared, in the order of the declaration.
 
     The mark of who projects is left out: an object of somebody else that is as declared is fine.
@@ -58,7 +58,7 @@ def without_identity(obj: Object) -> dict[str, Any]:
     return {"metadata": metadata, **rest} if metadata else rest
 
 
-def _compare(wanted: Any, found: Any, path: str) -> Iterator[Difference]:
+def _compare(wanted: Any, found: Any, path: str) -> Iterator[FieldDifference]:
     key = path.rpartition(".")[2]
     if is_same(wanted, found, key):
         return
@@ -73,7 +73,7 @@ def _compare(wanted: Any, found: Any, path: str) -> Iterator[Difference]:
         for i, (one, other) in enumerate(zip(wanted, found, strict=True)):
             yield from _compare(one, other, f"{path}[{i}]")
     else:
-        yield Difference(path, wanted, found)
+        yield FieldDifference(path, wanted, found)
 
 
 def is_same(wanted: Any, found: Any, key: str) -> bool:
@@ -97,14 +97,14 @@ def _join(path: str, name: str) -> str:
 # ------------------------------------------------------------------ managedFields
 
 
-def _left_over(desired: Object, actual: Object) -> Iterator[Difference]:
+def _left_over(desired: Object, actual: Object) -> Iterator[FieldDifference]:
     """Fields that we applied earlier and that are not declared any more."""
     for _, entry in items(mapping(actual, "metadata").get("managedFields")):
         if (entry.get("manager"), entry.get("operation")) == (PROJECTION_FIELD_MANAGER, "Apply"):
             yield from _undeclared(mapping(entry, "fieldsV1"), desired, actual, "")
 
 
-def _undeclared(fields: Object, desired: Any, actual: Any, path: str) -> Iterator[Difference]:
+def _undeclared(fields: Object, desired: Any, actual: Any, path: str) -> Iterator[FieldDifference]:
     """Walk a set of fields (`FieldsV1`) beside the declaration and what is there."""
     for key, below in fields.items():
         marker, _, name = key.partition(":")
@@ -119,7 +119,7 @@ def _undeclared(fields: Object, desired: Any, actual: Any, path: str) -> Iterato
         if found is None:
             continue
         if wanted is None:
-            yield Difference(place, None, found)
+            yield FieldDifference(place, None, found)
         else:
             yield from _undeclared(mapping(below), wanted, found, place)
 

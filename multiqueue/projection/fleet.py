@@ -36,13 +36,13 @@ PROJECTED_KINDS = (
 _Info = msgspec.inspect
 
 
-class Section(
+class FleetSection(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """A part of the file; unknown fields are errors."""
 
 
-class Item(Section, frozen=True, kw_only=True):
+class Item(FleetSection, frozen=True, kw_only=True):
     """An object by name; ``spec`` is that of its kind, in v1beta2."""
 
     name: str
@@ -60,7 +60,7 @@ class ServingQueue(Item, frozen=True, kw_only=True):
     serves: tuple[str, ...] = ()
 
 
-class Worker(Section, frozen=True, kw_only=True):
+class FleetWorker(FleetSection, frozen=True, kw_only=True):
     """One worker, by the name of its MultiKueueCluster.
 
     Attributes:
@@ -77,7 +77,7 @@ class Worker(Section, frozen=True, kw_only=True):
     cluster_queues: tuple[ServingQueue, ...] = ()
 
 
-class FleetConfiguration(Section, frozen=True, kw_only=True):
+class FleetConfiguration(FleetSection, frozen=True, kw_only=True):
     """The whole file.
 
     Attributes:
@@ -85,11 +85,11 @@ class FleetConfiguration(Section, frozen=True, kw_only=True):
     """
 
     kinds: tuple[str, ...] = PROJECTED_KINDS
-    workers: tuple[Worker, ...] = ()
+    workers: tuple[FleetWorker, ...] = ()
 
-    def worker(self, name: str) -> Worker:
+    def worker(self, name: str) -> FleetWorker:
         """Return the section of a worker; an empty one where it has none."""
-        return next((w for w in self.workers if w.name == name), Worker(name=name))
+        return next((w for w in self.workers if w.name == name), FleetWorker(name=name))
 
 
 class FleetError(ValueError):
@@ -138,7 +138,7 @@ def _check(fleet: FleetConfiguration) -> Iterator[str]:
         yield from _check_worker(worker, f"workers[{i}]")
 
 
-def _check_worker(worker: Worker, path: str) -> Iterator[str]:
+def _check_worker(worker: FleetWorker, path: str) -> Iterator[str]:
     yield from _bad_name(worker.name, path)
     for field, kind, listed in (
         ("flavors", "ResourceFlavor", worker.flavors),

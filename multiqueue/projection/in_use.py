@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from multiqueue.api.validation.access import Object, has_condition, mapping, text
 from multiqueue.lint.quotas import cohort_of
-from multiqueue.lint.world import Sight, World, flavors_of, name_of, namespace_of
+from multiqueue.lint.world import LintInput, Sight, flavors_of, name_of, namespace_of
 
 Key = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -18,7 +18,7 @@ def key_of(obj: Object) -> Key:
     return text(obj.get("kind")), namespace_of(obj), name_of(obj)
 
 
-def find_users(obj: Object, others: Iterable[Object], there: World) -> str:
+def find_users(obj: Object, others: Iterable[Object], there: LintInput) -> str:
     """Name a few users of an object; empty where there are none.
 
     Args:
@@ -55,7 +55,7 @@ def _references(obj: Object) -> set[tuple[str, str]]:
             return set()
 
 
-def _workloads(obj: Object, there: World) -> Iterator[str]:
+def _workloads(obj: Object, there: LintInput) -> Iterator[str]:
     kind, namespace, name = key_of(obj)
     if kind not in {"LocalQueue", "ClusterQueue", "WorkloadPriorityClass"}:
         return

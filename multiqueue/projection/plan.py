@@ -11,14 +11,14 @@ from enum import StrEnum
 
 from multiqueue.api.names import PROJECTED_FROM
 from multiqueue.api.validation.access import Object, text
-from multiqueue.lint.world import Sight, World, labels_of, name_of, namespace_of
+from multiqueue.lint.world import LintInput, Sight, labels_of, name_of, namespace_of
 from multiqueue.projection.desired import Desired
-from multiqueue.projection.differences import Difference, find_differences
+from multiqueue.projection.differences import FieldDifference, find_differences
 from multiqueue.projection.fleet import PROJECTED_KINDS
 from multiqueue.projection.in_use import Key, find_users, key_of
 
 
-class Action(StrEnum):
+class SyncAction(StrEnum):
     """What a step does."""
 
     CREATE = "create"
@@ -38,7 +38,7 @@ class HeldReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class SyncStep:
     """One write.
 
     Attributes:
@@ -47,10 +47,10 @@ class Step:
         takes_over: It belonged to somebody else until now.
     """
 
-    action: Action
+    action: SyncAction
     obj: Object
     actual: Object | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FieldDifference, ...] = ()
     takes_over: bool = False
 
 
@@ -62,11 +62,11 @@ class Held:
     reason: HeldReason
     message: str
     actual: Object | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FieldDifference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SyncPlan:
     """Steps in the order in which they must be done.
 
     Attributes:
@@ -75,7 +75,7 @@ class Plan:
         problems: What could not be told of the declaration.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SyncStep, ...] = ()
     held: tuple[Held, ...] = ()
     in_step: int = 0
     left_over: tuple[Object, ...] = ()
@@ -99,13 +99,13 @@ class Options:
 
 @dataclass(slots=True)
 class _Draft:
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SyncStep] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     after: dict[Key, Object] = field(default_factory=dict)
     in_step: int = 0
 
 
-def make_plan(desired: Desired, there: World, options: Options) -> Plan:
+def make_plan(desired: Desired, there: LintInput, options: Options) -> SyncPlan:
     """Compare and order; pure."""
     draft = _Draft(
         after={key_of(obj): obj for kind in PROJECTED_KINDS for obj in there.all(kind)},
@@ -120,7 +120,7 @@ def make_plan(desired: Desired, there: World, options: Options) -> Plan:
     )
     if options.prune:
         _prune(left_over, there, draft, unclear=_why_unclear(desired, there))
-    return Plan(
+    return SyncPlan(
         steps=tuple(draft.steps),
         held=tuple(draft.held),
         in_step=draft.in_step,
@@ -141,7 +141,7 @@ def title_of(obj: Object) -> str:
 
 
 def _plan_one(
-    obj: Object, there: World, options: Options, draft: _Draft, *, is_whole: bool
+    obj: Object, there: LintInput, options: Options, draft: _Draft, *, is_whole: bool
 ) -> None:
     kind = text(obj.get("kind"))
     actual = there.get(kind, name_of(obj), namespace_of(obj))
@@ -149,7 +149,7 @@ def _plan_one(
         message = "these credentials may not list them, or they are not served"
         draft.held.append(Held(obj=obj, reason=HeldReason.UNSEEN, message=message))
         return
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[FieldDifference, ...] = ()
     if actual is not None:
         differences = find_differences(obj, actual, is_whole=is_whole)
     if actual is not None and not differences:
@@ -165,9 +165,9 @@ def _plan_one(
             Held(obj=obj, actual=actual, reason=reason, message=message, differences=differences)
         )
         return
-    action = Action.CREATE if actual is None else Action.UPDATE
+    action = SyncAction.CREATE if actual is None else SyncAction.UPDATE
     draft.steps.append(
-        Step(action=action, obj=obj, actual=actual, differences=differences, takes_over=foreign)
+        SyncStep(action=action, obj=obj, actual=actual, differences=differences, takes_over=foreign)
     )
     draft.after[key_of(obj)] = obj
 
@@ -175,7 +175,7 @@ def _plan_one(
 def _why_held(
     obj: Object,
     actual: Object | None,
-    differences: Sequence[Difference],
+    differences: Sequence[FieldDifference],
     *,
     forbidden: bool,
 ) -> tuple[HeldReason, str] | None:
@@ -197,12 +197,12 @@ def _whose(actual: Object) -> str:
     return "it was not made by sync; change it yourself, or --force takes it over"
 
 
-def _ours(there: World, origin: str) -> Iterator[Object]:
+def _ours(there: LintInput, origin: str) -> Iterator[Object]:
     for kind in PROJECTED_KINDS:
         yield from (obj for obj in there.all(kind) if owner_of(obj) == origin)
 
 
-def _why_unclear(desired: Desired, there: World) -> str:
+def _why_unclear(desired: Desired, there: LintInput) -> str:
     """Say why nothing can be deleted safely; empty where it can."""
     if desired.problems:
         return "what is declared is not clear (see the problems)"
@@ -210,7 +210,7 @@ def _why_unclear(desired: Desired, there: World) -> str:
     return f"{', '.join(unseen)} of the worker could not be read" if unseen else ""
 
 
-def _prune(left_over: Sequence[Object], there: World, draft: _Draft, *, unclear: str) -> None:
+def _prune(left_over: Sequence[Object], there: LintInput, draft: _Draft, *, unclear: str) -> None:
     """Delete users before what they use: a queue that stays keeps its flavors."""
     for obj in _users_first(left_over):
         why = _why_kept(obj, there, draft, unclear)
@@ -218,12 +218,12 @@ def _prune(left_over: Sequence[Object], there: World, draft: _Draft, *, unclear:
             reason, message = why
             draft.held.append(Held(obj=obj, actual=obj, reason=reason, message=message))
             continue
-        draft.steps.append(Step(action=Action.DELETE, obj=obj, actual=obj))
+        draft.steps.append(SyncStep(action=SyncAction.DELETE, obj=obj, actual=obj))
         del draft.after[key_of(obj)]
 
 
 def _why_kept(
-    obj: Object, there: World, draft: _Draft, unclear: str
+    obj: Object, there: LintInput, draft: _Draft, unclear: str
 ) -> tuple[HeldReason, str] | None:
     if unclear:
         return HeldReason.UNCLEAR, unclear

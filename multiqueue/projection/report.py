@@ -12,11 +12,11 @@ import orjson
 
 from multiqueue.api.validation.access import Object, text
 from multiqueue.lint.world import name_of, namespace_of
-from multiqueue.projection.differences import Difference
-from multiqueue.projection.plan import Action, Held, HeldReason, Plan, Step
+from multiqueue.projection.differences import FieldDifference
+from multiqueue.projection.plan import Held, HeldReason, SyncAction, SyncPlan, SyncStep
 
 
-class State(StrEnum):
+class ReportState(StrEnum):
     """What a report comes to."""
 
     IN_STEP = "InStep"
@@ -56,7 +56,7 @@ class Drift:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class WorkerReport:
     """What is known of one worker.
 
     Attributes:
@@ -72,11 +72,11 @@ class Report:
     expires_at: datetime | None = None
 
     @property
-    def state(self) -> State:
+    def state(self) -> ReportState:
         """What cannot be told comes first: it may hide anything."""
         if self.unknown:
-            return State.UNKNOWN
-        return State.DRIFT if self.drift else State.IN_STEP
+            return ReportState.UNKNOWN
+        return ReportState.DRIFT if self.drift else ReportState.IN_STEP
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form for programs; the keys are stable."""
@@ -90,10 +90,10 @@ class Report:
         }
 
 
-def add_plan(report: Report, plan: Plan) -> None:
+def add_plan(report: WorkerReport, plan: SyncPlan) -> None:
     """Take over what a plan would change, and what it could not tell."""
     report.unknown.extend(plan.problems)
-    changes: tuple[Step | Held, ...] = (*plan.steps, *plan.held)
+    changes: tuple[SyncStep | Held, ...] = (*plan.steps, *plan.held)
     for change in filter(lambda c: not _is_deletion(c), changes):
         if isinstance(change, Held) and change.reason is HeldReason.UNSEEN:
             _add_unseen(report, change)
@@ -102,13 +102,13 @@ def add_plan(report: Report, plan: Plan) -> None:
     report.drift.extend(_left_over(plan.left_over))
 
 
-def _is_deletion(change: Step | Held) -> bool:
-    if isinstance(change, Step):
-        return change.action is Action.DELETE
+def _is_deletion(change: SyncStep | Held) -> bool:
+    if isinstance(change, SyncStep):
+        return change.action is SyncAction.DELETE
     return change.actual is change.obj
 
 
-def _add_unseen(report: Report, held: Held) -> None:
+def _add_unseen(report: WorkerReport, held: Held) -> None:
     """A namespace that cannot be seen is there where its LocalQueue is; nothing else is lost."""
     note = f"{text(held.obj.get('kind'))} objects were not looked at: {held.message}"
     notes = report.warnings if held.obj["kind"] == "Namespace" else report.unknown
@@ -116,7 +116,7 @@ def _add_unseen(report: Report, held: Held) -> None:
         notes.append(note)
 
 
-def _drifts(change: Step | Held) -> Iterator[Drift]:
+def _drifts(change: SyncStep | Held) -> Iterator[Drift]:
     if change.actual is None:
         yield _of(change.obj, DriftReason.MISSING, "is not there")
         return
@@ -126,7 +126,7 @@ def _drifts(change: Step | Held) -> Iterator[Drift]:
         yield _of(change.obj, DriftReason.DIFFERS, message, each)
 
 
-def _words(each: Difference) -> str:
+def _words(each: FieldDifference) -> str:
     if each.wanted is None:
         return f"{each.path} is {_short(each.found)} and is not declared any more"
     if each.found is None:
@@ -145,7 +145,7 @@ def _left_over(objects: Sequence[Object]) -> Iterator[Drift]:
 
 
 def _of(
-    obj: Object, reason: DriftReason, message: str, difference: Difference | None = None
+    obj: Object, reason: DriftReason, message: str, difference: FieldDifference | None = None
 ) -> Drift:
     return Drift(
         reason=reason,
@@ -159,10 +159,10 @@ def _of(
     )
 
 
-def worst(reports: Iterable[Report]) -> State:
+def worst(reports: Iterable[WorkerReport]) -> ReportState:
     """Return what all reports come to."""
     states = {report.state for report in reports}
-    for state in (State.UNKNOWN, State.DRIFT):
+    for state in (ReportState.UNKNOWN, ReportState.DRIFT):
         if state in states:
             return state
-    return State.IN_STEP
+    return ReportState.IN_STEP

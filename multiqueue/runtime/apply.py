@@ -23,7 +23,7 @@ _KNOWN = {
 }
 
 
-class Applied(StrEnum):
+class AppliedManifest(StrEnum):
     """What became of one manifest, in kubectl's words."""
 
     CREATED = "created"
@@ -35,12 +35,12 @@ class Applied(StrEnum):
 class ApplyResult:
     """One manifest that was applied."""
 
-    outcome: Applied
+    outcome: AppliedManifest
     resource: Resource
     obj: Object
 
 
-class UnknownKind(Exception):  # noqa: N818 - a fact about a manifest
+class UnservedKind(Exception):  # noqa: N818 - a fact about a manifest
     """The cluster does not serve the kind of a manifest."""
 
 
@@ -76,12 +76,12 @@ class Applier:
             except AlreadyExists:
                 current = await self._client.get(resource, name, namespace=namespace)
         if _contains(current, manifest):
-            return ApplyResult(outcome=Applied.UNCHANGED, resource=resource, obj=current)
+            return ApplyResult(outcome=AppliedManifest.UNCHANGED, resource=resource, obj=current)
         patched: Object = await self._client.patch(
             resource, name, manifest, namespace=namespace, patch_type=_patch_type(resource)
         )
         same = patched["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]
-        outcome = Applied.UNCHANGED if same else Applied.CONFIGURED
+        outcome = AppliedManifest.UNCHANGED if same else AppliedManifest.CONFIGURED
         return ApplyResult(outcome=outcome, resource=resource, obj=patched)
 
     async def create_missing(self, manifest: Mapping[str, Any]) -> None:
@@ -122,11 +122,11 @@ class Applier:
         obj: Object = await self._client.create(
             resource, manifest, namespace=namespace, strict=True
         )
-        return ApplyResult(outcome=Applied.CREATED, resource=resource, obj=obj)
+        return ApplyResult(outcome=AppliedManifest.CREATED, resource=resource, obj=obj)
 
     async def _discover(self, api_version: str, kind: str) -> Resource:
         root = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-        unknown = UnknownKind(
+        unknown = UnservedKind(
             f'the cluster serves no kind "{kind}" in "{api_version}"; check apiVersion and kind, '
             "or install its CustomResourceDefinition"
         )

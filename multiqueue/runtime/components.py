@@ -174,7 +174,7 @@ def _describe(error: Exception) -> str:
     return f"{type(cause).__name__}: {cause}"
 
 
-class Scope:
+class TaskScope:
     """Tasks that live as long as a block of code does."""
 
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
@@ -200,14 +200,14 @@ class Scope:
 
 
 @contextlib.asynccontextmanager
-async def open_scope() -> AsyncIterator[Scope]:
+async def open_scope() -> AsyncIterator[TaskScope]:
     """Cancel at the end of the block what was started in it; a failure ends the block.
 
     Raises:
         ExceptionGroup: with the failure in it; `innermost` finds it.
     """
     async with asyncio.TaskGroup() as tasks:
-        scope = Scope(tasks)
+        scope = TaskScope(tasks)
         yield scope
         scope.cancel()
 

@@ -26,7 +26,7 @@ from multiqueue.kube.errors import NotFound
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from multiqueue.runtime.apply import apply_all, create_missing
-from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.files import write_yaml
 from multiqueue.runtime.manager import Manager
 from multiqueue.runtime.preconditions import tune_garbage_collector
@@ -116,7 +116,7 @@ class EmbeddedCluster:
                 await asyncio.to_thread(write_yaml, options.kubeconfig, self.kubeconfig)
             yield await Credentials.from_kubeconfig_dict(self.kubeconfig)
 
-    async def _simulate(self, scope: Scope, client: KubeClient, options: SimOptions) -> None:
+    async def _simulate(self, scope: TaskScope, client: KubeClient, options: SimOptions) -> None:
         recorder = EventRecorder(client, "multiqueue-simcluster")
         simulation = SimCluster(client, options, recorder=recorder)
         scope.create_task(recorder.run(), name="sim-events")

@@ -32,12 +32,12 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.observability.server import HealthChecks, ObservabilityServer
 from multiqueue.runtime.addresses import parse_bind_address
-from multiqueue.runtime.components import Component, Scope, Supervisor, open_scope
+from multiqueue.runtime.components import Component, Supervisor, TaskScope, open_scope
 from multiqueue.runtime.metrics_endpoint import MetricsEndpoint
-from multiqueue.runtime.multikueue import MultiKueue, build_multikueue
+from multiqueue.runtime.multikueue import MultiKueueParts, build_multikueue
 from multiqueue.runtime.preconditions import (
     can_reach_webhooks,
     ensure_namespace,
@@ -105,7 +105,7 @@ class Manager:
         self.health_port: int | None = None
         self._credentials = credentials
         self._identity = self.options.identity or f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._metrics = Metrics()
+        self._metrics = ManagerMetrics()
         self._health = HealthChecks(
             liveness=config.health.liveness_endpoint_name,
             readiness=config.health.readiness_endpoint_name,
@@ -135,7 +135,7 @@ class Manager:
         if self._webhooks is not None:
             await self._webhooks.registered.wait()
 
-    async def _work(self, scope: Scope, context: ManagerContext) -> None:
+    async def _work(self, scope: TaskScope, context: ManagerContext) -> None:
         engine = build_engine(self.config)
         # Connected before the informers run, so that the engine sees everything from the start.
         multikueue = build_multikueue(context)
@@ -159,10 +159,10 @@ class Manager:
 
     def _start_visibility(
         self,
-        scope: Scope,
+        scope: TaskScope,
         context: ManagerContext,
         engine: Engine,
-        multikueue: MultiKueue,
+        multikueue: MultiKueueParts,
     ) -> None:
         if not self.config.gates.enabled(Gate.VISIBILITY_ON_DEMAND):
             return
@@ -186,7 +186,7 @@ class Manager:
         )
         self._keep(scope, self._visibility)
 
-    def _keep(self, scope: Scope, runnable: Runnable) -> None:
+    def _keep(self, scope: TaskScope, runnable: Runnable) -> None:
         scope.create_task(self._supervisor.keep(runnable), name=runnable.name)
 
     async def _take_over_webhooks(self) -> None:
@@ -244,7 +244,7 @@ class Manager:
             self.leading.set()
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    scope = Scope(tasks)
+                    scope = TaskScope(tasks)
                     for part in parts:
                         self._keep(scope, part)
             finally:

@@ -7,16 +7,16 @@ metrics; whoever is bound to the ClusterRole ``kueue-metrics-reader`` may read t
 from __future__ import annotations
 
 from multiqueue.kube.client import KubeClient
-from multiqueue.observability.server import Refusal
+from multiqueue.observability.server import MetricsRefusal
 from multiqueue.visibility.authentication import Authenticator
-from multiqueue.visibility.authorization import Action, Authorizer
-from multiqueue.visibility.front_proxy import Trust
-from multiqueue.visibility.refusals import Refusal as RefusedByReview
+from multiqueue.visibility.authorization import ApiAction, RightsReviewer
+from multiqueue.visibility.front_proxy import FrontProxyTrust
+from multiqueue.visibility.refusals import StatusRefusal
 
 MAX_ASKING = 8
 """Questions at a time: strangers must not keep the manager's own requests waiting."""
-BUSY = Refusal(503, "Too many tokens to check; try again")
-NO_TOKEN = Refusal(401, "Unauthorized: a bearer token is needed")
+BUSY = MetricsRefusal(503, "Too many tokens to check; try again")
+NO_TOKEN = MetricsRefusal(401, "Unauthorized: a bearer token is needed")
 
 
 class MetricsAccess:
@@ -27,11 +27,13 @@ class MetricsAccess:
     """
 
     def __init__(self, client: KubeClient) -> None:
-        self._authenticator = Authenticator(client, Trust)  # tokens only: no certificate counts
-        self._authorizer = Authorizer(client)
+        self._authenticator = Authenticator(
+            client, FrontProxyTrust
+        )  # tokens only: no certificate counts
+        self._authorizer = RightsReviewer(client)
         self._asking = 0
 
-    async def check(self, authorization: str, path: str) -> Refusal | None:
+    async def check(self, authorization: str, path: str) -> MetricsRefusal | None:
         """Return why this header does not open the path, or None."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
@@ -41,9 +43,9 @@ class MetricsAccess:
         self._asking += 1
         try:
             user = await self._authenticator.authenticate(None, [("authorization", authorization)])
-            await self._authorizer.authorize(user, Action(verb="get", path=path))
-        except RefusedByReview as refusal:
-            return Refusal(refusal.code, str(refusal))
+            await self._authorizer.authorize(user, ApiAction(verb="get", path=path))
+        except StatusRefusal as refusal:
+            return MetricsRefusal(refusal.code, str(refusal))
         finally:
             self._asking -= 1
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiqueue.api.cluster_orders import Pace
+from multiqueue.api.cluster_orders import DrainPace
 from multiqueue.api.config import Gate
 from multiqueue.capacity.fleet_capacity import FleetCapacity
 from multiqueue.capacity.fleet_limits import FleetLimits
@@ -28,7 +28,7 @@ from multiqueue.jobs.build_options import build_options
 from multiqueue.jobs.context import ManagerContext, Runnable
 from multiqueue.jobs.fleet_gate import FleetGate
 from multiqueue.kube.call_thread import OpenThread, PluginThread
-from multiqueue.kube.transport import OpenTransport, Transport
+from multiqueue.kube.transport import HttpTransport, OpenTransport
 from multiqueue.workers.clusters.reconciler import ClusterReconciler
 from multiqueue.workers.connections.capability_book import CapabilityBook
 from multiqueue.workers.connections.fleet import Fleet
@@ -37,7 +37,7 @@ from multiqueue.workers.own_cluster import OwnCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MultiKueue:
+class MultiKueueParts:
     """What sends Workloads to other clusters.
 
     Attributes:
@@ -60,9 +60,9 @@ def build_multikueue(
     dispatchers: Dispatchers | None = None,
     *,
     path_prefix: Path = PATH_PREFIX,
-    open_transport: OpenTransport = Transport,
+    open_transport: OpenTransport = HttpTransport,
     open_thread: OpenThread = PluginThread,
-) -> MultiKueue:
+) -> MultiKueueParts:
     """Connect to the manager's informers, and return what has to run while this manager leads.
 
     Call it before the informers run. Nothing is written, and no worker is connected to, before the
@@ -116,7 +116,7 @@ def build_multikueue(
         departures,
         options=options,
         enqueue=workloads.enqueue,
-        pace=Pace(every=settings.drain_period, at_once=settings.drain_at_once),
+        pace=DrainPace(every=settings.drain_period, at_once=settings.drain_at_once),
     )
     automates = context.config.gates.enabled(Gate.MULTIKUEUE_MANAGER_QUOTA_AUTOMATION)
     parts: list[Runnable] = [
@@ -132,7 +132,7 @@ def build_multikueue(
         WorkerFigures(context),
         *([QuotaAutomation(context, fleet, limits)] if automates else []),
     ]
-    return MultiKueue(
+    return MultiKueueParts(
         parts=tuple(parts),
         gate=DispatchGate(capacity, workloads.offers),
         fleet=fleet,

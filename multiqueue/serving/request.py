@@ -25,7 +25,7 @@ class BodyTimeout(web.HTTPRequestTimeout):
         self.force_close()
 
 
-class Request(web.BaseRequest):
+class HttpRequest(web.BaseRequest):
     """What handlers of an `HttpServer` get.
 
     Args:
@@ -37,7 +37,7 @@ class Request(web.BaseRequest):
         self,
         *args: Any,
         large: asyncio.Semaphore,
-        reading: Callable[[Request], AbstractContextManager[None]],
+        reading: Callable[[HttpRequest], AbstractContextManager[None]],
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)

@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from multiqueue.serving.request import MAX_LARGE, Request
+from multiqueue.serving.request import MAX_LARGE, HttpRequest
 from multiqueue.serving.sockets import bind
 
 HEAD_SECONDS = 10.0
@@ -34,7 +34,7 @@ CLOSE_SECONDS = 2.0
 ACCEPT_RETRY_SECONDS = 0.1
 """When to accept again if the process has no file descriptors left."""
 
-Handler = Callable[[Request], Awaitable[web.StreamResponse]]
+Handler = Callable[[HttpRequest], Awaitable[web.StreamResponse]]
 
 log = structlog.get_logger(component="serving")
 _library_log = logging.getLogger("multiqueue.serving.aiohttp")
@@ -243,8 +243,8 @@ class HttpServer:
             connection.abort()
 
     # ---------------------------------------------------------------- requests
-    def _make_request(self, *args: Any) -> Request:
-        return Request(
+    def _make_request(self, *args: Any) -> HttpRequest:
+        return HttpRequest(
             *args,
             asyncio.get_running_loop(),
             client_max_size=self._bounds.body_bytes,
@@ -253,7 +253,7 @@ class HttpServer:
         )
 
     @contextlib.contextmanager
-    def _reading(self, http: Request) -> Iterator[None]:
+    def _reading(self, http: HttpRequest) -> Iterator[None]:
         """A connection whose body is on its way may be closed to make room."""
         connection = self._by_protocol.get(http.protocol)
         if connection is None:
@@ -266,7 +266,7 @@ class HttpServer:
             connection.answers = True
 
     async def _answer(self, http: web.BaseRequest) -> web.StreamResponse:
-        assert isinstance(http, Request)
+        assert isinstance(http, HttpRequest)
         connection = self._by_protocol.get(http.protocol)
         if connection is not None:
             connection.asked = connection.answers = True

@@ -10,7 +10,7 @@ BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
 """A Monday midnight: traces count seconds from here."""
 
 
-class Agenda:
+class SimulationAgenda:
     """The clock of a simulated world, and what is to be done when.
 
     Attributes:
@@ -46,7 +46,7 @@ class Agenda:
 class Timer:
     """Calls a function once, at the earliest moment that it was asked for since the last call."""
 
-    def __init__(self, agenda: Agenda, act: Callable[[], None]) -> None:
+    def __init__(self, agenda: SimulationAgenda, act: Callable[[], None]) -> None:
         self._agenda = agenda
         self._act = act
         self._due: datetime | None = None

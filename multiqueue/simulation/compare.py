@@ -12,11 +12,11 @@ from typing import Any
 
 from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.plugins import ChecksArguments
-from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.metrics import Summary, measure, summarise
 from multiqueue.simulation.records import RunRecord, record_job
 from multiqueue.simulation.traces.make import TraceWish, make_trace
-from multiqueue.simulation.world import Setting, World
+from multiqueue.simulation.world import Setting, SimulatedWorld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Plan:
     """
 
     wish: TraceWish
-    fleet: Fleet
+    fleet: SimulatedFleet
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
 
@@ -86,7 +86,7 @@ def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
         raise UnknownDispatcherError(selection.problem)
     trace = make_trace(plan.wish, plan.fleet, seed)
     setting = Setting(trace=trace, fleet=plan.fleet, arguments=contestant.arguments)
-    jobs = World(setting, contestant.dispatcher, selection.dispatcher).run()
+    jobs = SimulatedWorld(setting, contestant.dispatcher, selection.dispatcher).run()
     return RunRecord(
         label=contestant.label,
         seed=seed,

@@ -46,7 +46,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class SimulatedFleet:
     """All workers.
 
     Attributes:
@@ -81,17 +81,17 @@ class Fleet:
         return sum(cluster.gpus.get(flavor, 0) for cluster in self.clusters)
 
 
-def make_fleet(count: int, preempting: Preempting = Preempting.LESS_URGENT) -> Fleet:
+def make_fleet(count: int, preempting: Preempting = Preempting.LESS_URGENT) -> SimulatedFleet:
     """Return that many clusters, of A100 and H100 in turn, in four sizes."""
     clusters = []
     for number in range(count):
         hardware = HARDWARE[number % len(HARDWARE)]
         name = f"{hardware}-{number // len(HARDWARE) + 1}"
         clusters.append(Cluster(name=name, gpus={hardware: SIZES[number % len(SIZES)]}))
-    return Fleet(clusters=tuple(clusters), preempting=preempting)
+    return SimulatedFleet(clusters=tuple(clusters), preempting=preempting)
 
 
-def find_span(jobs: Iterable[TraceJob], fleet: Fleet, load: float) -> float:
+def find_span(jobs: Iterable[TraceJob], fleet: SimulatedFleet, load: float) -> float:
     """Return in how many seconds jobs have to arrive to be that much of what the fleet can do.
 
     A load of 1 keeps every GPU busy where each job gets each kind of hardware in equal parts; who

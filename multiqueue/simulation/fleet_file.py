@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiqueue.lib import bounded_yaml
-from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
+from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
 from multiqueue.simulation.traces.trace import CLASSES, MODELS
 
 KEYS = ("clusters", "speeds", "alternatives", "preemption", "managerQuotaPercent", "watts")
@@ -18,7 +18,7 @@ class FleetFileError(ValueError):
     """A file describes no fleet; the text names the field."""
 
 
-def load_fleet(path: Path) -> Fleet:
+def load_fleet(path: Path) -> SimulatedFleet:
     """Read a fleet.
 
     Raises:
@@ -36,7 +36,7 @@ def load_fleet(path: Path) -> Fleet:
         raise FleetFileError(f'fleet "{path}": {error}') from error
 
 
-def parse_fleet(found: Any) -> Fleet:
+def parse_fleet(found: Any) -> SimulatedFleet:
     """Return the fleet that a document describes.
 
     Raises:
@@ -59,7 +59,7 @@ def parse_fleet(found: Any) -> Fleet:
     alternatives = _numbers(fields.get("alternatives", {}), "alternatives")
     if large := next((name for name, part in alternatives.items() if part >= 1), ""):
         raise FleetFileError(f"alternatives.{large}: must be less than 1, a part of the pods")
-    return Fleet(
+    return SimulatedFleet(
         clusters=clusters,
         preempting=Preempting(preempting),
         quota_percent=round(percent),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from multiqueue.forecast.history import History
+from multiqueue.forecast.history import RuntimeHistory
 from multiqueue.forecast.traits import FinishedRun, Traits
 from multiqueue.plugins.forecast import Runtime
 from multiqueue.simulation.traces.trace import TraceJob
@@ -14,7 +14,7 @@ class Knowledge:
     """Learns from finished jobs; a class is a user's jobs of one kind and size."""
 
     def __init__(self) -> None:
-        self._history = History()
+        self._history = RuntimeHistory()
 
     def learn(self, job: TraceJob, flavor: str, took: timedelta) -> None:
         """Take note of a job that has ended.

@@ -17,11 +17,11 @@ from multiqueue.dispatch.observe.memory import is_ask_due
 from multiqueue.dispatcher_host.answer import take
 from multiqueue.model.workload import Admission
 from multiqueue.plugins import Dispatcher, DispatchView, Nomination, Prospect
-from multiqueue.simulation.agenda import BEGIN, Agenda
-from multiqueue.simulation.manager import Managed, Manager
+from multiqueue.simulation.agenda import BEGIN, SimulationAgenda
+from multiqueue.simulation.manager import Managed, SimulatedManager
 from multiqueue.simulation.progress import Guess
 from multiqueue.simulation.views import Views
-from multiqueue.simulation.worker import Worker
+from multiqueue.simulation.worker import SimulatedWorker
 
 MAX_PASSES = 8
 """Looks at one Workload without a pause, as on clusters."""
@@ -46,9 +46,9 @@ class Looker:
 
     def __init__(
         self,
-        agenda: Agenda,
-        manager: Manager,
-        workers: Mapping[str, Worker],
+        agenda: SimulationAgenda,
+        manager: SimulatedManager,
+        workers: Mapping[str, SimulatedWorker],
         *,
         dispatcher: Dispatcher,
         views: Views,
@@ -257,7 +257,7 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
         managed.foreseen[managed.epoch, cluster.name] = forecast.start
 
 
-def _compare_start(managed: Managed, cluster: str, worker: Worker) -> None:
+def _compare_start(managed: Managed, cluster: str, worker: SimulatedWorker) -> None:
     in_line = managed.foreseen.pop((managed.epoch, ""), None)
     expected = managed.foreseen.pop((managed.epoch, cluster), None) or in_line
     actual = worker.copies[managed.key].started_at

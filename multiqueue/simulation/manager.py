@@ -14,8 +14,8 @@ from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.workload import Admission, Reservation, Workload
 from multiqueue.plugins import StartEstimate
-from multiqueue.simulation.agenda import Agenda, Timer
-from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.agenda import SimulationAgenda, Timer
+from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.progress import Guess, Progress
 from multiqueue.simulation.queues import CHECK, POOL, make_engine, make_workload
 from multiqueue.simulation.traces.trace import TraceJob
@@ -91,7 +91,7 @@ class Managed:
         )
 
 
-class Manager:
+class SimulatedManager:
     """The queues of the manager.
 
     Attributes:
@@ -107,8 +107,8 @@ class Manager:
 
     def __init__(
         self,
-        fleet: Fleet,
-        agenda: Agenda,
+        fleet: SimulatedFleet,
+        agenda: SimulationAgenda,
         *,
         weights: Mapping[str, float],
         on_news: Callable[[str], None],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.manager import Managed
 from multiqueue.simulation.progress import Guess, Stay
 from multiqueue.simulation.traces.trace import TraceJob
@@ -64,7 +64,7 @@ class RunRecord:
     label: str
     seed: int
     trace: str
-    fleet: Fleet
+    fleet: SimulatedFleet
     jobs: tuple[JobRecord, ...]
     notes: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from multiqueue.api.names import DISPATCHER_ALL_AT_ONCE, DISPATCHER_INCREMENTAL,
 from multiqueue.capacity import quota_view
 from multiqueue.capacity.quota_view import QueueObject
 from multiqueue.dispatch.decide.cluster_state import ClusterState
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.forecast.estimates import Budget
 from multiqueue.plugins import (
     ClusterView,
@@ -22,12 +22,12 @@ from multiqueue.plugins import (
     ReservedFlavor,
     WorkloadView,
 )
-from multiqueue.simulation.agenda import Agenda
+from multiqueue.simulation.agenda import SimulationAgenda
 from multiqueue.simulation.fleet import HARDWARE_LABEL
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.manager import Managed
 from multiqueue.simulation.queues import LOCAL_QUEUE
-from multiqueue.simulation.worker import Worker
+from multiqueue.simulation.worker import SimulatedWorker
 
 KIND = "Job.v1.batch"
 MAX_MISSES = 20
@@ -50,8 +50,8 @@ class Views:
 
     def __init__(
         self,
-        agenda: Agenda,
-        workers: Mapping[str, Worker],
+        agenda: SimulationAgenda,
+        workers: Mapping[str, SimulatedWorker],
         *,
         knowledge: Knowledge,
         dispatcher: str,
@@ -63,7 +63,7 @@ class Views:
         self._dispatcher = dispatcher
         self._arguments = arguments
         self._workloads: dict[str, tuple[str, WorkloadView]] = {}
-        self.line = Line(lambda _: True)
+        self.line = GlobalQueue(lambda _: True)
         self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
 
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
@@ -122,7 +122,7 @@ class Views:
 
     def _cluster(
         self,
-        worker: Worker,
+        worker: SimulatedWorker,
         workload: WorkloadView,
         managed: Managed,
         state: ClusterState,
@@ -162,7 +162,7 @@ class Views:
 
     # ------------------------------------------------------------ queues
 
-    def _queue(self, worker: Worker, workload: WorkloadView) -> QueueView:
+    def _queue(self, worker: SimulatedWorker, workload: WorkloadView) -> QueueView:
         """Return the queue of a Workload's team, with what waits there counted."""
         view = self._read(worker)[workload.namespace]
         misses = 0
@@ -177,7 +177,7 @@ class Views:
             misses = misses + 1 if view.quotas is before.quotas else 0
         return view
 
-    def _read(self, worker: Worker) -> dict[str, QueueView]:
+    def _read(self, worker: SimulatedWorker) -> dict[str, QueueView]:
         name = worker.cluster.name
         known = self._queues.get(name)
         if known is not None and known[0] == worker.version:
@@ -192,7 +192,7 @@ class Views:
         return views
 
 
-def _read_queue(worker: Worker, name: str) -> QueueObject:
+def _read_queue(worker: SimulatedWorker, name: str) -> QueueObject:
     state = worker.engine.cluster_queue_state(name)
     assert state is not None
     used = {

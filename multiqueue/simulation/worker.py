@@ -13,7 +13,7 @@ from multiqueue.dispatch.decide.cluster_state import Finish, RemoteJob, RemoteWo
 from multiqueue.engine.plan import Admit, Preempt
 from multiqueue.model.cluster_queue import ClusterQueue
 from multiqueue.model.workload import Admission, Reservation, Workload
-from multiqueue.simulation.agenda import Agenda, Timer
+from multiqueue.simulation.agenda import SimulationAgenda, Timer
 from multiqueue.simulation.fleet import GPU, Cluster, Preempting
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.mirror import Mirror
@@ -28,7 +28,7 @@ STOP_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class Run:
+class SimulatedRun:
     """Our job on a worker."""
 
     uid: str
@@ -75,7 +75,7 @@ class Copy:
         )
 
 
-class Worker:
+class SimulatedWorker:
     """A worker cluster.
 
     Args:
@@ -91,7 +91,7 @@ class Worker:
     def __init__(
         self,
         cluster: Cluster,
-        agenda: Agenda,
+        agenda: SimulationAgenda,
         *,
         weights: Mapping[str, float],
         preempting: Preempting,
@@ -103,7 +103,7 @@ class Worker:
         self.engine, queues = make_engine(cluster.gpus, weights, preempting=preempting)
         self.queues: tuple[ClusterQueue, ...] = queues
         self.copies: dict[str, Copy] = {}
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, SimulatedRun] = {}
         self.version = 0
         self.mirror = Mirror(cluster, queues, knowledge)
         self._knowledge = knowledge
@@ -140,7 +140,7 @@ class Worker:
     def create_job(self, key: str) -> None:
         """Start the job of an admitted copy."""
         copy = self.copies[key]
-        run = self.runs[key] = Run(uid=f"job-{copy.workload.uid}", epoch=copy.epoch)
+        run = self.runs[key] = SimulatedRun(uid=f"job-{copy.workload.uid}", epoch=copy.epoch)
         self._agenda.after(START_SECONDS, lambda: self._begin(key, run))
 
     def deactivate(self, key: str) -> None:
@@ -192,7 +192,7 @@ class Worker:
 
     # ------------------------------------------------------------ jobs
 
-    def _begin(self, key: str, run: Run) -> None:
+    def _begin(self, key: str, run: SimulatedRun) -> None:
         copy = self.copies.get(key)
         if run.is_over or copy is None or copy.admission is None:
             return
@@ -202,7 +202,7 @@ class Worker:
         self._agenda.after(left, lambda: self._finish(key, run))
         self._on_news(key)
 
-    def _finish(self, key: str, run: Run) -> None:
+    def _finish(self, key: str, run: SimulatedRun) -> None:
         copy = self.copies.get(key)
         if run.is_over or copy is None:
             return
@@ -216,7 +216,7 @@ class Worker:
         self._upsert(replace(copy.workload, finished=True))
         self._on_news(key)
 
-    def _stop(self, key: str, run: Run, copy: Copy | None) -> None:
+    def _stop(self, key: str, run: SimulatedRun, copy: Copy | None) -> None:
         run.is_over = True
         if copy is not None and run.begun is not None:
             copy.progress.stop(self._agenda.seconds)

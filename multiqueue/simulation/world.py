@@ -8,14 +8,14 @@ from datetime import timedelta
 from typing import Any
 
 from multiqueue.plugins import Dispatcher
-from multiqueue.simulation.agenda import BEGIN, Agenda, Timer
-from multiqueue.simulation.fleet import Fleet
+from multiqueue.simulation.agenda import BEGIN, SimulationAgenda, Timer
+from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.knowledge import Knowledge
 from multiqueue.simulation.looks import Looker
-from multiqueue.simulation.manager import Managed, Manager
+from multiqueue.simulation.manager import Managed, SimulatedManager
 from multiqueue.simulation.traces.trace import Trace, TraceJob
 from multiqueue.simulation.views import Views
-from multiqueue.simulation.worker import Worker
+from multiqueue.simulation.worker import SimulatedWorker
 
 LOOK_SECONDS = 0.2
 """From a change to the decision about it: a watch event and a turn of the loop."""
@@ -34,11 +34,11 @@ class Setting:
     """
 
     trace: Trace
-    fleet: Fleet
+    fleet: SimulatedFleet
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
-class World:
+class SimulatedWorld:
     """Plays one setting with one dispatcher.
 
     Args:
@@ -48,12 +48,12 @@ class World:
     """
 
     def __init__(self, setting: Setting, name: str, dispatcher: Dispatcher) -> None:
-        self.agenda = Agenda()
+        self.agenda = SimulationAgenda()
         self.setting = setting
         weights = weigh_teams(setting.trace)
         knowledge = Knowledge()
         self.workers = {
-            cluster.name: Worker(
+            cluster.name: SimulatedWorker(
                 cluster,
                 self.agenda,
                 weights=weights,
@@ -64,7 +64,9 @@ class World:
             )
             for cluster in setting.fleet.clusters
         }
-        self.manager = Manager(setting.fleet, self.agenda, weights=weights, on_news=self._hear)
+        self.manager = SimulatedManager(
+            setting.fleet, self.agenda, weights=weights, on_news=self._hear
+        )
         views = self._views = Views(
             self.agenda,
             self.workers,

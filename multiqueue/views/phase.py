@@ -26,7 +26,7 @@ _REJECTED = f"{workload_state.DEACTIVATED_DUE_TO}{Reason.ADMISSION_CHECK}"
 """The reason of an eviction that a Rejected check asked for."""
 
 
-class State(StrEnum):
+class PhaseState(StrEnum):
     """The stages of a Workload's way."""
 
     QUEUED = "Queued"
@@ -44,24 +44,24 @@ class State(StrEnum):
     REPLACED = "Replaced"
 
 
-ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.REPLACED})
-AT_WORK = frozenset({State.ADMITTED, State.STARTING, State.RUNNING})
+ENDED = frozenset({PhaseState.SUCCEEDED, PhaseState.FAILED, PhaseState.REPLACED})
+AT_WORK = frozenset({PhaseState.ADMITTED, PhaseState.STARTING, PhaseState.RUNNING})
 
 _WORDS = {
-    State.QUEUED: "waiting for quota",
-    State.CHECKING: "waiting for checks",
-    State.MOVING: "moving",
-    State.EVICTED: "evicted, its pods are being stopped",
-    State.DEACTIVATED: "suspended",
-    State.REJECTED: "rejected",
-    State.SUCCEEDED: "finished",
-    State.REPLACED: "replaced by a larger slice",
+    PhaseState.QUEUED: "waiting for quota",
+    PhaseState.CHECKING: "waiting for checks",
+    PhaseState.MOVING: "moving",
+    PhaseState.EVICTED: "evicted, its pods are being stopped",
+    PhaseState.DEACTIVATED: "suspended",
+    PhaseState.REJECTED: "rejected",
+    PhaseState.SUCCEEDED: "finished",
+    PhaseState.REPLACED: "replaced by a larger slice",
 }
 
 
-_ENDS: Mapping[str, State] = {
-    Reason.SUCCEEDED: State.SUCCEEDED,
-    Reason.WORKLOAD_SLICE_REPLACED: State.REPLACED,
+_ENDS: Mapping[str, PhaseState] = {
+    Reason.SUCCEEDED: PhaseState.SUCCEEDED,
+    Reason.WORKLOAD_SLICE_REPLACED: PhaseState.REPLACED,
 }
 
 
@@ -78,7 +78,7 @@ class Phase:
         since: When it came to this state, as far as is known.
     """
 
-    state: State
+    state: PhaseState
     why: str = ""
     worker: str = ""
     offered_to: tuple[str, ...] = ()
@@ -88,14 +88,14 @@ class Phase:
     @property
     def words(self) -> str:
         """The phase in a few words: ``dispatched to a, b``, ``running on a``."""
-        if self.state is State.DISPATCHED:
+        if self.state is PhaseState.DISPATCHED:
             told = f"dispatched to {', '.join(self.offered_to) or self.worker}"
         else:
             told = _WORDS.get(self.state, self.state.lower())
             told += f" on {self.worker}" if self.worker and self.state in AT_WORK | ENDED else ""
         if not self.left:
             return told
-        link = " " if self.state is State.MOVING else ", moving "
+        link = " " if self.state is PhaseState.MOVING else ", moving "
         return f"{told}{link}from {self.left}"
 
 
@@ -110,22 +110,22 @@ def find_phase(workload: Workload, job: Mapping[str, Any] | None = None) -> Phas
     status = workload.status
     finished = workload_state.find(status, WorkloadCondition.FINISHED)
     if finished is not None and finished.status == "True":
-        state = _ENDS.get(finished.reason, State.FAILED)
+        state = _ENDS.get(finished.reason, PhaseState.FAILED)
         since = parse_time(finished.last_transition_time)
         worker = status.cluster_name or ""
         return Phase(state=state, why=finished.message, worker=worker, since=since)
     rejected = [c for c in status.admission_checks if c.state == CheckState.REJECTED]
     if rejected:
         why = "; ".join(f"{check.name}: {check.message}" for check in rejected)
-        return Phase(state=State.REJECTED, why=why)
+        return Phase(state=PhaseState.REJECTED, why=why)
     evicted = workload_state.find(status, WorkloadCondition.EVICTED)
     if not workload_state.is_active(workload.spec):
         was_rejected = evicted is not None and evicted.reason == _REJECTED
         why = evicted.message if evicted is not None else "spec.active is false"
-        return Phase(state=State.REJECTED if was_rejected else State.DEACTIVATED, why=why)
+        return Phase(state=PhaseState.REJECTED if was_rejected else PhaseState.DEACTIVATED, why=why)
     if evicted is not None and evicted.status == "True" and workload_state.has_quota(status):
         left = _find_left(workload)
-        state = State.MOVING if left else State.EVICTED
+        state = PhaseState.MOVING if left else PhaseState.EVICTED
         since = parse_time(evicted.last_transition_time)
         return Phase(state=state, why=evicted.message, left=left, since=since)
     if workload_state.is_admitted(status):
@@ -140,10 +140,10 @@ def _judge_waiting(workload: Workload) -> Phase:
     left = _find_left(workload)
     if reserved is None:
         since = parse_time(workload.metadata.creation_timestamp)
-        return Phase(state=State.QUEUED, why="not looked at yet", left=left, since=since)
+        return Phase(state=PhaseState.QUEUED, why="not looked at yet", left=left, since=since)
     why = f"{reserved.reason}: {reserved.message}" if reserved.message else reserved.reason
     since = parse_time(reserved.last_transition_time)
-    return Phase(state=State.QUEUED, why=why, left=left, since=since)
+    return Phase(state=PhaseState.QUEUED, why=why, left=left, since=since)
 
 
 def _judge_checks(workload: Workload) -> Phase:
@@ -153,7 +153,7 @@ def _judge_checks(workload: Workload) -> Phase:
     why = "; ".join(f"{check.name}: {check.message or check.state.lower()}" for check in waiting)
     is_dispatched = bool(status.nominated_cluster_names or status.cluster_name)
     return Phase(
-        state=State.DISPATCHED if is_dispatched else State.CHECKING,
+        state=PhaseState.DISPATCHED if is_dispatched else PhaseState.CHECKING,
         why=why,
         worker=status.cluster_name or "",
         offered_to=status.nominated_cluster_names,
@@ -170,17 +170,17 @@ def _judge_admitted(workload: Workload, job: Mapping[str, Any] | None) -> Phase:
     worker, since = status.cluster_name or "", parse_time(admitted.last_transition_time)
     if ready is not None and ready.status == "True":
         at = parse_time(ready.last_transition_time)
-        return Phase(state=State.RUNNING, worker=worker, since=at)
+        return Phase(state=PhaseState.RUNNING, worker=worker, since=at)
     pods = _count_pods(job) if job is not None else None
     if pods is not None:
         up, wanted = pods
         if up >= wanted:
-            return Phase(state=State.RUNNING, worker=worker, since=since)
+            return Phase(state=PhaseState.RUNNING, worker=worker, since=since)
         why = f"{up} of {wanted} pods are ready"
-        return Phase(state=State.STARTING, why=why, worker=worker, since=since)
+        return Phase(state=PhaseState.STARTING, why=why, worker=worker, since=since)
     if ready is None:
-        return Phase(state=State.ADMITTED, worker=worker, since=since)
-    return Phase(state=State.STARTING, why=ready.message, worker=worker, since=since)
+        return Phase(state=PhaseState.ADMITTED, worker=worker, since=since)
+    return Phase(state=PhaseState.STARTING, why=ready.message, worker=worker, since=since)
 
 
 def _count_pods(job: Mapping[str, Any]) -> tuple[int, int] | None:

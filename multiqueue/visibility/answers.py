@@ -10,13 +10,13 @@ import orjson
 from aiohttp import web
 
 from multiqueue.api.names import key_of
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import documents, remote_documents
-from multiqueue.visibility.authorization import Action
+from multiqueue.visibility.authorization import ApiAction
 from multiqueue.visibility.positions import PositionReader, Positions
 from multiqueue.visibility.refusals import (
     GROUP,
-    Refusal,
+    StatusRefusal,
     method_not_allowed,
     not_acceptable,
     queue_not_found,
@@ -48,7 +48,7 @@ class Answers:
         self._positions = positions
         self._find = find
 
-    async def answer(self, http: Request, action: Action) -> web.StreamResponse:
+    async def answer(self, http: HttpRequest, action: ApiAction) -> web.StreamResponse:
         """Answer one request.
 
         Raises:
@@ -70,7 +70,7 @@ class Answers:
                 return _describe_groups(rest, accept)
         return _page_not_found()
 
-    async def _answer_resource(self, http: Request, action: Action) -> web.StreamResponse:
+    async def _answer_resource(self, http: HttpRequest, action: ApiAction) -> web.StreamResponse:
         known = _QUEUES.get(action.resource)
         if (
             known is None
@@ -105,7 +105,7 @@ class Answers:
         return _json(build_table(items, version))
 
 
-async def _send(http: Request, pieces: Any) -> web.StreamResponse:
+async def _send(http: HttpRequest, pieces: Any) -> web.StreamResponse:
     """Small answers have a length; large ones are sent as they are made."""
     begin = [piece for piece, _ in zip(pieces, range(3), strict=False)]
     rest = next(pieces, None)
@@ -167,7 +167,7 @@ def _openapi(rest: list[str]) -> web.Response:
     return _page_not_found()
 
 
-def status_response(refusal: Refusal) -> web.Response:
+def status_response(refusal: StatusRefusal) -> web.Response:
     """The answer to a request that is refused."""
     headers = {"Retry-After": "1"} if refusal.code == 429 else {}
     body = orjson.dumps(refusal.body())

@@ -20,7 +20,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.resources import TOKEN_REVIEWS
 from multiqueue.visibility.expiring import ExpiringCache
-from multiqueue.visibility.front_proxy import Trust, is_issued_by
+from multiqueue.visibility.front_proxy import FrontProxyTrust, is_issued_by
 from multiqueue.visibility.refusals import cannot_review, unauthorized
 from multiqueue.visibility.slots import Slots
 
@@ -39,7 +39,7 @@ log = structlog.get_logger(component="visibility")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class User:
+class AuthenticatedUser:
     """Shape: ``extra`` is (key, values), sorted by key."""
 
     name: str
@@ -48,7 +48,7 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-ANONYMOUS = User(name="system:anonymous", groups=(UNAUTHENTICATED,))
+ANONYMOUS = AuthenticatedUser(name="system:anonymous", groups=(UNAUTHENTICATED,))
 
 
 class Authenticator:
@@ -59,15 +59,15 @@ class Authenticator:
         trust: Returns whom the cluster trusts now.
     """
 
-    def __init__(self, client: KubeClient, trust: Callable[[], Trust]) -> None:
+    def __init__(self, client: KubeClient, trust: Callable[[], FrontProxyTrust]) -> None:
         self._client = client
         self._trust = trust
-        self._tokens: ExpiringCache[bytes, User] = ExpiringCache(
+        self._tokens: ExpiringCache[bytes, AuthenticatedUser] = ExpiringCache(
             seconds=TOKEN_SECONDS, limit=MAX_TOKENS
         )
         self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS)
 
-    async def authenticate(self, certificate: bytes | None, headers: Headers) -> User:
+    async def authenticate(self, certificate: bytes | None, headers: Headers) -> AuthenticatedUser:
         """Return who asks.
 
         Args:
@@ -92,7 +92,7 @@ class Authenticator:
 
     def _by_certificate(
         self, certificate: x509.Certificate, headers: list[tuple[str, str]]
-    ) -> User | None:
+    ) -> AuthenticatedUser | None:
         trust = self._trust()
         if is_issued_by(certificate, trust.proxy_authorities):
             name = _subject(certificate, NameOID.COMMON_NAME)
@@ -106,10 +106,10 @@ class Authenticator:
             names = _subject(certificate, NameOID.COMMON_NAME)
             if names:
                 groups = _subject(certificate, NameOID.ORGANIZATION_NAME)
-                return User(name=names[0], groups=tuple(groups))
+                return AuthenticatedUser(name=names[0], groups=tuple(groups))
         return None
 
-    async def _by_token(self, token: str) -> User:
+    async def _by_token(self, token: str) -> AuthenticatedUser:
         key = hashlib.sha256(token.encode()).digest()
         user = self._tokens.get(key)
         if user is None:
@@ -118,7 +118,7 @@ class Authenticator:
             self._tokens.put(key, user)
         return user
 
-    async def _review(self, token: str) -> User:
+    async def _review(self, token: str) -> AuthenticatedUser:
         review = {
             "apiVersion": TOKEN_REVIEWS.api_version,
             "kind": TOKEN_REVIEWS.kind,
@@ -134,7 +134,7 @@ class Authenticator:
             raise unauthorized()
         info = status.get("user") or {}
         extra = info.get("extra") or {}
-        return User(
+        return AuthenticatedUser(
             name=info.get("username", ""),
             uid=info.get("uid", ""),
             groups=tuple(info.get("groups") or ()),
@@ -142,7 +142,7 @@ class Authenticator:
         )
 
 
-def _by_headers(trust: Trust, headers: list[tuple[str, str]]) -> User | None:
+def _by_headers(trust: FrontProxyTrust, headers: list[tuple[str, str]]) -> AuthenticatedUser | None:
     name = _first(headers, trust.user_headers)
     if not name:
         return None
@@ -151,7 +151,7 @@ def _by_headers(trust: Trust, headers: list[tuple[str, str]]) -> User | None:
         for prefix in trust.extra_prefixes:
             if header.startswith(prefix):
                 extra.setdefault(unquote(header[len(prefix) :]), []).append(value)
-    return User(
+    return AuthenticatedUser(
         name=name,
         uid=_first(headers, trust.uid_headers),
         groups=tuple(value for header, value in headers if header in trust.group_headers),
@@ -159,12 +159,14 @@ def _by_headers(trust: Trust, headers: list[tuple[str, str]]) -> User | None:
     )
 
 
-def _with_standard_group(user: User) -> User:
+def _with_standard_group(user: AuthenticatedUser) -> AuthenticatedUser:
     """Everybody is in one of the two standard groups."""
     if {AUTHENTICATED, UNAUTHENTICATED}.intersection(user.groups):
         return user
     group = UNAUTHENTICATED if user.name == ANONYMOUS.name else AUTHENTICATED
-    return User(name=user.name, uid=user.uid, groups=(*user.groups, group), extra=user.extra)
+    return AuthenticatedUser(
+        name=user.name, uid=user.uid, groups=(*user.groups, group), extra=user.extra
+    )
 
 
 def _first(headers: list[tuple[str, str]], names: tuple[str, ...]) -> str:

@@ -10,9 +10,9 @@ import structlog
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.resources import SUBJECT_ACCESS_REVIEWS
-from multiqueue.visibility.authentication import User
+from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.expiring import ExpiringCache
-from multiqueue.visibility.refusals import Refusal, cannot_review
+from multiqueue.visibility.refusals import StatusRefusal, cannot_review
 from multiqueue.visibility.slots import Slots
 
 ALLOWED_SECONDS = DENIED_SECONDS = 10.0
@@ -39,7 +39,7 @@ log = structlog.get_logger(component="visibility")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+class ApiAction:
     """What a request wants to do. ``path`` alone says it where it is about no resource."""
 
     verb: str
@@ -52,7 +52,7 @@ class Action:
     subresource: str = ""
 
 
-def action_of(method: str, path: str) -> Action:
+def action_of(method: str, path: str) -> ApiAction:
     """Read a path as Kubernetes does.
 
     ``/apis/GROUP/VERSION[/namespaces/NAMESPACE]/RESOURCE[/NAME[/SUBRESOURCE]]`` is about a
@@ -61,7 +61,7 @@ def action_of(method: str, path: str) -> Action:
     verb = _VERBS.get(method, method.lower())
     parts = [part for part in path.split("/") if part]
     if len(parts) < 4 or parts[0] != "apis":
-        return Action(verb=method.lower(), path=path)
+        return ApiAction(verb=method.lower(), path=path)
     group, version, *rest = parts[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2:
@@ -69,7 +69,7 @@ def action_of(method: str, path: str) -> Action:
     resource, name, subresource = (*rest, "", "")[:3]
     if not name:
         verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
-    return Action(
+    return ApiAction(
         verb=verb,
         path=path,
         group=group,
@@ -81,17 +81,17 @@ def action_of(method: str, path: str) -> Action:
     )
 
 
-class Authorizer:
+class RightsReviewer:
     """Asks the API server what users may do."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._answers: ExpiringCache[tuple[User, Action], bool] = ExpiringCache(
+        self._answers: ExpiringCache[tuple[AuthenticatedUser, ApiAction], bool] = ExpiringCache(
             seconds=ALLOWED_SECONDS, limit=MAX_ANSWERS
         )
         self._slots = Slots(MAX_REVIEWS, MAX_REVIEWS_OF_A_USER)
 
-    async def authorize(self, user: User, action: Action) -> None:
+    async def authorize(self, user: AuthenticatedUser, action: ApiAction) -> None:
         """Return if the user may.
 
         Raises:
@@ -108,7 +108,7 @@ class Authorizer:
         if not allowed:
             raise forbidden(user, action)
 
-    async def _review(self, user: User, action: Action) -> bool:
+    async def _review(self, user: AuthenticatedUser, action: ApiAction) -> bool:
         review = {
             "apiVersion": SUBJECT_ACCESS_REVIEWS.api_version,
             "kind": SUBJECT_ACCESS_REVIEWS.kind,
@@ -122,7 +122,7 @@ class Authorizer:
         return bool((answer.get("status") or {}).get("allowed"))
 
 
-def review_spec(user: User, action: Action) -> dict[str, Any]:
+def review_spec(user: AuthenticatedUser, action: ApiAction) -> dict[str, Any]:
     """Return what a SubjectAccessReview asks."""
     spec: dict[str, Any] = {
         "user": user.name,
@@ -144,11 +144,11 @@ def review_spec(user: User, action: Action) -> dict[str, Any]:
     return {**spec, "resourceAttributes": {k: v for k, v in attributes.items() if v}}
 
 
-def forbidden(user: User, action: Action) -> Refusal:
+def forbidden(user: AuthenticatedUser, action: ApiAction) -> StatusRefusal:
     """They may not; says what it would take."""
     if not action.resource:
         message = f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"'
-        return Refusal(403, "Forbidden", message)
+        return StatusRefusal(403, "Forbidden", message)
     resource = "/".join(filter(None, (action.resource, action.subresource)))
     where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
     subject = ".".join(filter(None, (action.resource, action.group)))
@@ -160,4 +160,4 @@ def forbidden(user: User, action: Action) -> Refusal:
         f'{subject} is forbidden: User "{user.name}" cannot {action.verb} resource "{resource}" '
         f'in API group "{action.group}" {where}'
     )
-    return Refusal(403, "Forbidden", message, details)
+    return StatusRefusal(403, "Forbidden", message, details)

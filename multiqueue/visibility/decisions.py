@@ -21,10 +21,10 @@ from multiqueue.api.names import key_of
 from multiqueue.lib.bounded_json import JsonError, load
 from multiqueue.plugins import Forecast
 from multiqueue.plugins.recording import Decision, dump, write_recording
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import wanted_form
-from multiqueue.visibility.authorization import Action
+from multiqueue.visibility.authorization import ApiAction
 from multiqueue.visibility.decision_list import build_table, write_list
 from multiqueue.visibility.remote_documents import (
     DECISIONS,
@@ -99,12 +99,12 @@ class DecisionAnswers:
         self._exists = exists
 
     @staticmethod
-    def is_asked(action: Action) -> bool:
+    def is_asked(action: ApiAction) -> bool:
         """Whether a request is about decisions."""
         about = action.resource == WORKLOADS and action.subresource == DISPATCH
         return action.group == GROUP and (about or action.resource in {REVIEWS, DECISIONS})
 
-    async def answer(self, http: Request, action: Action) -> web.StreamResponse:
+    async def answer(self, http: HttpRequest, action: ApiAction) -> web.StreamResponse:
         """Answer one request of a user who may.
 
         Raises:
@@ -129,7 +129,7 @@ class DecisionAnswers:
         told = dump(for_namespace(decision, action.namespace))
         return _respond("DispatchDecision", action.name, action.namespace, told)
 
-    async def _list(self, http: Request) -> web.StreamResponse:
+    async def _list(self, http: HttpRequest) -> web.StreamResponse:
         """Answer as a recording where that is wanted, else as kubectl wants it."""
         accept, decisions = http.headers.get("Accept", ""), self._desk.list_decisions()
         if LINES in accept:
@@ -140,7 +140,7 @@ class DecisionAnswers:
         body = orjson.dumps(build_table(decisions, form))
         return web.Response(body=body, content_type=JSON)
 
-    async def _review(self, http: Request, action: Action) -> web.Response:
+    async def _review(self, http: HttpRequest, action: ApiAction) -> web.Response:
         if http.method != "POST" or not action.namespace:
             raise refusals.method_not_allowed()
         manifest = read_manifest(await http.read())
@@ -198,7 +198,7 @@ def _without_strangers(forecast: Forecast, namespace: str) -> Forecast:
     )
 
 
-async def _send(http: Request, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
+async def _send(http: HttpRequest, type_: str, pieces: Iterable[bytes]) -> web.StreamResponse:
     """Send one decision after the other; between two of them others may work."""
     response = web.StreamResponse(headers={"Content-Type": type_})
     await response.prepare(http)

@@ -24,10 +24,10 @@ from multiqueue.engine.explain import Explanation
 from multiqueue.engine.state import ClusterQueueState
 from multiqueue.lib.amount import Amount, add, subtract
 from multiqueue.model.resources import format_amount
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import documents, refusals
-from multiqueue.visibility.authentication import User
-from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.authentication import AuthenticatedUser
+from multiqueue.visibility.authorization import ApiAction, RightsReviewer
 from multiqueue.visibility.positions import PositionReader, Positions
 from multiqueue.visibility.remote import is_exact
 from multiqueue.visibility.remote_documents import (
@@ -62,7 +62,7 @@ class ExplanationAnswers:
         positions: PositionReader,
         find: FindWorkload,
         leading: asyncio.Event,
-        authorizer: Authorizer,
+        authorizer: RightsReviewer,
     ) -> None:
         self._engine = engine
         self._positions = positions
@@ -71,12 +71,14 @@ class ExplanationAnswers:
         self._authorizer = authorizer
 
     @staticmethod
-    def is_asked(action: Action) -> bool:
+    def is_asked(action: ApiAction) -> bool:
         """Whether a request is about an explanation."""
         about = action.resource == WORKLOADS and action.subresource == EXPLANATION
         return action.group == GROUP and about
 
-    async def answer(self, http: Request, action: Action, user: User) -> web.Response:
+    async def answer(
+        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
+    ) -> web.Response:
         """Answer one request of a user who may ask about this Workload.
 
         Raises:
@@ -105,11 +107,13 @@ class ExplanationAnswers:
         }
         return web.Response(body=orjson.dumps(body), content_type=JSON)
 
-    async def _may_list(self, user: User, cluster_queue: str, action: Action) -> bool:
+    async def _may_list(
+        self, user: AuthenticatedUser, cluster_queue: str, action: ApiAction
+    ) -> bool:
         """Whether a user may see everything that waits in a ClusterQueue."""
         if self._engine.usage is None or not self._engine.usage.counts_in(cluster_queue):
             return False  # nothing would be shown
-        whole = Action(
+        whole = ApiAction(
             verb="get",
             path=action.path,
             group=refusals.GROUP,
@@ -120,7 +124,7 @@ class ExplanationAnswers:
         )
         try:
             await self._authorizer.authorize(user, whole)
-        except refusals.Refusal:
+        except refusals.StatusRefusal:
             return False
         return True
 

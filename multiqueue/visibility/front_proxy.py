@@ -21,7 +21,7 @@ log = structlog.get_logger(component="visibility")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class FrontProxyTrust:
     """Shape: certificate authorities; lower-case header names; empty ``allowed_names`` allow all.
 
     ``pem`` are the texts of both authorities, for TLS.
@@ -37,28 +37,28 @@ class Trust:
     pem: str = ""
 
 
-def read_trust(config_map: Mapping[str, Any] | None) -> Trust:
+def read_trust(config_map: Mapping[str, Any] | None) -> FrontProxyTrust:
     """Return what the ConfigMap says; nobody is trusted where there is none, or no use of it."""
     data = (config_map or {}).get("data") or {}
     clients = data.get("client-ca-file", "")
     proxies = data.get("requestheader-client-ca-file", "")
     try:
-        return Trust(
+        return FrontProxyTrust(
             client_authorities=_certificates(clients),
             proxy_authorities=_certificates(proxies),
             allowed_names=frozenset(_names(data, "requestheader-allowed-names")),
-            user_headers=_headers(data, "username", Trust().user_headers),
-            uid_headers=_headers(data, "uid", Trust().uid_headers),
-            group_headers=_headers(data, "group", Trust().group_headers),
+            user_headers=_headers(data, "username", FrontProxyTrust().user_headers),
+            uid_headers=_headers(data, "uid", FrontProxyTrust().uid_headers),
+            group_headers=_headers(data, "group", FrontProxyTrust().group_headers),
             extra_prefixes=tuple(
                 name.lower() for name in _names(data, "requestheader-extra-headers-prefix")
             )
-            or Trust().extra_prefixes,
+            or FrontProxyTrust().extra_prefixes,
             pem=clients + "\n" + proxies if clients or proxies else "",
         )
     except (ValueError, TypeError) as error:
         log.warning("no client certificate is trusted", config_map=NAME, error=str(error))
-        return Trust()
+        return FrontProxyTrust()
 
 
 def is_issued_by(certificate: x509.Certificate, authorities: Iterable[x509.Certificate]) -> bool:

@@ -9,7 +9,7 @@ from multiqueue.kube.errors import ApiError, Forbidden, KubeError, NotFound, Una
 GROUP = "visibility.kueue.x-k8s.io"
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a failure
+class StatusRefusal(Exception):  # noqa: N818 - an answer, not a failure
     """A request ends with this Status."""
 
     def __init__(
@@ -35,47 +35,47 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a failure
         return {**status, "code": self.code}
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> StatusRefusal:
     """A query parameter cannot be understood."""
-    return Refusal(400, "BadRequest", message)
+    return StatusRefusal(400, "BadRequest", message)
 
 
-def unauthorized() -> Refusal:
+def unauthorized() -> StatusRefusal:
     """Credentials were shown, and nobody knows them."""
-    return Refusal(401, "Unauthorized", "Unauthorized")
+    return StatusRefusal(401, "Unauthorized", "Unauthorized")
 
 
-def queue_not_found(singular: str, name: str) -> Refusal:
+def queue_not_found(singular: str, name: str) -> StatusRefusal:
     """No such queue. Upstream names the singular here, so tools may look for it."""
     details = {"name": name, "group": GROUP, "kind": singular}
-    return Refusal(404, "NotFound", f'{singular}.{GROUP} "{name}" not found', details)
+    return StatusRefusal(404, "NotFound", f'{singular}.{GROUP} "{name}" not found', details)
 
 
-def workload_not_found(name: str) -> Refusal:
+def workload_not_found(name: str) -> StatusRefusal:
     """No such Workload."""
     details = {"name": name, "group": "kueue.x-k8s.io", "kind": "workloads"}
     message = f'workloads.kueue.x-k8s.io "{name}" not found'
-    return Refusal(404, "NotFound", message, details)
+    return StatusRefusal(404, "NotFound", message, details)
 
 
-def not_on_a_worker(key: str) -> Refusal:
+def not_on_a_worker(key: str) -> StatusRefusal:
     """It waits, or runs on this cluster."""
     message = f'Workload "{key}" is on no worker: it waits, or runs on this cluster'
-    return Refusal(409, "Conflict", message)
+    return StatusRefusal(409, "Conflict", message)
 
 
-def moved(key: str, cluster: str) -> Refusal:
+def moved(key: str, cluster: str) -> StatusRefusal:
     """It is on another worker than the one that is asked about."""
-    return Refusal(409, "Conflict", f'Workload "{key}" is on cluster "{cluster}"')
+    return StatusRefusal(409, "Conflict", f'Workload "{key}" is on cluster "{cluster}"')
 
 
-def copy_not_found(key: str, cluster: str) -> Refusal:
+def copy_not_found(key: str, cluster: str) -> StatusRefusal:
     """The latch names a worker, but the job is not there: not yet, or not any more."""
     message = f'cluster "{cluster}" has no job of Workload "{key}": not yet, or not any more'
-    return Refusal(404, "NotFound", message)
+    return StatusRefusal(404, "NotFound", message)
 
 
-def by_worker(cluster: str, what: str, error: KubeError) -> Refusal:
+def by_worker(cluster: str, what: str, error: KubeError) -> StatusRefusal:
     """A worker did not give what it was asked for."""
     details = {"name": cluster, "group": "kueue.x-k8s.io", "kind": "multikueueclusters"}
     if isinstance(error, Forbidden | Unauthorized):
@@ -83,75 +83,79 @@ def by_worker(cluster: str, what: str, error: KubeError) -> Refusal:
             f'cluster "{cluster}" does not let the manager read {what}: {error}; apply '
             "config/worker-role-pods there"
         )
-        return Refusal(403, "Forbidden", message, details)
+        return StatusRefusal(403, "Forbidden", message, details)
     if isinstance(error, NotFound):
-        return Refusal(404, "NotFound", f'cluster "{cluster}": {error.server_message}', details)
+        return StatusRefusal(
+            404, "NotFound", f'cluster "{cluster}": {error.server_message}', details
+        )
     if isinstance(error, ApiError) and 400 <= error.status < 500:
-        return Refusal(error.status, error.reason or "BadRequest", error.server_message, details)
+        return StatusRefusal(
+            error.status, error.reason or "BadRequest", error.server_message, details
+        )
     message = f'cluster "{cluster}" cannot be reached: {error}'
-    return Refusal(503, "ServiceUnavailable", message, details)
+    return StatusRefusal(503, "ServiceUnavailable", message, details)
 
 
-def not_decided(key: str) -> Refusal:
+def not_decided(key: str) -> StatusRefusal:
     """The Workload is known, but no dispatcher was asked about it."""
     message = (
         f'nothing was decided about Workload "{key}" since this manager leads: it waits for quota '
         "or for other checks, runs on this cluster, or was dispatched before"
     )
-    return Refusal(404, "NotFound", message)
+    return StatusRefusal(404, "NotFound", message)
 
 
-def not_leading() -> Refusal:
+def not_leading() -> StatusRefusal:
     """Another manager decides."""
     message = "this manager does not lead and decides nothing; ask again to find the one that does"
-    return Refusal(503, "ServiceUnavailable", message, {"retryAfterSeconds": 1})
+    return StatusRefusal(503, "ServiceUnavailable", message, {"retryAfterSeconds": 1})
 
 
-def invalid(message: str) -> Refusal:
+def invalid(message: str) -> StatusRefusal:
     """What was sent was understood, and makes no sense."""
-    return Refusal(422, "Invalid", message)
+    return StatusRefusal(422, "Invalid", message)
 
 
-def no_such_path() -> Refusal:
+def no_such_path() -> StatusRefusal:
     """Nothing is served there."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource")
+    return StatusRefusal(404, "NotFound", "the server could not find the requested resource")
 
 
-def method_not_allowed() -> Refusal:
+def method_not_allowed() -> StatusRefusal:
     """Everything here is for reading."""
     message = "the server does not allow this method on the requested resource"
-    return Refusal(405, "MethodNotAllowed", message)
+    return StatusRefusal(405, "MethodNotAllowed", message)
 
 
-def not_acceptable() -> Refusal:
+def not_acceptable() -> StatusRefusal:
     """The Accept header names nothing that we can produce."""
     message = "only the following media types are accepted: application/json"
-    return Refusal(406, "NotAcceptable", message)
+    return StatusRefusal(406, "NotAcceptable", message)
 
 
-def too_many_requests() -> Refusal:
+def too_many_requests() -> StatusRefusal:
     """More are being answered than we want to at a time."""
     message = "too many requests, please try again later"
-    return Refusal(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
+    return StatusRefusal(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
 
 
-def body_not_in_time(seconds: float) -> Refusal:
+def body_not_in_time(seconds: float) -> StatusRefusal:
     """The rest of the request does not come."""
-    return Refusal(408, "Timeout", f"the body did not arrive within {seconds:g} s")
+    return StatusRefusal(408, "Timeout", f"the body did not arrive within {seconds:g} s")
 
 
-def body_too_large(limit: int) -> Refusal:
+def body_too_large(limit: int) -> StatusRefusal:
     """What was sent is longer than anything that is understood."""
     message = f"Request entity too large: limit is {limit}"
-    return Refusal(413, "RequestEntityTooLarge", message)
+    return StatusRefusal(413, "RequestEntityTooLarge", message)
 
 
-def not_answered_in_time(seconds: float) -> Refusal:
+def not_answered_in_time(seconds: float) -> StatusRefusal:
     """It takes too long, or who asks does not read."""
-    return Refusal(504, "Timeout", f"there was no answer within {seconds:g} s")
+    return StatusRefusal(504, "Timeout", f"there was no answer within {seconds:g} s")
 
 
-def cannot_review(what: str) -> Refusal:
+def cannot_review(what: str) -> StatusRefusal:
     """The API server that knows users and their rights cannot be asked."""
     message = f"Internal error occurred: {what}"
-    return Refusal(500, "InternalError", message, {"causes": [{"message": what}]})
+    return StatusRefusal(500, "InternalError", message, {"causes": [{"message": what}]})

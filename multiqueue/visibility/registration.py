@@ -37,7 +37,7 @@ class External:
     port: int
 
 
-class Registrar:
+class ApiServiceRegistrar:
     """Keeps the APIServices as they should be.
 
     In a cluster they are applied with the manager, and only the authority of our certificate is

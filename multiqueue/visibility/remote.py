@@ -25,10 +25,10 @@ from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.registry import IntegrationRegistry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Gone, KubeError
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.visibility import refusals
-from multiqueue.visibility.authentication import User
-from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.authentication import AuthenticatedUser
+from multiqueue.visibility.authorization import ApiAction, RightsReviewer
 from multiqueue.visibility.remote_documents import EVENTS, GROUP, LOG, PODS, VERSION, WORKLOADS
 from multiqueue.visibility.slots import Slots
 from multiqueue.visibility.streams import send_guarded
@@ -40,14 +40,14 @@ MAX_STREAMS, MAX_STREAMS_OF_A_USER = 400, 64
 """A gang of 64 pods can be followed by one user; a dashboard cannot take all there is."""
 JSON, TEXT = "application/json", "text/plain"
 NEEDED = {
-    PODS: Action(verb="list", path="", version="v1", resource="pods"),
-    LOG: Action(verb="get", path="", version="v1", resource="pods", subresource="log"),
-    EVENTS: Action(verb="list", path="", version="v1", resource="events"),
+    PODS: ApiAction(verb="list", path="", version="v1", resource="pods"),
+    LOG: ApiAction(verb="get", path="", version="v1", resource="pods", subresource="log"),
+    EVENTS: ApiAction(verb="list", path="", version="v1", resource="events"),
 }
 """The right on the manager that each subresource takes beside the one of its own."""
 
 
-class Workers(Protocol):
+class WorkerClients(Protocol):
     """Leads to workers."""
 
     def open(self, cluster: str) -> AbstractAsyncContextManager[KubeClient]:
@@ -72,8 +72,8 @@ class RemoteAnswers:
 
     def __init__(
         self,
-        workers: Workers,
-        authorizer: Authorizer,
+        workers: WorkerClients,
+        authorizer: RightsReviewer,
         find: Callable[[str], Workload | None],
         integrations: IntegrationRegistry,
         origin: str,
@@ -85,7 +85,9 @@ class RemoteAnswers:
         self._origin = origin
         self.streams = Slots(MAX_STREAMS, MAX_STREAMS_OF_A_USER)
 
-    async def answer(self, http: Request, action: Action, user: User) -> web.StreamResponse:
+    async def answer(
+        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
+    ) -> web.StreamResponse:
         """Answer one request of a user who may do the action itself.
 
         Raises:
@@ -112,7 +114,7 @@ class RemoteAnswers:
                 raise refusals.by_worker(cluster, action.subresource, error) from error
 
     async def _ask(
-        self, http: Request, what: str, workload: Workload, cluster: str
+        self, http: HttpRequest, what: str, workload: Workload, cluster: str
     ) -> web.StreamResponse:
         async with self._workers.open(cluster) as client:
             belongings = await self._find_belongings(client, workload, cluster)
@@ -191,11 +193,11 @@ def _with_cluster(item: Mapping[str, Any], cluster: str) -> Json:
     return {**item, "metadata": {**kept, "annotations": annotations}}
 
 
-def _needed(action: Action, pod: str) -> Action:
+def _needed(action: ApiAction, pod: str) -> ApiAction:
     needed = NEEDED.get(action.subresource)
     if needed is None:
         raise refusals.no_such_path()
-    return Action(
+    return ApiAction(
         verb=needed.verb,
         path=action.path,
         version=needed.version,
@@ -206,7 +208,7 @@ def _needed(action: Action, pod: str) -> Action:
     )
 
 
-def is_exact(path: str, action: Action) -> bool:
+def is_exact(path: str, action: ApiAction) -> bool:
     """Whether a path says just what was reviewed, and nothing behind it."""
     where = f"namespaces/{action.namespace}/{WORKLOADS}/{action.name}/{action.subresource}"
     return bool(action.namespace) and path == f"/apis/{GROUP}/{VERSION}/{where}"

@@ -9,16 +9,16 @@ from aiohttp import web
 
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.serving.request import BODY_SECONDS, BodyTimeout, Request
+from multiqueue.serving.request import BODY_SECONDS, BodyTimeout, HttpRequest
 from multiqueue.serving.server import Bounds, HttpServer
 from multiqueue.visibility import refusals
 from multiqueue.visibility.answers import Answers, status_response
-from multiqueue.visibility.authentication import Authenticator, User
-from multiqueue.visibility.authorization import OPEN_PATHS, Action, Authorizer, action_of
+from multiqueue.visibility.authentication import AuthenticatedUser, Authenticator
+from multiqueue.visibility.authorization import OPEN_PATHS, ApiAction, RightsReviewer, action_of
 from multiqueue.visibility.decisions import DecisionAnswers
 from multiqueue.visibility.explanations import ExplanationAnswers
-from multiqueue.visibility.front_proxy import Trust
-from multiqueue.visibility.refusals import Refusal
+from multiqueue.visibility.front_proxy import FrontProxyTrust
+from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.remote import RemoteAnswers
 from multiqueue.visibility.remote_documents import GROUP
 from multiqueue.visibility.slots import Slots
@@ -31,14 +31,14 @@ BOUNDS = Bounds(connections=1024, body_bytes=64 * 1024)
 """Twice what is answered and streamed at most, since senders and strangers need some, too."""
 
 
-class VisibilityServer:
+class VisibilityHttpServer:
     """Serves until stopped. Certificate and trust can change while connections are open."""
 
     def __init__(
         self,
         answers: Answers,
         authenticator: Authenticator,
-        authorizer: Authorizer,
+        authorizer: RightsReviewer,
         *,
         host: str,
         port: int,
@@ -77,7 +77,7 @@ class VisibilityServer:
             load_key_pair(self._context, serving.certificate, serving.key)
             self._shown = serving.certificate
 
-    def trust(self, trust: Trust) -> None:
+    def trust(self, trust: FrontProxyTrust) -> None:
         """Let clients show certificates of these authorities from the next connection on.
 
         An authority that is given up stays known to TLS; what counts is what `Authenticator` makes
@@ -100,7 +100,7 @@ class VisibilityServer:
         """Answer what is under way, then close."""
         await self._server.stop()
 
-    async def _answer(self, http: Request) -> web.StreamResponse:
+    async def _answer(self, http: HttpRequest) -> web.StreamResponse:
         action = action_of(http.method, http.path)
         try:
             if action.path.startswith(OPEN_PATHS):  # probes must not wait behind others
@@ -118,17 +118,19 @@ class VisibilityServer:
             if http.writer.output_size and http.transport is not None:
                 http.transport.abort()  # a clean end would say that there is nothing more
             return status_response(refusals.not_answered_in_time(ANSWER_SECONDS))
-        except Refusal as refusal:
+        except StatusRefusal as refusal:
             return status_response(refusal)
 
-    async def _answer_short(self, http: Request, action: Action, user: User) -> web.StreamResponse:
+    async def _answer_short(
+        self, http: HttpRequest, action: ApiAction, user: AuthenticatedUser
+    ) -> web.StreamResponse:
         if self._decisions is not None and DecisionAnswers.is_asked(action):
             return await self._decisions.answer(http, action)
         if self._explanations is not None and ExplanationAnswers.is_asked(action):
             return await self._explanations.answer(http, action, user)
         return await self._answers.answer(http, action)
 
-    async def _receive(self, http: Request) -> None:
+    async def _receive(self, http: HttpRequest) -> None:
         """Read the body before a slot is taken: nobody knows how long a sender takes."""
         try:
             await http.read()
@@ -137,7 +139,7 @@ class VisibilityServer:
         except web.HTTPRequestEntityTooLarge as error:
             raise refusals.body_too_large(BOUNDS.body_bytes) from error
 
-    async def _admit(self, http: Request, action: Action) -> User:
+    async def _admit(self, http: HttpRequest, action: ApiAction) -> AuthenticatedUser:
         """Return who asks, if they may."""
         certificate = _client_certificate(http)
         user = await self._authenticator.authenticate(certificate, http.headers.items())
@@ -145,11 +147,11 @@ class VisibilityServer:
         return user
 
 
-def _is_remote(action: Action) -> bool:
+def _is_remote(action: ApiAction) -> bool:
     return action.group == GROUP and bool(action.resource)
 
 
-def _client_certificate(http: Request) -> bytes | None:
+def _client_certificate(http: HttpRequest) -> bytes | None:
     connection = http.transport.get_extra_info("ssl_object") if http.transport else None
     certificate: bytes | None = connection.getpeercert(binary_form=True) if connection else None
     return certificate

@@ -30,19 +30,19 @@ from multiqueue.kube.tls import build_server_context
 from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
-from multiqueue.visibility.authorization import Authorizer
+from multiqueue.visibility.authorization import RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, Desk
 from multiqueue.visibility.explanations import ExplanationAnswers
-from multiqueue.visibility.front_proxy import Trust, read_trust
+from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
 from multiqueue.visibility.registration import (
     EXTERNAL_SERVICE_NAME,
     SERVICE_NAME,
+    ApiServiceRegistrar,
     External,
-    Registrar,
 )
-from multiqueue.visibility.remote import RemoteAnswers, Workers
-from multiqueue.visibility.server import VisibilityServer
+from multiqueue.visibility.remote import RemoteAnswers, WorkerClients
+from multiqueue.visibility.server import VisibilityHttpServer
 
 SECRET_NAME = "kueue-visibility-server-cert"  # noqa: S105 - the name of a Secret
 CERTIFICATE_FOLDER = Path("/visibility")
@@ -87,7 +87,7 @@ def build_visibility(
     *,
     address: tuple[str, int],
     leading: asyncio.Event,
-    workers: Workers,
+    workers: WorkerClients,
     desk: Desk,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
@@ -154,7 +154,7 @@ class VisibilityService:
         port: int,
         leading: asyncio.Event,
         registers_leader: bool,
-        workers: Workers,
+        workers: WorkerClients,
         desk: Desk,
     ) -> None:
         self.registered = asyncio.Event()
@@ -162,9 +162,9 @@ class VisibilityService:
         self._source = source
         self._host = host
         self._leading = leading if registers_leader else None
-        self._trust = Trust()
+        self._trust = FrontProxyTrust()
         self._told = ""
-        self._registrar = Registrar(context.client, context.config.namespace)
+        self._registrar = ApiServiceRegistrar(context.client, context.config.namespace)
         self._reviews = KubeClient(
             credentials,
             limiter=RateLimiter(rate=REVIEWS_PER_SECOND, burst=REVIEW_BURST),
@@ -177,11 +177,11 @@ class VisibilityService:
             field_selector=f"metadata.name={front_proxy.NAME}",
         )
         self._config_map.add_handler(self._follow_trust)
-        authorizer = Authorizer(self._reviews)
+        authorizer = RightsReviewer(self._reviews)
         find = context.informers.workloads.store.get
         origin = context.config.multi_kueue.origin
         positions = PositionReader(engine)
-        self.server = VisibilityServer(
+        self.server = VisibilityHttpServer(
             Answers(positions, find),
             Authenticator(self._reviews, lambda: self._trust),
             authorizer,

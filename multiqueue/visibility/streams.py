@@ -11,7 +11,7 @@ from aiohttp import web
 
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import KubeError
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 
 SILENCE_SECONDS = 10.0
 """How long a worker may say nothing in a stream before it is asked whether it is there."""
@@ -21,7 +21,7 @@ log = structlog.get_logger(component="visibility")
 
 
 async def send_guarded(
-    http: Request,
+    http: HttpRequest,
     client: KubeClient,
     pieces: AsyncGenerator[bytes, None],
     content_type: str,

@@ -24,14 +24,14 @@ FindWorkload = Callable[[str], Workload | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageRange:
     """Which part of a list is wanted."""
 
     offset: int = 0
     limit: int = DEFAULT_LIMIT
 
 
-def read_page(query: Mapping[str, str]) -> Page:
+def read_page(query: Mapping[str, str]) -> PageRange:
     """Read ``offset`` and ``limit``; what is above the cap is cut, 0 means the default.
 
     Deviates: upstream takes negative numbers and answers with something.
@@ -40,7 +40,7 @@ def read_page(query: Mapping[str, str]) -> Page:
         Refusal: 400, names the parameter.
     """
     limit = _number(query, "limit") or DEFAULT_LIMIT
-    return Page(offset=_number(query, "offset"), limit=min(limit, MAX_LIMIT))
+    return PageRange(offset=_number(query, "offset"), limit=min(limit, MAX_LIMIT))
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -50,7 +50,7 @@ def _number(query: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def places(positions: Positions, page: Page, local_queue: str | None) -> Sequence[int]:
+def places(positions: Positions, page: PageRange, local_queue: str | None) -> Sequence[int]:
     """Return the places in ``positions.keys`` of a page."""
     end = page.offset + page.limit
     if local_queue is None:

@@ -27,7 +27,7 @@ from multiqueue.jobs.context import Informers
 from multiqueue.kube.informer import Informer
 from multiqueue.lint.admission import warn
 from multiqueue.lint.world import Lookup, Sight
-from multiqueue.webhooks.review import Request
+from multiqueue.webhooks.review import ReviewRequest
 
 _OF_JOBS = (CLUSTER_NAMES, DATA, RUNTIME, SPEEDS)
 _ANNOTATIONS = {
@@ -44,11 +44,11 @@ _ANNOTATIONS = {
 class Advise(Protocol):
     """Returns warnings about an object that is accepted (in v1beta2, if it is ours)."""
 
-    def __call__(self, request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+    def __call__(self, request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
         """``said`` are warnings that it gets anyway: no field is warned of twice."""
 
 
-def no_advice(request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+def no_advice(request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
     """Say nothing."""
     _ = request, obj, said
     return []
@@ -57,7 +57,7 @@ def no_advice(request: Request, obj: Object, said: Sequence[str] = ()) -> list[s
 def advise_by(lookup: Lookup) -> Advise:
     """Ask the rules of the linter about what users write: new objects, and changes of a spec."""
 
-    def advise(request: Request, obj: Object, said: Sequence[str] = ()) -> list[str]:
+    def advise(request: ReviewRequest, obj: Object, said: Sequence[str] = ()) -> list[str]:
         if request.subresource or not _is_news(request):
             return []
         return warn(obj, lookup, frozenset(text.partition(": ")[0] for text in said))
@@ -65,7 +65,7 @@ def advise_by(lookup: Lookup) -> Advise:
     return advise
 
 
-def _is_news(request: Request) -> bool:
+def _is_news(request: ReviewRequest) -> bool:
     """Of a running Job everything but its queue is changed by controllers, and fixed by then."""
     if request.operation == "CREATE":
         return True

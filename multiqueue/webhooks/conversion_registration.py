@@ -18,7 +18,7 @@ from multiqueue.api.names import GROUP, V1BETA1, V1BETA2
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import CRDS
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import REMEDY, Address, build_problem_patch, bundle_of
 from multiqueue.webhooks.endpoints import CONVERT
 
@@ -96,7 +96,7 @@ class ConversionRegistrar:
         self._client = client
         self._address = address
 
-    async def ensure(self, trust: Trust, authority: bytes) -> Converting:
+    async def ensure(self, trust: CertificateTrust, authority: bytes) -> Converting:
         """Patch what differs; a kind that is not installed needs no conversion.
 
         Conversion cannot be ignored. If the API server would not trust us, the definition says so:

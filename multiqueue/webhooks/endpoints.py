@@ -22,9 +22,9 @@ from multiqueue.jobs.batch_job.webhook import (
     validate_job_update,
 )
 from multiqueue.webhooks.advice import Advise, no_advice
-from multiqueue.webhooks.review import MalformedReviewError, Request, Verdict
+from multiqueue.webhooks.review import MalformedReviewError, ReviewRequest, ReviewVerdict
 
-Handler = Callable[[Request], Verdict]
+Handler = Callable[[ReviewRequest], ReviewVerdict]
 
 MUTATED_KINDS = ("ClusterQueue", "ResourceFlavor", "Workload")
 VALIDATED_KINDS = (
@@ -75,55 +75,55 @@ class Endpoints:
             handlers[validate_path(kind)] = _only(kind, self.validate_kind)
         return handlers
 
-    def mutate_job(self, request: Request) -> Verdict:
+    def mutate_job(self, request: ReviewRequest) -> ReviewVerdict:
         """Queue, suspend and delegate a new Job."""
         if request.operation != "CREATE" or request.subresource:
-            return Verdict()
+            return ReviewVerdict()
         job = _with_namespace(request)
         result = default_job(job, self.lookup, self.config)
         changed = result.job
         if job is not request.obj:  # the namespace was only implied
             changed["metadata"].pop("namespace", None)
-        return Verdict(changed=changed, warnings=result.warnings)
+        return ReviewVerdict(changed=changed, warnings=result.warnings)
 
-    def validate_job(self, request: Request) -> Verdict:
+    def validate_job(self, request: ReviewRequest) -> ReviewVerdict:
         """Refuse Jobs that could never be queued, and changes of what is under way."""
         if request.subresource or _is_leaving(request):
-            return Verdict()
+            return ReviewVerdict()
         if request.operation == "CREATE":
             errors = validate_job_create(request.obj, self.config.gates)
         else:
             errors = validate_job_update(request.obj, request.old, self.config.gates)
-        return Verdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
+        return ReviewVerdict(errors=errors, warnings=self.advise(request, _with_kind(request)))
 
-    def validate_unqueued(self, request: Request) -> Verdict:
+    def validate_unqueued(self, request: ReviewRequest) -> ReviewVerdict:
         """Warn of an object that names a queue and is not queued, or refuse it.
 
         Only when it gets the label: what is there already must be able to change.
         """
         if request.subresource or _is_leaving(request) or find_unqueued(request.old):
-            return Verdict()
+            return ReviewVerdict()
         found = find_unqueued(request.obj)
         if found is None:
-            return Verdict()
+            return ReviewVerdict()
         if self.config.unsupported_kinds == DENY:
-            return Verdict(errors=[forbidden(LABEL, f"{found.what}; {found.todo}")])
-        return Verdict(warnings=[f"{LABEL}: {found.what}; {found.todo}"])
+            return ReviewVerdict(errors=[forbidden(LABEL, f"{found.what}; {found.todo}")])
+        return ReviewVerdict(warnings=[f"{LABEL}: {found.what}; {found.todo}"])
 
-    def mutate_kind(self, request: Request) -> Verdict:
+    def mutate_kind(self, request: ReviewRequest) -> ReviewVerdict:
         """Default one of our objects, whatever its version."""
         if request.subresource or _is_leaving(request):
-            return Verdict()
+            return ReviewVerdict()
         rules = RULES[request.kind]
         if request.obj.get("apiVersion") != V1BETA1:
-            return Verdict(changed=rules.default(request.obj, gates=self.config.gates))
+            return ReviewVerdict(changed=rules.default(request.obj, gates=self.config.gates))
         hub = rules.default(convert(request.obj, V1BETA2), gates=self.config.gates)
-        return Verdict(changed=convert(hub, V1BETA1))
+        return ReviewVerdict(changed=convert(hub, V1BETA1))
 
-    def validate_kind(self, request: Request) -> Verdict:
+    def validate_kind(self, request: ReviewRequest) -> ReviewVerdict:
         """Check one of our objects by the rules of its kind."""
         if request.operation == "DELETE" or _is_leaving(request):
-            return Verdict()
+            return ReviewVerdict()
         rules = RULES[request.kind]
         new = convert(request.obj, V1BETA2)
         if request.operation == "CREATE":
@@ -131,13 +131,15 @@ class Endpoints:
         else:
             errors = rules.validate_update(new, convert(request.old, V1BETA2), self.config.gates)
         warnings = [] if request.subresource else rules.warn(new)
-        return Verdict(errors=errors, warnings=[*warnings, *self.advise(request, new, warnings)])
+        return ReviewVerdict(
+            errors=errors, warnings=[*warnings, *self.advise(request, new, warnings)]
+        )
 
 
 def _only(kind: str, handler: Handler) -> Handler:
     """Each endpoint is about one kind, whatever a stranger sends it."""
 
-    def handle(request: Request) -> Verdict:
+    def handle(request: ReviewRequest) -> ReviewVerdict:
         if request.kind != kind:
             raise MalformedReviewError(f"request.kind.kind: must be {kind}", uid=request.uid)
         return handler(request)
@@ -145,16 +147,16 @@ def _only(kind: str, handler: Handler) -> Handler:
     return handle
 
 
-def _is_leaving(request: Request) -> bool:
+def _is_leaving(request: ReviewRequest) -> bool:
     """Nothing may keep a deleted object from losing its finalizers."""
     return bool(mapping(request.obj, "metadata").get("deletionTimestamp"))
 
 
-def _with_kind(request: Request) -> dict[str, object]:
+def _with_kind(request: ReviewRequest) -> dict[str, object]:
     return {**_with_namespace(request), "kind": request.kind}
 
 
-def _with_namespace(request: Request) -> dict[str, object]:
+def _with_namespace(request: ReviewRequest) -> dict[str, object]:
     metadata = request.obj.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return request.obj

@@ -1,4 +1,4 @@
-"""The webhook configurations: who is asked about what. Built purely, written by `Registrar`.
+"""The webhook configurations: who is asked about what. Built purely, written by `WebhookRegistrar`.
 
 An outage of ours must not stop others: Jobs are only seen where they ask for a queue and their
 namespace is managed; what defaults others' Jobs is ignored when it fails. An answer is only
@@ -21,7 +21,7 @@ from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER, QUEUE_NAME, WEBHO
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import AlreadyExists, Forbidden, NotFound
 from multiqueue.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import (
     REMEDY,
     Address,
@@ -178,7 +178,7 @@ def _configuration(kind: str, name: str, hooks: list[dict[str, Any]]) -> dict[st
     }
 
 
-class Registrar:
+class WebhookRegistrar:
     """Keeps the two configurations as they should be."""
 
     def __init__(self, client: KubeClient, config: Configuration, address: Address) -> None:
@@ -186,7 +186,7 @@ class Registrar:
         self._config = config
         self._address = address
 
-    async def ensure(self, trust: Trust, authority: bytes) -> str | None:
+    async def ensure(self, trust: CertificateTrust, authority: bytes) -> str | None:
         """Write what differs.
 
         Args:
@@ -209,7 +209,7 @@ class Registrar:
 
 
 async def ensure_configuration(
-    client: KubeClient, resource: Resource, wanted: dict[str, Any], trust: Trust
+    client: KubeClient, resource: Resource, wanted: dict[str, Any], trust: CertificateTrust
 ) -> str | None:
     """Create a webhook configuration, or write what differs.
 
@@ -251,7 +251,7 @@ async def ensure_configuration(
 
 
 def with_trust(
-    wanted: Mapping[str, Any], current: Mapping[str, Any], trust: Trust
+    wanted: Mapping[str, Any], current: Mapping[str, Any], trust: CertificateTrust
 ) -> tuple[dict[str, Any], str | None]:
     """Return a configuration that fails no write for want of trust, and why it is not as wanted.
 
@@ -282,7 +282,7 @@ def with_trust(
 async def release(client: KubeClient, host: str) -> list[str]:
     """Let the API server go on where it asks this host by URL: nobody answers there.
 
-    Returns the configurations that were changed; `Registrar.ensure` makes them strict again.
+    Returns the configurations that were changed; `WebhookRegistrar.ensure` makes them strict again.
 
     Raises:
         KubeError: the API server refuses, or cannot be asked.

@@ -33,7 +33,7 @@ class MalformedReviewError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ReviewRequest:
     """What the API server asks about. ``obj`` is empty on DELETE, ``old`` on CREATE."""
 
     uid: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class ReviewVerdict:
     """What we answer."""
 
     errors: Sequence[FieldError] = ()
@@ -57,7 +57,7 @@ class Verdict:
     """The object as it should be; None: as it is."""
 
 
-def read_review(body: bytes) -> Request:
+def read_review(body: bytes) -> ReviewRequest:
     """Read the request of an AdmissionReview.
 
     Raises:
@@ -70,7 +70,7 @@ def read_review(body: bytes) -> Request:
     operation = _text(request, "operation")
     if operation not in OPERATIONS:
         raise MalformedReviewError(f"request.operation: must be one of {OPERATIONS}", uid=uid)
-    return Request(
+    return ReviewRequest(
         uid=uid,
         group=_text({"uid": uid, **kind}, "group"),
         kind=kind["kind"],
@@ -127,7 +127,7 @@ def write_refusal(error: MalformedReviewError) -> bytes:
     return _write({"uid": error.uid, "allowed": False, "status": status})
 
 
-def write_review(request: Request, verdict: Verdict) -> bytes:
+def write_review(request: ReviewRequest, verdict: ReviewVerdict) -> bytes:
     """Write the answer: a refusal with a cause per error, or a patch, and warnings."""
     response: dict[str, Any] = {"uid": request.uid, "allowed": not verdict.errors}
     if verdict.errors:

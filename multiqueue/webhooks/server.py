@@ -16,7 +16,7 @@ from aiohttp import web
 
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.serving.request import Request
+from multiqueue.serving.request import HttpRequest
 from multiqueue.serving.server import Bounds, HttpServer
 from multiqueue.webhooks.conversion import answer_conversion, read_conversion, write_failure
 from multiqueue.webhooks.endpoints import CONVERT, Handler
@@ -82,7 +82,7 @@ class WebhookServer:
         """Answer what is under way, then close."""
         await self._server.stop()
 
-    async def _serve(self, request: Request) -> web.StreamResponse:
+    async def _serve(self, request: HttpRequest) -> web.StreamResponse:
         if request.method in {"GET", "HEAD"} and request.path in {"/healthz", "/readyz"}:
             return self._tell_readiness() if request.path == "/readyz" else web.Response(text="ok")
         if request.method != "POST":
@@ -99,7 +99,7 @@ class WebhookServer:
             return web.Response(text="ok")
         return web.Response(status=503, text="what is there is not known yet")
 
-    async def _answer(self, request: Request) -> web.Response:
+    async def _answer(self, request: HttpRequest) -> web.Response:
         handler = self._handlers.get(request.path)
         if handler is None:
             return web.Response(status=404, text=f"no webhook at {request.path}")
@@ -128,7 +128,7 @@ class WebhookServer:
             log.warning("slow webhook", path=request.path, seconds=round(seconds, 3))
         return web.Response(body=answer, content_type="application/json")
 
-    async def _convert(self, request: Request) -> web.Response:
+    async def _convert(self, request: HttpRequest) -> web.Response:
         body = await request.read()
         started = time.perf_counter()
         try:

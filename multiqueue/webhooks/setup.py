@@ -22,12 +22,12 @@ from multiqueue.kube.certificate_source import (
 )
 from multiqueue.kube.errors import KubeError
 from multiqueue.kube.tls import build_server_context
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.advice import InformerView, advise_by
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
-from multiqueue.webhooks.registration import Registrar, release
+from multiqueue.webhooks.registration import WebhookRegistrar, release
 from multiqueue.webhooks.server import WebhookServer
 
 CHECK_SECONDS = 300.0
@@ -232,7 +232,7 @@ class WebhookService:
         """
         client, leads = self._context.client, self._leads
         serving = await self.load_certificate()
-        trust = Trust(serving.certificate, serving.key, self._address().host)
+        trust = CertificateTrust(serving.certificate, serving.key, self._address().host)
         if any(self._problems.values()):
             self._show(serving)  # nobody trusts what is shown now
         # Clients learn to trust an authority before they are shown a certificate of it.
@@ -244,7 +244,7 @@ class WebhookService:
             self._introduced = True
         if leads or not self._by_url:
             await self.server.knowing.wait()
-            admission = Registrar(client, self._context.config, self._address())
+            admission = WebhookRegistrar(client, self._context.config, self._address())
             self._tell("admission", await admission.ensure(trust, serving.authority))
         self._show(serving)
         if leads == self._leads:

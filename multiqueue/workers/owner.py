@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class ManagerIdentity:
     """A manager, as its objects on workers name it.
 
     Two managers that were given the same origin are told apart by the clusters that they run on:

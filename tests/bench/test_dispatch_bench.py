@@ -19,11 +19,11 @@ import pytest
 import structlog
 
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.demo.jobs import DemoJob
 from multiqueue.runtime.demo.once import submit
 from multiqueue.runtime.demo.tracker import Track, Tracker
-from multiqueue.runtime.demo.world import MANAGER, World, WorldOptions
+from multiqueue.runtime.demo.world import MANAGER, DemoWorld, WorldOptions
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(300)]
 
@@ -68,8 +68,8 @@ def quiet() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def demo(directory: Path) -> AsyncIterator[tuple[World, Tracker, Scope, Writes]]:
-    world = World(WorldOptions(data_dir=directory))
+async def demo(directory: Path) -> AsyncIterator[tuple[DemoWorld, Tracker, TaskScope, Writes]]:
+    world = DemoWorld(WorldOptions(data_dir=directory))
     async with world.running(), open_scope() as scope:
         tracker = Tracker(world.clients, manager=MANAGER)
         writes = Writes(tracker)
@@ -116,7 +116,7 @@ async def test_a_job_reaches_its_worker_in_time_and_with_few_writes(
     assert first_at - ready_at <= FIRST_SECONDS
 
 
-async def _submit_load(world: World, tracker: Tracker, accelerator: str, gpus: int) -> Track:
+async def _submit_load(world: DemoWorld, tracker: Tracker, accelerator: str, gpus: int) -> Track:
     job = DemoJob(
         team="research",
         name=f"load-{accelerator}",

@@ -14,7 +14,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.dispatcher_host.conduct import EVERY
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import DispatchView
@@ -74,7 +74,9 @@ def open_runner(name: str, *, apart: bool) -> DispatchRunner:
         return Selection(name=name, dispatcher=HERE[name]())
 
     patience = timedelta(seconds=30)
-    return DispatchRunner(Way(dispatcher=name), select, now=lambda: T0, patience=patience)
+    return DispatchRunner(
+        DispatcherSetting(dispatcher=name), select, now=lambda: T0, patience=patience
+    )
 
 
 def pid_of(runner: DispatchRunner) -> int | None:

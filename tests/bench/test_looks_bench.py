@@ -18,7 +18,7 @@ import pytest
 from multiqueue.controllers.workload import controller
 from multiqueue.dispatch import workload_reconciler
 from multiqueue.jobs.framework import reconciler
-from multiqueue.kube.transport import Request, Response
+from multiqueue.kube.transport import ApiRequest, Response
 from tests.bench.test_hung_worker_bench import make_plan
 from tests.fleet.history import History
 from tests.fleet.network import SimTransport
@@ -67,7 +67,7 @@ def test_the_looks_and_requests_of_a_job(
 
         return count
 
-    async def send(transport: SimTransport, request: Request) -> Response:
+    async def send(transport: SimTransport, request: ApiRequest) -> Response:
         path = request.target.partition("?")[0]
         of = re.search(r"/(events|jobs|workloads)(?:/[^/]+)?(/status)?$", path)
         counts[f"{request.method} {of[1]}{of[2] or ''}" if of else "other requests"] += 1

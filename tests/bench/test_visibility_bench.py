@@ -14,7 +14,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import ObjectMeta, OwnerReference
 from multiqueue.api.v1beta2.workload import WorkloadSpec
 from multiqueue.visibility.positions import PositionReader
-from multiqueue.visibility.summary import Page, encode, places
+from multiqueue.visibility.summary import PageRange, encode, places
 from tests.engine_world import T0, World, flavor_quotas, make_queue, make_workload, pod_set, seconds
 
 pytestmark = [pytest.mark.bench, pytest.mark.usefixtures("no_garbage_collector")]
@@ -70,7 +70,7 @@ class Answer:
 
 
 async def answer(
-    reader: PositionReader, page: Page, find: Callable[[str], Workload | None]
+    reader: PositionReader, page: PageRange, find: Callable[[str], Workload | None]
 ) -> Answer:
     """Answer as the server does, with a turn of the loop after each piece."""
     turns: list[float] = []
@@ -97,14 +97,14 @@ async def test_positions_of_many(capsys: pytest.CaptureFixture[str]) -> None:
     world, known = full_world(), objects()
     reader = PositionReader(world.engine)
     pages = {
-        "first page, sorting": Page(),
-        "first page, known order": Page(),
-        "last page": Page(offset=PENDING - 1000),
-        "everything": Page(limit=PENDING),
+        "first page, sorting": PageRange(),
+        "first page, known order": PageRange(),
+        "last page": PageRange(offset=PENDING - 1000),
+        "everything": PageRange(limit=PENDING),
     }
     answers = {name: await answer(reader, page, known.get) for name, page in pages.items()}
     world.delete("w5")
-    answers["first page after a change"] = await answer(reader, Page(), known.get)
+    answers["first page after a change"] = await answer(reader, PageRange(), known.get)
     with capsys.disabled():
         for name, each in answers.items():
             sys.stdout.write(f"\nvisibility, {PENDING:,} pending, {name}: {each}")

@@ -18,11 +18,11 @@ from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.tls import build_server_context
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.conversion_registration import ConversionRegistrar
 from multiqueue.webhooks.endpoints import Endpoints
-from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME, Registrar
+from multiqueue.webhooks.registration import MUTATING_NAME, VALIDATING_NAME, WebhookRegistrar
 from multiqueue.webhooks.server import WebhookServer
 from tests.contract.client import Api, Cluster, unique
 from tests.unit.webhooks.lookups import Queues
@@ -96,9 +96,9 @@ async def _webhooks(api: Api, client: KubeClient) -> AsyncIterator[None]:
     server.knowing.set()
     address = Address(url=f"https://{HOST}:{server.port}")
     try:
-        trust = Trust(pair.certificate, pair.key, HOST)
+        trust = CertificateTrust(pair.certificate, pair.key, HOST)
         await ConversionRegistrar(client, address).ensure(trust, authority.certificate)
-        await Registrar(client, config, address).ensure(trust, authority.certificate)
+        await WebhookRegistrar(client, config, address).ensure(trust, authority.certificate)
         yield
     finally:
         for path in REGISTRATIONS:

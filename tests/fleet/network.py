@@ -15,7 +15,7 @@ from typing import Never
 
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import RequestTimeout, TransportError, build_api_error
-from multiqueue.kube.transport import OnWarning, Request, Response
+from multiqueue.kube.transport import ApiRequest, OnWarning, Response
 from tests.fleet.api_server import ApiServer, RefusedError
 from tests.fleet.history import History
 from tests.fleet.pipe import Pipe
@@ -114,7 +114,7 @@ class SimTransport:
         self._weather = network.weather(process.group, host)
         self._closed = False
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """Send one request through the weather."""
         network, weather = self._network, self._weather
         network.requests += 1
@@ -129,7 +129,7 @@ class SimTransport:
         )
         return await self._suffer(fault, request)
 
-    async def stream(self, request: Request) -> AsyncGenerator[list[bytes], None]:
+    async def stream(self, request: ApiRequest) -> AsyncGenerator[list[bytes], None]:
         """Open a watch through the weather."""
         self._network.requests += 1
         await self._travel(request)
@@ -157,7 +157,7 @@ class SimTransport:
 
     # ------------------------------------------------------------ on the way
 
-    async def _travel(self, request: Request) -> None:
+    async def _travel(self, request: ApiRequest) -> None:
         """Bring a request to the server, where that can be reached."""
         if self._closed:
             raise TransportError("the client is closed")
@@ -172,7 +172,7 @@ class SimTransport:
         if down is Down.FAILS:
             raise build_api_error(503, {"reason": "ServiceUnavailable"}, request=request.what)
 
-    async def _hang(self, request: Request) -> Never:
+    async def _hang(self, request: ApiRequest) -> Never:
         """Keep who asks waiting until its time is up, whatever becomes of the weather."""
         self._weather.hanging += 1
         try:
@@ -181,7 +181,7 @@ class SimTransport:
             self._weather.hanging -= 1
         raise RequestTimeout(f"{request.what}: no answer within {request.timeout:g} s")
 
-    async def _reach(self, request: Request) -> bytes:
+    async def _reach(self, request: ApiRequest) -> bytes:
         """Have the server do it, and bring the answer back."""
         process = self._process
         if request.method != "GET":
@@ -203,14 +203,14 @@ class SimTransport:
             if request.method != "GET" and process.on_write is not None:
                 process.on_write(process, process.writes, True)
 
-    def _check_token(self, request: Request) -> None:
+    def _check_token(self, request: ApiRequest) -> None:
         tokens = self._server.tokens
         authorization = self._credentials._material.authorization
         # Without one it is the cluster's own program.
         if authorization and tokens and authorization.removeprefix("Bearer ") not in tokens:
             raise build_api_error(401, {"reason": "Unauthorized"}, request=request.what)
 
-    def _draw(self, request: Request, faults: tuple[Fault, ...]) -> Fault | None:
+    def _draw(self, request: ApiRequest, faults: tuple[Fault, ...]) -> Fault | None:
         chance, rates = self._network.chance, self._weather.rates
         is_read = request.method == "GET"
         for fault in faults:
@@ -219,7 +219,7 @@ class SimTransport:
                 return fault
         return None
 
-    async def _suffer(self, fault: Fault, request: Request) -> Response:
+    async def _suffer(self, fault: Fault, request: ApiRequest) -> Response:
         """Let a fault strike a request."""
         chance, what = self._network.chance, request.what
         match fault:
@@ -250,7 +250,7 @@ class SimTransport:
         status, reason = REFUSALS[fault]
         raise build_api_error(status, {"reason": reason, "message": "simulated"}, request=what)
 
-    def _again(self, request: Request, seconds: float) -> None:
+    def _again(self, request: ApiRequest, seconds: float) -> None:
         """Have the server do it later too, whoever still waits for it."""
         server, actor = self._server, f"{self._process.name}{LATE}"
 
@@ -276,7 +276,7 @@ REFUSALS = {
 class _limit:  # noqa: N801 - reads as a word
     """Turns a request that takes too long into a timeout, as the transport would."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ApiRequest) -> None:
         self._request = request
         self._timeout = asyncio.timeout(request.timeout)
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from multiqueue.kube.errors import RequestTimeout, TransportError, build_api_error
-from multiqueue.kube.transport import Request
+from multiqueue.kube.transport import ApiRequest
 from tests.fleet.api_server import ApiServer, RefusedError
 from tests.fleet.paths import parse_query
 from tests.fleet.watches import Watch
@@ -20,7 +20,7 @@ class Pipe:
     """What a watch's answer flows through."""
 
     def __init__(
-        self, network: Network, server: ApiServer, weather: Weather, request: Request
+        self, network: Network, server: ApiServer, weather: Weather, request: ApiRequest
     ) -> None:
         self.server = server
         self.weather = weather

@@ -28,7 +28,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.leader_election import LeaderElector, LeadershipEnd
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Dispatcher
 from multiqueue.runtime.multikueue import build_multikueue
 from multiqueue.workers.connections.fleet import Fleet
@@ -151,7 +151,7 @@ class Program:
                 writer=WorkloadWriter(client, informers.workloads),
                 recorder=EventRecorder(client, "kueue", instance=process.name, clock=self._clock),
                 clock=self._clock,
-                metrics=Metrics(),
+                metrics=ManagerMetrics(),
                 config=self._config,
                 integrations=registry,
             )

@@ -11,7 +11,7 @@ from multiqueue_dispatchers import incremental
 from multiqueue_dispatchers.external import External
 
 from multiqueue.api import ran_on
-from multiqueue.api.cluster_orders import Pace, read_orders
+from multiqueue.api.cluster_orders import DrainPace, read_orders
 from multiqueue.capacity import filters
 from multiqueue.dispatch.decide import decide as deciding
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Presence
@@ -158,7 +158,7 @@ def rush(patch: Patch) -> None:
         orders = read_orders(annotations, default)
         if orders.drain is None:
             return orders
-        pace = Pace(every=timedelta(milliseconds=1), at_once=100)
+        pace = DrainPace(every=timedelta(milliseconds=1), at_once=100)
         return replace(orders, drain=replace(orders.drain, pace=pace))
 
     patch.setattr(controller, "read_orders", read)

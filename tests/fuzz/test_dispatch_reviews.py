@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiqueue.visibility.decisions import read_manifest
-from multiqueue.visibility.refusals import Refusal
+from multiqueue.visibility.refusals import StatusRefusal
 from tests.fuzz.reviews import VALUES, assert_short
 from tests.fuzz.runs import LONG, SHORT
 
@@ -24,7 +24,7 @@ def check(body: bytes) -> None:
     """A job, or a refusal with words."""
     try:
         assert isinstance(read_manifest(body), dict)
-    except Refusal as refusal:
+    except StatusRefusal as refusal:
         assert_short(refusal)
 
 
@@ -43,5 +43,5 @@ def test_any_body_for_long(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"[" * 60_000, b'{"spec":' * 900, b"[" * 900 + b"]" * 900])
 def test_depth_is_refused(body: bytes) -> None:
-    with pytest.raises(Refusal):
+    with pytest.raises(StatusRefusal):
         read_manifest(body)

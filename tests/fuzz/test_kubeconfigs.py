@@ -19,7 +19,7 @@ from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.workers.kubeconfigs.cluster_profiles import build_endpoint, check_profile
 from multiqueue.workers.kubeconfigs.credentials import (
-    Refusal,
+    KubeconfigRefusal,
     SafeKubeconfig,
     check_kubeconfig,
     check_secret,
@@ -95,12 +95,12 @@ def edits(draw: st.DrawFn) -> bytes:
 TEXTS = configs().map(lambda config: yaml.safe_dump(config).encode()) | edits() | st.binary()
 
 
-def check(text: bytes) -> SafeKubeconfig | Refusal:
+def check(text: bytes) -> SafeKubeconfig | KubeconfigRefusal:
     """Check a kubeconfig as the manager does: it answers in words, soon, and always alike."""
     began = time.process_time()
     got = check_kubeconfig(text, NOW, proxies=(PROXY,))
     assert time.process_time() - began < SECONDS
-    if isinstance(got, Refusal):
+    if isinstance(got, KubeconfigRefusal):
         assert_words(got.message)
         return got
     assert got == check_kubeconfig(text, NOW, proxies=(PROXY,))
@@ -129,9 +129,11 @@ def assert_usable(server: str) -> None:
 def try_secret(secret: object, values: object) -> None:
     for data in (values, {"kubeconfig": values}):
         found = check_secret({"data": data}, "s", "ns", NOW, proxies=())
-        assert isinstance(found, Refusal | SafeKubeconfig)
+        assert isinstance(found, KubeconfigRefusal | SafeKubeconfig)
     encoded = {"kubeconfig": base64.b64encode(repr(secret).encode()).decode()}
-    assert isinstance(check_secret({"data": encoded}, "s", "ns", NOW, proxies=()), Refusal)
+    assert isinstance(
+        check_secret({"data": encoded}, "s", "ns", NOW, proxies=()), KubeconfigRefusal
+    )
 
 
 SETTINGS = MultiKueue(
@@ -217,4 +219,4 @@ def test_any_kubeconfig_for_long(text: bytes, cluster: object, value: object) ->
     ids=["brackets", "dashes", "values", "sexagesimal", "anchors", "references", "comments"],
 )
 def test_a_large_text_is_refused_soon(text: bytes) -> None:
-    assert isinstance(check(text), Refusal)
+    assert isinstance(check(text), KubeconfigRefusal)

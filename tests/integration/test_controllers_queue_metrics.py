@@ -9,7 +9,7 @@ import pytest
 from multiqueue.api.config import Configuration, build_configuration
 from multiqueue.kube import resources
 from multiqueue.observability.families import ROLE
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.integration.queue_steps import admitted, submit
 from tests.queue_manager import CONFIG, NAMESPACE, queue_cluster
 from tests.queue_objects import make_cluster_queue, make_flavor, make_job, make_local_queue
@@ -22,7 +22,7 @@ def config(**gates: bool) -> Configuration:
     return build_configuration({"namespace": CONFIG.namespace, "featureGates": gates, **FAIR})
 
 
-def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
+def values(metrics: ManagerMetrics, name: str) -> dict[tuple[str, ...], float]:
     """Values of a metric by those of its labels, without the role."""
     return {
         tuple(value for label, value in sample.labels.items() if label != ROLE): sample.value
@@ -32,7 +32,7 @@ def values(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     }
 
 
-async def run_contended_queue(settings: Configuration) -> Metrics:
+async def run_contended_queue(settings: Configuration) -> ManagerMetrics:
     """Two jobs of three CPUs want a queue of four: one waits for a wake."""
     clock = LoopClock()
     async with queue_cluster(clock=clock) as cluster, cluster.manager(settings, clock=clock) as m:

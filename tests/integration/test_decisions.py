@@ -21,7 +21,7 @@ from multiqueue.dispatch.execute.worker_writes import RemoteWriter
 from multiqueue.kube import resources
 from multiqueue.kube.errors import ServerError
 from multiqueue.kube.events import EventRecorder
-from multiqueue.plugins import Forecast, Prospect, Victim
+from multiqueue.plugins import Forecast, Prospect, StoppedWorkload
 from multiqueue.plugins.recording import Decision, dump, read_recording
 from multiqueue.plugins.testing import make_cluster, make_view
 from multiqueue.visibility.decisions import for_namespace
@@ -244,7 +244,10 @@ async def test_who_may_not_ask_is_refused(remote: RemoteWorld) -> None:
 def test_victims_in_other_namespaces_have_no_names() -> None:
     forecast = Forecast(
         prospect=Prospect.PREEMPTS,
-        victims=(Victim(key="team-a/mine", priority=1), Victim(key="team-b/theirs", priority=2)),
+        victims=(
+            StoppedWorkload(key="team-a/mine", priority=1),
+            StoppedWorkload(key="team-b/theirs", priority=2),
+        ),
     )
     view = make_view(clusters=[replace(make_cluster("a"), forecast=forecast)])
     shown = dump(for_namespace(Decision(dispatcher="x", view=view), "team-a"))

@@ -22,10 +22,10 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import NotFound
 from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.informers import build_worker_informers
 from multiqueue.workers.connections.session import WorkerSession
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 from tests.least_privilege import REMOTE_TOKEN, kubeconfig_of
 from tests.multikueue_world import make_gpu_job
 from tests.queue_manager import NAMESPACE, QueueCluster, queue_cluster
@@ -70,14 +70,15 @@ async def a_worker() -> AsyncIterator[Worker]:
         kubeconfig = kubeconfig_of(cluster.server.kubeconfig(), REMOTE_TOKEN)
         credentials = await Credentials.from_kubeconfig_dict(kubeconfig)
         client = await stack.enter_async_context(KubeClient(credentials))
-        informers = build_worker_informers(client, (ADAPTER,), "here", Metrics(), "worker")
+        informers = build_worker_informers(client, (ADAPTER,), "here", ManagerMetrics(), "worker")
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         started = [tasks.create_task(informer.run()) for informer in informers.all]
         stack.callback(lambda: [task.cancel() for task in started])
         await informers.workloads.synced.wait()
         await informers.jobs[ADAPTER.gvk].synced.wait()
         yield Worker(
-            cluster, WorkerSession(client, informers, (ADAPTER,), tasks, Owner(origin="here"))
+            cluster,
+            WorkerSession(client, informers, (ADAPTER,), tasks, ManagerIdentity(origin="here")),
         )
 
 

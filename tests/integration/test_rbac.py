@@ -22,10 +22,10 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.conversion.convert import converters
 from multiqueue.api.crd import load_crds
 from multiqueue.api.names import V1BETA2
-from multiqueue.cli.connect import Target
+from multiqueue.cli.connect import ClusterTarget
 from multiqueue.cli.projection.access import Ways
 from multiqueue.cli.projection.observe import read_manager
-from multiqueue.cli.projection.verify import Scope, verify_workers
+from multiqueue.cli.projection.verify import VerifyScope, verify_workers
 from multiqueue.embedded.server.authz.attributes import Attributes
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
@@ -174,9 +174,9 @@ async def verify_a_worker() -> None:
     async with multikueue_world("worker1") as world:
         hub = world.hub.client
         view = await read_manager(hub, namespace="kueue-system", fleet_file=None)
-        scope = Scope(
+        scope = VerifyScope(
             ways=Ways({}, {}),
-            manager=Target(kubeconfig=None, context=None),
+            manager=ClusterTarget(kubeconfig=None, context=None),
             namespace="kueue-system",
             expires_within=timedelta(days=1),
         )

@@ -25,7 +25,7 @@ from multiqueue.kube.resources import (
     NAMESPACES,
     VALIDATING_WEBHOOKS,
 )
-from multiqueue.runtime.apply import Applied, Applier, UnknownKind, apply_all
+from multiqueue.runtime.apply import AppliedManifest, Applier, UnservedKind, apply_all
 from multiqueue.runtime.components import ComponentFailed, innermost
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.manager import Manager
@@ -242,7 +242,11 @@ class TestApply:
         async with embedded() as (_, client):
             applier = Applier(client)
             got = [(await applier.apply(each)).outcome for each in (flavor, flavor, changed)]
-        assert got == [Applied.CREATED, Applied.UNCHANGED, Applied.CONFIGURED]
+        assert got == [
+            AppliedManifest.CREATED,
+            AppliedManifest.UNCHANGED,
+            AppliedManifest.CONFIGURED,
+        ]
 
     async def test_kinds_that_we_do_not_know_are_looked_up(self) -> None:
         quota = {
@@ -254,5 +258,5 @@ class TestApply:
         async with embedded() as (_, client):
             result = await Applier(client).apply(quota)
             assert result.resource.plural == "resourcequotas"
-            with pytest.raises(UnknownKind, match="Toaster"):
+            with pytest.raises(UnservedKind, match="Toaster"):
                 await Applier(client).apply({"apiVersion": "v1", "kind": "Toaster"})

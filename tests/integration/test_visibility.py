@@ -33,7 +33,7 @@ from multiqueue.kube.resources import (
 from multiqueue.kube.tls import load_key_pair
 from multiqueue.runtime.apply import apply_all, create_missing
 from multiqueue.runtime.manager import Manager
-from multiqueue.visibility.authentication import User
+from multiqueue.visibility.authentication import AuthenticatedUser
 from multiqueue.visibility.authorization import action_of, review_spec
 from tests.contract.client import unique
 from tests.integration.test_runtime_manager import credentials, embedded, make_config, running
@@ -234,7 +234,7 @@ async def let(client: KubeClient, namespace: str, user: str, role: str) -> None:
     }
     await apply_all(client, [binding])
     path = f"{GROUP}/v1beta2/namespaces/{namespace}/localqueues/a/pendingworkloads"
-    spec = review_spec(User(name=user), action_of("GET", path))
+    spec = review_spec(AuthenticatedUser(name=user), action_of("GET", path))
     review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
     async with asyncio.timeout(20):
         allowed = False

@@ -18,8 +18,8 @@ from multiqueue.engine.plan import (
     Admit,
     CyclePlan,
     Evict,
-    Place,
     PlaceFailed,
+    PlacePods,
     Preempt,
     Requeue,
     Skip,
@@ -146,7 +146,7 @@ class History:
                         self.tell(victim.workload, at_once=at_once)
             elif isinstance(decision, Evict):
                 self.evict(decision.workload, str(decision.reason))
-            elif isinstance(decision, Place):
+            elif isinstance(decision, PlacePods):
                 self.place(decision, at_once=at_once)
 
     def settle(self, most: int = 300) -> int:
@@ -221,7 +221,7 @@ class History:
         evicted = condition("Evicted", status=True, reason=reason, at=self.now)
         self.change(key, evicted=evicted)
 
-    def place(self, decision: Place, *, at_once: bool) -> None:
+    def place(self, decision: PlacePods, *, at_once: bool) -> None:
         key = decision.workload
         if not at_once and self.draw.chance(0.2):
             self.engine.places_failed(key, self.now)

@@ -8,7 +8,7 @@ from multiqueue.engine.cache.quota_node import QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.engine import Engine
 from multiqueue.engine.fairness.usage import PastUsage, add
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.queues.lanes import Lanes
 from multiqueue.engine.tas.charges import placed_pods
 from multiqueue.model.workload import Workload
@@ -96,7 +96,7 @@ def assert_local_queues_hold(engine: Engine) -> None:
     assert by_queue.keys() <= records.keys()
     for name, record in records.items():
         entries = by_queue.get(name, {})
-        holders = [entry for entry in entries.values() if entry.place is Place.HOLDING]
+        holders = [entry for entry in entries.values() if entry.place is QueuePlace.HOLDING]
         admitted = [entry for entry in holders if entry.admitted]
         assert record.entries == entries
         assert record.waiting == sum(bool(entry.queue) for entry in entries.values())
@@ -140,15 +140,15 @@ def assert_nothing_is_lost(engine: Engine, known: Mapping[str, Workload]) -> Non
     for key, entry in entries.items():
         waits_in = [name for name, p in engine._pending.items() if key in p.members]
         holds = [name for name, h in engine._ledger.holders.items() if key in h]
-        if entry.place is Place.HOLDING:
+        if entry.place is QueuePlace.HOLDING:
             assert (waits_in, holds) == ([], [entry.charged])
             assert not entry.displaced
-        elif entry.place is Place.NOWHERE:
+        elif entry.place is QueuePlace.NOWHERE:
             assert (waits_in, holds) == ([], [])
         else:
             assert (waits_in, holds) == ([entry.queue], [])
-        assert entry.place is Place.HOLDING or not (entry.preempted or entry.assumed)
-        assert (entry.equals is not None) == (entry.place is Place.QUEUED)
+        assert entry.place is QueuePlace.HOLDING or not (entry.preempted or entry.assumed)
+        assert (entry.equals is not None) == (entry.place is QueuePlace.QUEUED)
         if entry.equals is not None:
             assert (entry in entry.equals.active) != (entry in entry.equals.parked)
     for pending in engine._pending.values():
@@ -161,7 +161,7 @@ def assert_everybody_is_looked_at(engine: Engine) -> None:
         tree = engine._cache.tree_by_queue[name]
         agenda = engine._agenda.tree(tree.key)
         for entry in pending.members.values():
-            if entry.place is Place.HELD:
+            if entry.place is QueuePlace.HELD:
                 backoff = entry.workload.requeue_at is not None or entry in engine._agenda._backoffs
                 assert backoff
             elif entry.is_parked:

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.embedded.server.auth import User, service_account
+from multiqueue.embedded.server.auth import ApiUser, service_account
 from multiqueue.embedded.server.authz.attributes import Attributes
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.authz.policy import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -16,7 +16,7 @@ from multiqueue.embedded.server.authz.policy import (
     ROLES,
 )
 from multiqueue.embedded.server.storage_memory import MemoryStorage
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 
 Json = dict[str, Any]
 
@@ -26,10 +26,10 @@ VERBS = st.sampled_from(["get", "list", "*"])
 RESOURCES = st.sampled_from(["pods", "pods/log", "*/log", "jobs", "*"])
 PATHS = st.sampled_from(["/a", "/a/*", "/b", "*"])
 USERS = [
-    User("jane", ("dev", "ops")),
-    User("joe"),
+    ApiUser("jane", ("dev", "ops")),
+    ApiUser("joe"),
     service_account("n", "robot"),
-    User("root", ("system:masters",)),
+    ApiUser("root", ("system:masters",)),
 ]
 
 
@@ -112,10 +112,10 @@ WISHES = st.lists(
 
 @settings(deadline=None)
 @given(steps=STEPS, wishes=WISHES, user=st.sampled_from(USERS))
-def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: User) -> None:
-    store = Store(MemoryStorage(), history_length=1)
+def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user: ApiUser) -> None:
+    store = ObjectStore(MemoryStorage(), history_length=1)
     store.start()
-    authorizer = Authorizer()
+    authorizer = RoleAuthorizer()
     authorizer.load(store)
     for key, namespace, name, content in steps:
         change(store, key, namespace, name, content)
@@ -125,10 +125,10 @@ def test_it_agrees_with_a_walk(steps: list[Any], wishes: list[Attributes], user:
 
 @settings(deadline=None)
 @given(steps=STEPS, user=st.sampled_from(USERS))
-def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: User) -> None:
-    store = Store(MemoryStorage(), history_length=1)
+def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: ApiUser) -> None:
+    store = ObjectStore(MemoryStorage(), history_length=1)
     store.start()
-    followed, loaded = Authorizer(), Authorizer()
+    followed, loaded = RoleAuthorizer(), RoleAuthorizer()
     followed.load(store)
     for step in steps:
         change(store, *step)
@@ -137,7 +137,7 @@ def test_what_is_loaded_is_what_was_followed(steps: list[Any], user: User) -> No
         assert followed.grants(user, namespace) == loaded.grants(user, namespace)
 
 
-def change(store: Store, key: Any, namespace: str, name: str, content: Any) -> None:
+def change(store: ObjectStore, key: Any, namespace: str, name: str, content: Any) -> None:
     entry = store.get(key, namespace, name)
     metadata = {"name": name, "uid": f"{key[1]}/{namespace}/{name}"}
     head = {"apiVersion": f"{key[0]}/v1", "kind": key[1], "metadata": metadata}
@@ -163,7 +163,7 @@ def change(store: Store, key: Any, namespace: str, name: str, content: Any) -> N
 # ------------------------------------------------------------------ the slow and simple way
 
 
-def walk(store: Store, user: User, wish: Attributes) -> bool:
+def walk(store: ObjectStore, user: ApiUser, wish: Attributes) -> bool:
     if "system:masters" in user.groups:
         return True
     scopes = [("", CLUSTER_ROLE_BINDINGS)]
@@ -179,7 +179,7 @@ def walk(store: Store, user: User, wish: Attributes) -> bool:
     return False
 
 
-def means(subject: Json, user: User, namespace: str) -> bool:
+def means(subject: Json, user: ApiUser, namespace: str) -> bool:
     if subject["kind"] == "User":
         return bool(user.name == subject["name"])
     if subject["kind"] == "Group":
@@ -188,7 +188,7 @@ def means(subject: Json, user: User, namespace: str) -> bool:
     return bool(where) and user.name == f"system:serviceaccount:{where}:{subject['name']}"
 
 
-def rules_of(store: Store, reference: Json, namespace: str) -> Iterator[Json]:
+def rules_of(store: ObjectStore, reference: Json, namespace: str) -> Iterator[Json]:
     if reference["kind"] == "Role":
         entry = store.get(ROLES, namespace, reference["name"])
     else:

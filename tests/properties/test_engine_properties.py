@@ -14,7 +14,7 @@ from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
 from multiqueue.engine.preemption_limit import LIMIT
-from multiqueue.engine.queues.entry import Entry, Place
+from multiqueue.engine.queues.entry import Entry, QueuePlace
 from multiqueue.engine.reading import workload_reason
 from tests.engine_world import (
     T0,
@@ -100,7 +100,7 @@ def test_nobody_waits_while_a_slot_that_fits_stays_free(seed: int) -> None:
         for entry in pending.members.values():
             assert workload_reason(history.engine._world, entry) is not None
             is_active = history.engine._cache.queues[pending.name].is_active
-            if is_active and entry.place is not Place.HELD:
+            if is_active and entry.place is not QueuePlace.HELD:
                 assert not fits_now(history, entry), entry.key
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from multiqueue.api.names import PROJECTION_FIELD_MANAGER
 from multiqueue.projection.desired import build_desired
 from multiqueue.projection.differences import WHOLE, find_differences
-from multiqueue.projection.fleet import FleetConfiguration, Item, ServingQueue, Worker
+from multiqueue.projection.fleet import FleetConfiguration, FleetWorker, Item, ServingQueue
 from multiqueue.projection.in_use import Key, key_of
-from multiqueue.projection.plan import Action, Options, Plan, make_plan, owner_of
+from multiqueue.projection.plan import Options, SyncAction, SyncPlan, make_plan, owner_of
 from tests.unit.lint.objects import Json, cluster_queue, flavor, local_queue, namespace, priority
 from tests.unit.projection.objects import MANAGER, ORIGIN, seen
 
@@ -40,7 +40,7 @@ def declarations(draw: st.DrawFn) -> tuple[list[Json], FleetConfiguration]:
     listed = draw(st.lists(st.sampled_from(FLAVORS), unique=True))
     toleration = {"key": "gpu", "operator": "Exists"}
     flavors = tuple(Item(name=name, spec={"tolerations": [toleration]}) for name in listed)
-    worker = Worker(name="w", flavors=flavors, cluster_queues=tuple(queues))
+    worker = FleetWorker(name="w", flavors=flavors, cluster_queues=tuple(queues))
     return here, FleetConfiguration(workers=(worker,))
 
 
@@ -77,12 +77,12 @@ FOREIGN = st.lists(
 # ------------------------------------------------------------------ a server that applies
 
 
-def carry_out(there: Cluster, made: Plan) -> Cluster:
+def carry_out(there: Cluster, made: SyncPlan) -> Cluster:
     """What server-side apply leaves, where no other manager stands in the way."""
     after = dict(there)
     for step in made.steps:
         key = key_of(step.obj)
-        if step.action is Action.DELETE:
+        if step.action is SyncAction.DELETE:
             del after[key]
             continue
         applied = {k: v for k, v in step.obj.items() if k not in {"apiVersion", "kind"}}
@@ -124,7 +124,7 @@ def merge(old: Any, new: Any, key: str = "") -> Any:
     return old | {name: merge(old.get(name), value, name) for name, value in new.items()}
 
 
-def plan(there: Cluster, declared: tuple[list[Json], FleetConfiguration], **more: bool) -> Plan:
+def plan(there: Cluster, declared: tuple[list[Json], FleetConfiguration], **more: bool) -> SyncPlan:
     here, fleet = declared
     world = seen(*there.values())
     desired = build_desired("w", manager=seen(*here), fleet=fleet, there=world, origin=ORIGIN)

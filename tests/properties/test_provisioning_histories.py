@@ -31,7 +31,7 @@ from multiqueue.controllers.provisioning.plan import (
     ChangeChecks,
     CreateRequest,
     DeleteRequests,
-    Done,
+    ProvisioningDone,
     RepairTemplates,
 )
 from multiqueue.controllers.provisioning.view import ProvisioningCheck, ProvisioningView
@@ -89,7 +89,7 @@ class Cluster:
             decide(replace(seen, requests=tuple(reversed(seen.requests))))
         )
         match plan:
-            case Done():
+            case ProvisioningDone():
                 return False
             case DeleteRequests():
                 gone = {r.metadata.uid for r in plan.requests}

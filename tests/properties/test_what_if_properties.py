@@ -9,7 +9,7 @@ from multiqueue.engine.flavors.assignment import Mode
 from multiqueue.engine.nomination import Nominated
 from multiqueue.engine.options import EngineOptions
 from multiqueue.engine.plan import Admit, CyclePlan
-from multiqueue.engine.queues.entry import Place
+from multiqueue.engine.queues.entry import QueuePlace
 from tests.engine_world import NAMESPACE, make_workload, pod_set
 from tests.properties.engine_history import History
 from tests.properties.engine_specs import LOCAL_QUEUES
@@ -51,7 +51,7 @@ def test_what_would_be_admitted_now_is_what_a_cycle_then_admits(
         history.step()
     engine = history.engine
     for entry in list(engine._intake.entries.values()):
-        if entry.place is not Place.HOLDING:
+        if entry.place is not QueuePlace.HOLDING:
             engine.delete_workload(entry.key, history.now)
     history.wait(60)
     history.decide()

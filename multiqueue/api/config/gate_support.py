@@ -51,7 +51,7 @@ WHY: Mapping[Gate, str] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class GateRow:
     """What there is to say about a gate.
 
     Attributes:
@@ -68,11 +68,11 @@ class Row:
     why: str
 
 
-def rows() -> Iterator[Row]:
+def rows() -> Iterator[GateRow]:
     """Every gate, in the order of upstream."""
     for gate, spec in GATES.items():
         support, why = _support(gate)
-        yield Row(
+        yield GateRow(
             name=gate.value,
             stage=f"{spec.stage} (locked)" if spec.stage is Stage.GA else str(spec.stage),
             default=spec.default,

@@ -8,7 +8,7 @@ from multiqueue.api.markers import (
     LABEL_KEY_PATTERN,
     LABEL_PATTERN,
     SUBDOMAIN_PATTERN,
-    Rule,
+    SchemaRule,
     described,
 )
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
@@ -48,7 +48,7 @@ class AdmissionCheckSpec(Struct, frozen=True, kw_only=True):
             required=True,
             minLength=1,
             maxLength=253,
-            rules=(Rule("self == oldSelf", "field is immutable"),),
+            rules=(SchemaRule("self == oldSelf", "field is immutable"),),
         ),
     ] = ""
     parameters: Annotated[
@@ -98,18 +98,18 @@ class TopologySpec(Struct, frozen=True, kw_only=True):
             minItems=1,
             maxItems=16,
             rules=(
-                Rule(
+                SchemaRule(
                     "size(self.filter(i, size(self.filter(j, j.nodeLabel == i.nodeLabel)) > "
                     "1)) == 0",
                     "must be unique",
                 ),
-                Rule(
+                SchemaRule(
                     "size(self.filter(i, i.nodeLabel == 'kubernetes.io/hostname')) == 0 || "
                     "self[size(self) - 1].nodeLabel == 'kubernetes.io/hostname'",
                     "the kubernetes.io/hostname label can only be used at the lowest level of "
                     "topology",
                 ),
-                Rule(
+                SchemaRule(
                     "self == oldSelf || "
                     "(self[size(self) - 1].nodeLabel == 'kubernetes.io/hostname' && "
                     "oldSelf[size(oldSelf) - 1].nodeLabel == 'kubernetes.io/hostname')",

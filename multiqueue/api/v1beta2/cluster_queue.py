@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from multiqueue.api.markers import REFERENCE, Rule, described
+from multiqueue.api.markers import REFERENCE, SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import Condition, LabelSelector, ObjectMeta, QuantityValue, Struct
 
@@ -54,7 +54,7 @@ class ResourceGroup(Struct, frozen=True, kw_only=True):
     """Resources that always come from the same flavor, and the flavors in order of preference."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "self.flavors.all(x, size(x.resources) == size(self.coveredResources))",
             "flavors must have the same number of resources as the coveredResources",
         ),
@@ -90,7 +90,7 @@ class FlavorFungibility(Struct, frozen=True, kw_only=True):
     """When to go on to the next flavor."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "!has(self.preference) || "
             "(self.whenCanBorrow == 'TryNextFlavor' && self.whenCanPreempt == 'TryNextFlavor')",
             "preference may only be set when whenCanBorrow and whenCanPreempt are TryNextFlavor",
@@ -143,7 +143,7 @@ class ClusterQueuePreemption(Struct, frozen=True, kw_only=True):
     """Which workloads may be preempted for one of this queue."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "!(self.reclaimWithinCohort == 'Never' && has(self.borrowWithinCohort) && "
             "self.borrowWithinCohort.policy != 'Never')",
             "reclaimWithinCohort=Never and borrowWithinCohort.Policy!=Never",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from multiqueue.api.markers import REFERENCE, Rule, described
+from multiqueue.api.markers import REFERENCE, SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.cluster_queue import STOP_POLICY, FairSharing, FlavorUsage
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, ResourceList, Struct
@@ -17,7 +17,7 @@ class LocalQueueSpec(Struct, frozen=True, kw_only=True):
         str,
         described(
             "The ClusterQueue that admits the workloads of this queue. Immutable.",
-            rules=(Rule("self == oldSelf", "field is immutable"),),
+            rules=(SchemaRule("self == oldSelf", "field is immutable"),),
             **REFERENCE,
         ),
     ] = ""

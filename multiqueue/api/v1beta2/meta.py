@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from multiqueue.api.markers import Rule, described
+from multiqueue.api.markers import SchemaRule, described
 
 
 class Struct(
@@ -15,7 +15,7 @@ class Struct(
 ):
     """A frozen API type: snake_case here, camelCase on the wire; unknown fields are ignored."""
 
-    rules: ClassVar[tuple[Rule, ...]] = ()
+    rules: ClassVar[tuple[SchemaRule, ...]] = ()
     """CEL rules of the whole type."""
 
 
@@ -163,24 +163,24 @@ class Toleration(Struct, frozen=True, kw_only=True):
 
 
 TOLERATION_RULES = (
-    Rule(
+    SchemaRule(
         "self.all(x, !has(x.key) ? has(x.operator) && x.operator == 'Exists' : true)",
         "operator must be Exists when 'key' is empty, which means 'match all values and all keys'",
     ),
-    Rule(
+    SchemaRule(
         "self.all(x, has(x.tolerationSeconds) ? has(x.effect) && x.effect == 'NoExecute' : true)",
         "effect must be 'NoExecute' when 'tolerationSeconds' is set",
     ),
-    Rule(
+    SchemaRule(
         "self.all(x, !has(x.operator) || x.operator in ['Equal', 'Exists'])",
         "supported toleration operators: 'Equal' (the default) and 'Exists'",
     ),
-    Rule(
+    SchemaRule(
         "self.all(x, has(x.operator) && x.operator == 'Exists' ? !has(x.value) || x.value == "
         "'' : true)",
         "a value must be empty when 'operator' is 'Exists'",
     ),
-    Rule(
+    SchemaRule(
         "self.all(x, !has(x.effect) || x.effect in ['NoSchedule', 'PreferNoSchedule', "
         "'NoExecute'])",
         "supported taint effects: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",

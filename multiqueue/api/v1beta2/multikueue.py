@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from multiqueue.api.markers import Rule, described
+from multiqueue.api.markers import SchemaRule, described
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import Condition, ObjectMeta, Struct
 
@@ -55,7 +55,7 @@ class MultiKueueClusterSpec(Struct, frozen=True, kw_only=True):
             "Exactly one of kubeConfig and clusterProfileRef.",
             required=True,
             rules=(
-                Rule(
+                SchemaRule(
                     "(has(self.kubeConfig) ? 1 : 0) + (has(self.clusterProfileRef) ? 1 : 0) == 1",
                     "exactly one of kubeConfig and clusterProfileRef is required",
                 ),
@@ -92,7 +92,9 @@ class MultiKueueConfigSpec(Struct, frozen=True, kw_only=True):
             required=True,
             minItems=1,
             maxItems=20,
-            rules=(Rule("self.all(x, self.exists_one(y, x == y))", "clusters must be unique"),),
+            rules=(
+                SchemaRule("self.all(x, self.exists_one(y, x == y))", "clusters must be unique"),
+            ),
         ),
     ] = ()
     quota_management: Annotated[

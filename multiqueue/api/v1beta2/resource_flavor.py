@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from multiqueue.api.markers import REFERENCE, Rule, described
+from multiqueue.api.markers import REFERENCE, SchemaRule, described
 from multiqueue.api.v1beta2.meta import TOLERATION_RULES, ObjectMeta, Struct, Taint, Toleration
 
 
@@ -12,17 +12,17 @@ class ResourceFlavorSpec(Struct, frozen=True, kw_only=True):
     """What the nodes of this flavor look like."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "!has(self.topologyName) || (has(self.nodeLabels) && size(self.nodeLabels) >= 1)",
             "at least one nodeLabel is required when topologyName is set",
         ),
-        Rule(
+        SchemaRule(
             "!has(oldSelf.topologyName) || "
             "(has(self.topologyName) && self.topologyName == oldSelf.topologyName)",
             "topologyName is immutable once it is set",
         ),
         *(
-            Rule(
+            SchemaRule(
                 f"!has(oldSelf.topologyName) || (has(self.{field}) == has(oldSelf.{field}) && "
                 f"(!has(self.{field}) || self.{field} == oldSelf.{field}))",
                 f"{field} is immutable once topologyName is set",
@@ -45,7 +45,7 @@ class ResourceFlavorSpec(Struct, frozen=True, kw_only=True):
             "Taints of the nodes of this flavor; only jobs that tolerate them may use it.",
             maxItems=8,
             rules=(
-                Rule(
+                SchemaRule(
                     "self.all(x, x.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",
                     "supported taint effects: 'NoSchedule', 'PreferNoSchedule', 'NoExecute'",
                 ),

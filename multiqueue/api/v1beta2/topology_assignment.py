@@ -5,7 +5,7 @@ The value itself stays a dict; `multiqueue.api.topology_encoding` reads and writ
 
 from __future__ import annotations
 
-from multiqueue.api.markers import Rule, described
+from multiqueue.api.markers import SchemaRule, described
 
 _VALUE = {"type": "string", "maxLength": 63}
 
@@ -35,7 +35,7 @@ _VALUES = {
         "individual": _INDIVIDUAL_VALUES,
     },
     "x-kubernetes-validations": [
-        Rule(
+        SchemaRule(
             "has(self.universal) != has(self.individual)",
             "exactly one of universal and individual is required",
         ).as_dict()
@@ -62,7 +62,7 @@ _POD_COUNTS = {
         },
     },
     "x-kubernetes-validations": [
-        Rule(
+        SchemaRule(
             "has(self.universal) != has(self.individual)",
             "exactly one of universal and individual is required",
         ).as_dict()
@@ -91,12 +91,12 @@ _SLICE = {
         "podCounts": _POD_COUNTS,
     },
     "x-kubernetes-validations": [
-        Rule(
+        SchemaRule(
             "self.valuesPerLevel.all(x, has(x.universal) || "
             "(has(x.individual) && size(x.individual.roots) == self.domainCount))",
             "each level must have either one universal value or as many values as domainCount",
         ).as_dict(),
-        Rule(
+        SchemaRule(
             "has(self.podCounts.universal) || "
             "(has(self.podCounts.individual) && "
             "size(self.podCounts.individual) == self.domainCount)",
@@ -126,7 +126,7 @@ TOPOLOGY_ASSIGNMENT = described(
         },
     },
     rules=(
-        Rule(
+        SchemaRule(
             "self.slices.all(x, size(x.valuesPerLevel) == size(self.levels))",
             "valuesPerLevel must have as many elements as levels",
         ),

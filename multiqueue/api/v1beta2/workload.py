@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar
 
-from multiqueue.api.markers import LABEL_PATTERN, REFERENCE, SUBDOMAIN_PATTERN, Rule, described
+from multiqueue.api.markers import (
+    LABEL_PATTERN,
+    REFERENCE,
+    SUBDOMAIN_PATTERN,
+    SchemaRule,
+    described,
+)
 from multiqueue.api.v1beta2.admission_check import CONDITIONS
 from multiqueue.api.v1beta2.meta import (
     TOLERATION_RULES,
@@ -76,7 +82,7 @@ class PodSet(Struct, frozen=True, kw_only=True):
     """A number of equal pods."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "has(self.minCount) ? self.minCount <= self.count : true",
             "minCount should be positive and less or equal to count",
         ),
@@ -105,7 +111,7 @@ class PriorityClassRef(Struct, frozen=True, kw_only=True):
     """The class that a priority came from."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "self.group == 'kueue.x-k8s.io' ? self.kind == 'WorkloadPriorityClass' : "
             "self.kind == 'PriorityClass'",
             "kind must be WorkloadPriorityClass in group kueue.x-k8s.io and PriorityClass in group "
@@ -147,7 +153,7 @@ class WorkloadSpec(Struct, frozen=True, kw_only=True):
     """What a Workload asks for."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "has(self.priorityClassRef) ? has(self.priority) : true",
             "priority should not be nil when priorityClassRef is set",
         ),
@@ -357,12 +363,12 @@ class WorkloadStatus(Struct, frozen=True, kw_only=True):
     """Observed state of a Workload."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             "has(oldSelf.clusterName) && has(self.clusterName) ? "
             "self.clusterName == oldSelf.clusterName : true",
             "clusterName is immutable once it is set",
         ),
-        Rule(
+        SchemaRule(
             "!has(self.clusterName) || !has(self.nominatedClusterNames) || "
             "size(self.nominatedClusterNames) == 0",
             "clusterName and nominatedClusterNames are mutually exclusive",
@@ -417,13 +423,13 @@ class Workload(Struct, frozen=True, kw_only=True):
     """One unit of admission: the pods of a job, all or none. Made by the manager for every job."""
 
     rules: ClassVar = (
-        Rule(
+        SchemaRule(
             f"({_RESERVED.format('self')}) && has(self.status.admission) ? "
             "has(self.spec) && has(self.spec.podSets) && "
             "size(self.spec.podSets) == size(self.status.admission.podSetAssignments) : true",
             "podSetAssignments must have the same number of podSets as the spec",
         ),
-        Rule(
+        SchemaRule(
             f"({_RESERVED.format('oldSelf')}) && ({_RESERVED.format('self')}) ? "
             f"(({_QUEUED.format('oldSelf')}) && ({_QUEUED.format('self')}) ? "
             "oldSelf.spec.queueName == self.spec.queueName : "

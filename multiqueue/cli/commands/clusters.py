@@ -8,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     run_async,
@@ -57,7 +57,7 @@ def command(
         # Options may stand before the name of the subcommand too.
         ctx.default_map = {ctx.invoked_subcommand: _given(ctx)}
         return
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     run_async(_show(target, system_namespace, output))
 
 
@@ -69,7 +69,7 @@ def _given(ctx: click.Context) -> dict[str, Any]:
     }
 
 
-async def _show(target: Target, system_namespace: str, output: str) -> None:
+async def _show(target: ClusterTarget, system_namespace: str, output: str) -> None:
     from multiqueue.cli.leader import find_absence
     from multiqueue.cli.workers import read_workers
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     run_async,
@@ -20,7 +20,7 @@ from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
 if TYPE_CHECKING:
-    from multiqueue.cli.projection.bootstrap import Done, Registration
+    from multiqueue.cli.projection.bootstrap import BootstrapResult, Registration
     from multiqueue.cli.projection.prerequisites import Prerequisites
     from multiqueue.kube.client import KubeClient
 
@@ -101,8 +101,8 @@ def command(  # noqa: PLR0913 - one argument an option
             "which cluster shall be the worker? Name its administrator's credentials with "
             "--worker-context or --worker-kubeconfig"
         )
-    target = Target(kubeconfig=kubeconfig, context=context)
-    worker = Target(kubeconfig=worker_kubeconfig or kubeconfig, context=worker_context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
+    worker = ClusterTarget(kubeconfig=worker_kubeconfig or kubeconfig, context=worker_context)
     options: dict[str, Any] = {
         "name": name,
         "namespace": system_namespace,
@@ -117,8 +117,8 @@ def command(  # noqa: PLR0913 - one argument an option
 
 
 async def _run(
-    target: Target,
-    worker_target: Target,
+    target: ClusterTarget,
+    worker_target: ClusterTarget,
     options: dict[str, Any],
     *,
     rotate: bool,
@@ -147,7 +147,7 @@ async def _run(
         if dry_run:
             _print_plan(wish, found, out)
             return ExitCode.OK
-        done = bootstrap.Done()
+        done = bootstrap.BootstrapResult()
         await _carry_out(worker, manager, wish, found, done, rotate=rotate)
         if seconds:
             await bootstrap.wait_until_active(manager, name, done, seconds=seconds)
@@ -161,7 +161,7 @@ async def _carry_out(
     manager: KubeClient,
     wish: Registration,
     found: Prerequisites,
-    done: Done,
+    done: BootstrapResult,
     *,
     rotate: bool,
 ) -> None:
@@ -202,7 +202,7 @@ def _print_findings(name: str, found: Prerequisites) -> None:
         echo(f"{click.style('warning', fg='yellow')}: {name}: {doubt}", err=True)
 
 
-def _tell_ends(name: str, done: Done) -> Iterator[str]:
+def _tell_ends(name: str, done: BootstrapResult) -> Iterator[str]:
     from multiqueue.workers.kubeconfigs.expiry import CLIENT, TOKEN
 
     for each in done.expiries:
@@ -218,7 +218,7 @@ def _tell_ends(name: str, done: Done) -> Iterator[str]:
 def _print(
     wish: Registration,
     found: Prerequisites,
-    done: Done,
+    done: BootstrapResult,
     configs: list[str],
     out: str,
     *,

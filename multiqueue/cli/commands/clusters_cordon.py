@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.cli.output import echo
 
@@ -20,10 +20,10 @@ def command(name: str, reason: str | None, kubeconfig: str | None, context: str 
     """
     if reason is not None and reason.strip() in {"", "false"}:
         raise UsageProblem(f'--reason: "{reason}" is no reason; to end the cordon, use uncordon')
-    run_async(_cordon(Target(kubeconfig=kubeconfig, context=context), name, reason))
+    run_async(_cordon(ClusterTarget(kubeconfig=kubeconfig, context=context), name, reason))
 
 
-async def _cordon(target: Target, name: str, reason: str | None) -> None:
+async def _cordon(target: ClusterTarget, name: str, reason: str | None) -> None:
     from multiqueue.api.cluster_orders import OFF, read_orders
     from multiqueue.api.names import CORDON
     from multiqueue.cli.cluster_marks import mark, read_cluster

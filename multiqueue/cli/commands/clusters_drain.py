@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     run_async,
@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913 - the options are the interface
     Ends with 0 when nothing runs there any more, with 1 when what is left needs somebody to act, or
     at the timeout.
     """
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     given = _Given(
         rate=_check_rate(rate),
         at_once=at_once or 0,
@@ -141,7 +141,7 @@ def _check_rate(rate: str | None) -> str:
 
 
 async def _show(
-    target: Target, name: str, system_namespace: str, given: _Given, output: str
+    target: ClusterTarget, name: str, system_namespace: str, given: _Given, output: str
 ) -> int:
     """Print what would happen."""
     from multiqueue.cli.cluster_marks import read_cluster
@@ -167,7 +167,7 @@ async def _show(
 
 
 async def _drain(
-    target: Target, name: str, given: _Given, limit: timedelta | None, output: str
+    target: ClusterTarget, name: str, given: _Given, limit: timedelta | None, output: str
 ) -> int:
     """Order it, then follow it: without end (None), or for so long."""
     import asyncio

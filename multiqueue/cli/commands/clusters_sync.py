@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     run_async,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from multiqueue.cli.projection.sync import Synced, Wish
-    from multiqueue.projection.plan import Held, Step
+    from multiqueue.projection.plan import Held, SyncStep
 
 
 @click.command("sync")
@@ -68,7 +68,7 @@ def command(  # noqa: PLR0913 - one argument an option
 
     if diff and dry_run:
         raise UsageProblem("--diff and --dry-run: take one of them")
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     wish = Wish(
         ways=parse_ways(worker_contexts, worker_kubeconfigs),
         manager=target,
@@ -92,7 +92,7 @@ def command(  # noqa: PLR0913 - one argument an option
 
 
 async def _sync(
-    target: Target, fleet_file: str | None, names: Sequence[str], wish: Wish
+    target: ClusterTarget, fleet_file: str | None, names: Sequence[str], wish: Wish
 ) -> list[Synced]:
     from multiqueue.cli.projection.observe import read_manager, warn_of_strangers
     from multiqueue.cli.projection.sync import sync_workers
@@ -120,7 +120,7 @@ def _print_diffs(results: Sequence[Synced]) -> None:
 
     colours = {"+": "green", "-": "red", "@": "cyan"}
     for each in results:
-        changes: tuple[Step | Held, ...] = (*each.plan.steps, *each.plan.held)
+        changes: tuple[SyncStep | Held, ...] = (*each.plan.steps, *each.plan.held)
         for change in changes:
             for line in diff_lines(each.worker, change):
                 echo(click.style(line, fg=colours.get(line[0])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.output import echo
 
 
@@ -16,10 +16,10 @@ def command(name: str, kubeconfig: str | None, context: str | None) -> None:
 
     What a drain has already asked to move goes on to another worker, or comes back.
     """
-    run_async(_uncordon(Target(kubeconfig=kubeconfig, context=context), name))
+    run_async(_uncordon(ClusterTarget(kubeconfig=kubeconfig, context=context), name))
 
 
-async def _uncordon(target: Target, name: str) -> None:
+async def _uncordon(target: ClusterTarget, name: str) -> None:
     from multiqueue.api.names import CORDON, DRAIN
     from multiqueue.cli.cluster_marks import mark, read_cluster
 

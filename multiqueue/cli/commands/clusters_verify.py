@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     run_async,
@@ -20,8 +20,8 @@ from multiqueue.cli.projection.access import ways_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multiqueue.cli.projection.verify import Scope
-    from multiqueue.projection.report import Drift, Report
+    from multiqueue.cli.projection.verify import VerifyScope
+    from multiqueue.projection.report import Drift, WorkerReport
 
 
 @click.command("verify")
@@ -65,11 +65,11 @@ def command(
     drift, with 1 where there is some, with 2 where it cannot be told.
     """
     from multiqueue.cli.projection.access import parse_ways
-    from multiqueue.cli.projection.verify import Scope
-    from multiqueue.projection.report import State, worst
+    from multiqueue.cli.projection.verify import VerifyScope
+    from multiqueue.projection.report import ReportState, worst
 
-    target = Target(kubeconfig=kubeconfig, context=context)
-    scope = Scope(
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
+    scope = VerifyScope(
         ways=parse_ways(worker_contexts, worker_kubeconfigs),
         manager=target,
         namespace=system_namespace,
@@ -81,12 +81,12 @@ def command(
     else:
         for report in reports:
             _print(report)
-    return {State.IN_STEP: 0, State.DRIFT: 1, State.UNKNOWN: 2}[worst(reports)]
+    return {ReportState.IN_STEP: 0, ReportState.DRIFT: 1, ReportState.UNKNOWN: 2}[worst(reports)]
 
 
 async def _verify(
-    target: Target, fleet_file: str | None, names: Sequence[str], scope: Scope
-) -> list[Report]:
+    target: ClusterTarget, fleet_file: str | None, names: Sequence[str], scope: VerifyScope
+) -> list[WorkerReport]:
     from multiqueue.cli.projection.observe import read_manager, warn_of_strangers
     from multiqueue.cli.projection.verify import verify_workers
 
@@ -96,7 +96,7 @@ async def _verify(
         return await verify_workers(client, view, view.clusters(names), scope)
 
 
-def _print(report: Report) -> None:
+def _print(report: WorkerReport) -> None:
     until = f", credentials end {report.expires_at:%Y-%m-%d}" if report.expires_at else ""
     words = {"InStep": "in step", "Drift": "differs", "Unknown": "cannot tell"}[report.state]
     colour = {"InStep": "green", "Drift": "yellow", "Unknown": "red"}[report.state]

@@ -11,12 +11,12 @@ from multiqueue.cli.config_files import (
     parse_config,
     read_config_text,
 )
-from multiqueue.cli.connect import Target, cluster_options, run_async
+from multiqueue.cli.connect import ClusterTarget, cluster_options, run_async
 from multiqueue.cli.errors import ExitCode
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
-    from multiqueue.api.config.gate_support import Row
+    from multiqueue.api.config.gate_support import GateRow
 
 
 @click.group("config")
@@ -82,7 +82,7 @@ def check(
         errors.extend(unqueued)
         warnings = [words for words in warnings if words not in unqueued]
         looked = run_async(
-            check_cluster(Target(kubeconfig=kubeconfig, context=context), config)
+            check_cluster(ClusterTarget(kubeconfig=kubeconfig, context=context), config)
             if cluster
             else check_files(config)
         )
@@ -140,7 +140,7 @@ def gates(output: str) -> None:
     )
 
 
-def _gate_data(row: Row) -> dict[str, Any]:
+def _gate_data(row: GateRow) -> dict[str, Any]:
     return {
         "name": row.name,
         "stage": row.stage,

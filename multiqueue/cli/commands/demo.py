@@ -17,7 +17,7 @@ from multiqueue.cli.output import echo, print_data, print_table
 
 if TYPE_CHECKING:
     from multiqueue.runtime.demo.once import JobOutcome
-    from multiqueue.runtime.demo.world import World
+    from multiqueue.runtime.demo.world import DemoWorld
 
 
 @click.command("demo")
@@ -87,7 +87,7 @@ def command(
     return ExitCode.OK
 
 
-async def _once(world: World, output: str) -> int:
+async def _once(world: DemoWorld, output: str) -> int:
     from multiqueue.runtime.demo.once import is_as_planned, run_once
     from multiqueue.runtime.demo.tracker import Tracker
     from multiqueue.runtime.demo.world import MANAGER
@@ -106,7 +106,7 @@ async def _once(world: World, output: str) -> int:
     return ExitCode.OK if is_as_planned(outcomes) else ExitCode.FAILED
 
 
-async def _serve(world: World, output: str, *, with_jobs: bool) -> None:
+async def _serve(world: DemoWorld, output: str, *, with_jobs: bool) -> None:
     from multiqueue.runtime.components import open_scope
     from multiqueue.runtime.demo.stream import JobStream
     from multiqueue.runtime.demo.tracker import Tracker
@@ -127,7 +127,7 @@ async def _serve(world: World, output: str, *, with_jobs: bool) -> None:
         await asyncio.Event().wait()
 
 
-async def _live(world: World, *, with_jobs: bool) -> None:
+async def _live(world: DemoWorld, *, with_jobs: bool) -> None:
     from multiqueue.cli.demo_screen import DemoScreen
     from multiqueue.runtime.components import open_scope
     from multiqueue.runtime.demo.stream import JobStream
@@ -143,10 +143,10 @@ async def _live(world: World, *, with_jobs: bool) -> None:
         await DemoScreen(world, tracker).run()
 
 
-def _make_world(directory: Path, *, persist: bool, speed: float) -> World:
-    from multiqueue.runtime.demo.world import World, WorldOptions
+def _make_world(directory: Path, *, persist: bool, speed: float) -> DemoWorld:
+    from multiqueue.runtime.demo.world import DemoWorld, WorldOptions
 
-    return World(WorldOptions(data_dir=directory, persist=persist, speed=speed))
+    return DemoWorld(WorldOptions(data_dir=directory, persist=persist, speed=speed))
 
 
 @contextlib.contextmanager
@@ -173,7 +173,7 @@ def _logs(path: Path, *, to_stderr: bool) -> Iterator[None]:
         yield
 
 
-def _announce(world: World, output: str) -> None:
+def _announce(world: DemoWorld, output: str) -> None:
     if output != "human":
         print_data(_describe(world), output)
         return
@@ -185,7 +185,7 @@ def _announce(world: World, output: str) -> None:
     echo("Ctrl-C ends everything.")
 
 
-def _describe(world: World) -> dict[str, Any]:
+def _describe(world: DemoWorld) -> dict[str, Any]:
     return {
         "kubeconfigs": {name: str(path) for name, path in world.kubeconfigs.items()},
         "manager": {
@@ -222,7 +222,7 @@ def _say(text: str) -> None:
     echo(text, err=True)
 
 
-def _explain(group: BaseExceptionGroup[BaseException], world: World) -> CliError:
+def _explain(group: BaseExceptionGroup[BaseException], world: DemoWorld) -> CliError:
     from multiqueue.runtime.components import innermost
 
     return CliError(f"{innermost(group)}; logs are in {world.options.data_dir}")

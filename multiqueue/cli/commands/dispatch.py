@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+)
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data
 
@@ -38,7 +44,7 @@ def command(
     if not dry_run:
         raise UsageProblem("jobs are dispatched once they are submitted: add --dry-run, or submit")
     manifests = read_manifests(source)
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     reviews = run_async(_review(target, manifests, namespace))
     if output != "human":
         print_data([_to_dict(manifest, review) for manifest, review in reviews], output)
@@ -52,7 +58,7 @@ def command(
 
 
 async def _review(
-    target: Target, manifests: list[dict[str, Any]], namespace: str | None
+    target: ClusterTarget, manifests: list[dict[str, Any]], namespace: str | None
 ) -> list[tuple[dict[str, Any], Reviewed]]:
     from multiqueue.cli.decisions import review
 

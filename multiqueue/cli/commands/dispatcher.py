@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multiqueue.cli.connect import Target, cluster_options, connect, run_async
+from multiqueue.cli.connect import ClusterTarget, cluster_options, connect, run_async
 from multiqueue.cli.errors import ExitCode, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
-    from multiqueue.cli.dispatcher_trial import Trial
+    from multiqueue.cli.dispatcher_trial import DispatcherTrial
     from multiqueue.plugins.recording import Decision
 
 
@@ -112,11 +112,11 @@ def _describe_kept(result: Mapping[str, Any]) -> str:
 @cluster_options
 def record(*, kubeconfig: str | None, context: str | None) -> None:
     """Print the last decisions of the manager, one a line, with all that was seen."""
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     click.echo(run_async(_record(target)).decode(), nl=False)
 
 
-async def _record(target: Target) -> bytes:
+async def _record(target: ClusterTarget) -> bytes:
     from multiqueue.cli.decisions import fetch_recording
 
     async with connect(target) as (client, _):
@@ -181,7 +181,7 @@ def _read(path: Path) -> Iterator[Decision]:
             raise UsageProblem(f"{path}: {error}") from error
 
 
-def _row(trial: Trial) -> list[Any]:
+def _row(trial: DispatcherTrial) -> list[Any]:
     from multiqueue.dispatcher_host.shadow import describe_nomination
 
     view, then = trial.decision.view, trial.decision.nomination
@@ -194,7 +194,7 @@ def _row(trial: Trial) -> list[Any]:
     ]
 
 
-def _dump(trial: Trial) -> dict[str, Any]:
+def _dump(trial: DispatcherTrial) -> dict[str, Any]:
     view, then, now = trial.decision.view, trial.decision.nomination, trial.answer
     return {
         "at": view.now.isoformat(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     namespace_option,
@@ -23,7 +23,7 @@ from multiqueue.cli.output import RowPrinter, echo, output_option, print_data, p
 if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.remote.following import Follower
-    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.remote.places import JobPlaces
     from multiqueue.cli.views.events import Event
     from multiqueue.jobs.belongings import Json
 
@@ -48,21 +48,21 @@ def command(
     """Show the events of a job, its Workload and its pods, here and on its worker, by time."""
     if watch and output != "human":
         raise UsageProblem("--watch prints lines; leave out -o")
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_events(target, job, system_namespace, watch=watch, output=output))
 
 
 async def _events(
-    target: Target, job: str, system_namespace: str, *, watch: bool, output: str
+    target: ClusterTarget, job: str, system_namespace: str, *, watch: bool, output: str
 ) -> None:
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.remote.following import Follower
-    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.remote.places import JobPlaces
     from multiqueue.cli.views.events import HEADERS, event_row, sort_events
 
     async with connect(target) as (client, namespace), AsyncExitStack() as stack:
         workload = await find_workload(client, namespace, job)
-        places = Places(client, stack, system_namespace=system_namespace)
+        places = JobPlaces(client, stack, system_namespace=system_namespace)
         follower = Follower(client, workload, places, lambda text: _say(job, text))
         events = sort_events(await _list(workload, places, job))
         if watch and not follower.is_over:
@@ -78,7 +78,7 @@ async def _events(
     print_table(list(HEADERS), [event_row(event, now) for event in events])
 
 
-async def _list(workload: Workload, places: Places, job: str) -> list[Json]:
+async def _list(workload: Workload, places: JobPlaces, job: str) -> list[Json]:
     """Return what is known here, and on the worker as far as it can be asked."""
     from multiqueue.kube.errors import Forbidden, NotFound, ServerError, TransportError
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     run_async,
     system_namespace_option,
@@ -19,8 +19,8 @@ from multiqueue.cli.output import echo, output_option, print_data, print_table
 
 if TYPE_CHECKING:
     from multiqueue.lint.finding import Finding
-    from multiqueue.lint.rule import Rule
-    from multiqueue.lint.world import World
+    from multiqueue.lint.rule import LintRule
+    from multiqueue.lint.world import LintInput
 
 _COLOURS = {"error": "red", "warning": "yellow", "info": "cyan"}
 
@@ -90,7 +90,7 @@ def command(  # noqa: PLR0913 - one argument an option
         system_namespace=system_namespace,
     )
     if cluster:
-        target = Target(kubeconfig=kubeconfig, context=context)
+        target = ClusterTarget(kubeconfig=kubeconfig, context=context)
         world, skipped = run_async(read_cluster_world(target, inputs))
     else:
         world, skipped = run_async(read_file_world(sources, inputs))
@@ -100,7 +100,7 @@ def command(  # noqa: PLR0913 - one argument an option
     return ExitCode.FAILED if any(f.severity.rank == 0 for f in findings) else ExitCode.OK
 
 
-def _pick_rules(only: Sequence[str], ignore: Sequence[str]) -> list[Rule[World]]:
+def _pick_rules(only: Sequence[str], ignore: Sequence[str]) -> list[LintRule[LintInput]]:
     from multiqueue.lint.rules import RULES
 
     known = {rule.id for rule in RULES}
@@ -120,7 +120,7 @@ def _parse_workers(sources: Sequence[str]) -> dict[str, str]:
     return workers
 
 
-def _print_rules(rules: Sequence[Rule[World]], output: str) -> None:
+def _print_rules(rules: Sequence[LintRule[LintInput]], output: str) -> None:
     if output != "human":
         rows = [{"id": r.id, "severity": str(r.severity), "title": r.title} for r in rules]
         print_data([{**row, "why": r.why} for row, r in zip(rows, rules, strict=True)], output)
@@ -128,7 +128,7 @@ def _print_rules(rules: Sequence[Rule[World]], output: str) -> None:
     print_table(["RULE", "SEVERITY", "FINDS"], [[r.id, r.severity, r.title] for r in rules])
 
 
-def _print(findings: Sequence[Finding], world: World, skipped: list[str], output: str) -> None:
+def _print(findings: Sequence[Finding], world: LintInput, skipped: list[str], output: str) -> None:
     if output != "human":
         data: dict[str, Any] = {
             "findings": [dict(f.to_dict()) for f in findings],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     namespace_option,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.remote.following import Follower
     from multiqueue.cli.remote.log_streams import LogOptions
-    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.remote.places import JobPlaces
     from multiqueue.jobs.belongings import Json
 
 LAST_LINES_SECONDS = 10.0
@@ -92,7 +92,7 @@ def command(  # noqa: PLR0913 - one an option
         tail=tail,
         timestamps=timestamps,
     )
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     printer = _Printer(job, options, pod=pod, all_pods=all_pods, limit=max_log_requests)
     run_async(printer.run(target, system_namespace))
 
@@ -108,22 +108,22 @@ class _Printer:
         self._limit = limit
         self._streams: dict[str, asyncio.Task[None]] = {}
 
-    async def run(self, target: Target, system_namespace: str) -> None:
+    async def run(self, target: ClusterTarget, system_namespace: str) -> None:
         """Print until there is nothing more."""
         from multiqueue.cli.find import find_workload
         from multiqueue.cli.remote.following import Follower
-        from multiqueue.cli.remote.places import Places
+        from multiqueue.cli.remote.places import JobPlaces
 
         async with connect(target) as (client, namespace), AsyncExitStack() as stack:
             workload = await find_workload(client, namespace, self._job)
-            places = Places(client, stack, system_namespace=system_namespace)
+            places = JobPlaces(client, stack, system_namespace=system_namespace)
             follower = Follower(client, workload, places, self._say)
             if self._options.follow and not follower.is_over:
                 await self._follow(follower)
             else:
                 await self._print(workload, places)
 
-    async def _print(self, workload: Workload, places: Places) -> None:
+    async def _print(self, workload: Workload, places: JobPlaces) -> None:
         from multiqueue.cli.remote.log_streams import has_log, read_log
         from multiqueue.cli.remote.standing import list_pods
 

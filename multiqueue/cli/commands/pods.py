@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     namespace_option,
@@ -51,21 +51,21 @@ def command(
     """Show the pods of a job with cluster and node, wherever the job runs."""
     if watch and output in {"json", "yaml"}:
         raise UsageProblem("--watch prints lines; choose -o human, wide or name")
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(_pods(target, job, system_namespace, watch=watch, output=output))
 
 
 async def _pods(
-    target: Target, job: str, system_namespace: str, *, watch: bool, output: str
+    target: ClusterTarget, job: str, system_namespace: str, *, watch: bool, output: str
 ) -> None:
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.remote.following import Follower
-    from multiqueue.cli.remote.places import Places
+    from multiqueue.cli.remote.places import JobPlaces
     from multiqueue.cli.remote.standing import list_pods
 
     async with connect(target) as (client, namespace), AsyncExitStack() as stack:
         workload = await find_workload(client, namespace, job)
-        places = Places(client, stack, system_namespace=system_namespace)
+        places = JobPlaces(client, stack, system_namespace=system_namespace)
         follower = Follower(client, workload, places, lambda text: _say(job, text))
         if watch and not follower.is_over:
             await _watch(follower, output)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multiqueue.api.names import split_key
-from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+)
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.output import echo, output_option, print_data, print_table
 
@@ -45,7 +51,7 @@ def command(
     """
     if localqueue and cluster_queue:
         raise UsageProblem("name a LocalQueue or --cluster-queue, not both")
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     run_async(
         _show(
             target,
@@ -59,7 +65,7 @@ def command(
 
 
 async def _show(
-    target: Target,
+    target: ClusterTarget,
     local_queue: str | None,
     cluster_queue: str | None,
     *,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.config_files import parse_config, read_config_text
-from multiqueue.cli.connect import Target, cluster_options, load_credentials
+from multiqueue.cli.connect import ClusterTarget, cluster_options, load_credentials
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.logs import log_options, start_logging
 
@@ -55,7 +55,7 @@ def command(
     config, warnings = _load_config(config_file, feature_gates)
     start_logging(log_level, log_format)
     _log_warnings(warnings)
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     try:
         run_process(lambda: _run(target, config, webhooks))
     except Stopped:
@@ -72,7 +72,7 @@ def _log_warnings(warnings: list[str]) -> None:
         structlog.get_logger("multiqueue.config").warning("configuration", problem=text)
 
 
-async def _run(target: Target, config: Configuration, webhooks: bool | None) -> None:
+async def _run(target: ClusterTarget, config: Configuration, webhooks: bool | None) -> None:
     from multiqueue.runtime.components import open_scope
     from multiqueue.runtime.manager import Manager, ManagerOptions
 

@@ -15,7 +15,7 @@ from multiqueue.cli.output import output_option, print_data, print_table
 
 if TYPE_CHECKING:
     from multiqueue.simulation.compare import Comparison, Contestant, Plan
-    from multiqueue.simulation.fleet import Fleet
+    from multiqueue.simulation.fleet import SimulatedFleet
     from multiqueue.simulation.records import RunRecord
 
 
@@ -169,7 +169,9 @@ def _check_folders(*paths: Path | None) -> None:
             raise UsageProblem(f'"{path}": there is no folder "{path.parent}"')
 
 
-def _read_fleet(path: Path | None, clusters: int, preemption: str, quota: int | None) -> Fleet:
+def _read_fleet(
+    path: Path | None, clusters: int, preemption: str, quota: int | None
+) -> SimulatedFleet:
     from multiqueue.simulation.fleet import Preempting, make_fleet
     from multiqueue.simulation.fleet_file import FleetFileError, load_fleet
 

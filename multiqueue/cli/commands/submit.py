@@ -11,7 +11,13 @@ import click
 
 from multiqueue.api.conditions import Reason
 from multiqueue.api.job_kinds import JobKind, find_job_kind
-from multiqueue.cli.connect import Target, cluster_options, connect, namespace_option, run_async
+from multiqueue.cli.connect import (
+    ClusterTarget,
+    cluster_options,
+    connect,
+    namespace_option,
+    run_async,
+)
 from multiqueue.cli.errors import CliError, ExitCode, UsageProblem
 from multiqueue.cli.manifests import read_manifests
 from multiqueue.cli.output import echo, output_option, print_data, style_state
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from multiqueue.api.v1beta2 import Workload
-    from multiqueue.cli.views.workloads import WorkloadView
+    from multiqueue.cli.views.workloads import WorkloadRow
     from multiqueue.kube.client import KubeClient
     from multiqueue.runtime.apply import ApplyResult
 
@@ -42,7 +48,7 @@ class _Submitted:
     message: str = ""
     uid: str = ""
     queue: str = ""
-    view: WorkloadView | None = None
+    view: WorkloadRow | None = None
     position: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -90,12 +96,12 @@ def command(
     if queue:
         for manifest in manifests:
             _put_into(manifest, queue)
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     return run_async(_submit(target, manifests, wait=wait, output=output))
 
 
 async def _submit(
-    target: Target, manifests: list[dict[str, Any]], *, wait: bool, output: str
+    target: ClusterTarget, manifests: list[dict[str, Any]], *, wait: bool, output: str
 ) -> int:
     async with connect(target) as (client, namespace):
         results = [await _apply(client, namespace, manifest) for manifest in manifests]
@@ -120,7 +126,7 @@ async def _submit(
 async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -> _Submitted:
     from multiqueue.api.validation.unqueued import find_unqueued
     from multiqueue.kube.errors import ApiError, Unauthorized
-    from multiqueue.runtime.apply import Applier, UnknownKind
+    from multiqueue.runtime.apply import Applier, UnservedKind
 
     metadata = manifest.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
@@ -139,7 +145,7 @@ async def _apply(client: KubeClient, namespace: str, manifest: dict[str, Any]) -
         result: ApplyResult = await Applier(client, namespace=namespace).apply(manifest)
     except Unauthorized:
         raise
-    except (ApiError, UnknownKind) as error:
+    except (ApiError, UnservedKind) as error:
         return _Submitted(
             title=title,
             namespace=metadata.get("namespace") or namespace,
@@ -175,7 +181,7 @@ def _job_kind(manifest: dict[str, Any]) -> JobKind | None:
 async def _follow(
     client: KubeClient,
     result: _Submitted,
-    until: Callable[[Workload, WorkloadView], bool],
+    until: Callable[[Workload, WorkloadRow], bool],
     *,
     seconds: float | None = None,
 ) -> bool:
@@ -213,20 +219,20 @@ async def _follow(
         return False
 
 
-def _is_judged(workload: Workload, _: WorkloadView) -> bool:
+def _is_judged(workload: Workload, _: WorkloadRow) -> bool:
     return bool(workload.status.conditions)
 
 
-def _has_ended(_: Workload, view: WorkloadView) -> bool:
+def _has_ended(_: Workload, view: WorkloadRow) -> bool:
     from multiqueue.views.phase import ENDED
 
     return view.state in ENDED
 
 
-def _is_hopeless(_: Workload, view: WorkloadView) -> bool:
-    from multiqueue.views.phase import State
+def _is_hopeless(_: Workload, view: WorkloadRow) -> bool:
+    from multiqueue.views.phase import PhaseState
 
-    return view.state is State.QUEUED and view.why.partition(":")[0] in HOPELESS
+    return view.state is PhaseState.QUEUED and view.why.partition(":")[0] in HOPELESS
 
 
 async def _follow_to_verdict(client: KubeClient, result: _Submitted) -> bool:
@@ -251,9 +257,9 @@ def _is_owned(workload: Workload, uid: str) -> bool:
 
 async def _find_positions(client: KubeClient, jobs: list[_Submitted]) -> None:
     from multiqueue.cli.visibility import read_local_queue
-    from multiqueue.views.phase import State
+    from multiqueue.views.phase import PhaseState
 
-    waiting = [job for job in jobs if job.view is not None and job.view.state is State.QUEUED]
+    waiting = [job for job in jobs if job.view is not None and job.view.state is PhaseState.QUEUED]
     if not waiting:
         return
     queues = sorted({(job.namespace, job.view.queue) for job in waiting if job.view is not None})

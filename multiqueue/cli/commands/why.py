@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     connect,
     namespace_option,
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest
     from multiqueue.api.v1beta2 import Workload
     from multiqueue.cli.queue_objects import QueueObjects
-    from multiqueue.cli.views.explanation import Explanation
-    from multiqueue.cli.visibility import Answer
+    from multiqueue.cli.views.explanation import WorkloadExplanation
+    from multiqueue.cli.visibility import ManagerAnswer
     from multiqueue.kube.client import KubeClient
 
 
@@ -54,14 +54,14 @@ def command(
 
     Takes the name of a Workload or of its job: NAME, KIND/NAME or NAMESPACE/NAME.
     """
-    target = Target(kubeconfig=kubeconfig, context=context, namespace=namespace)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context, namespace=namespace)
     if about_clusters:
         run_async(_why_clusters(target, workload, output))
         return
     run_async(_why(target, workload, system_namespace, output))
 
 
-async def _why_clusters(target: Target, name: str, output: str) -> None:
+async def _why_clusters(target: ClusterTarget, name: str, output: str) -> None:
     from datetime import UTC, datetime
 
     from multiqueue.cli.decisions import fetch_decision, print_decision
@@ -77,7 +77,7 @@ async def _why_clusters(target: Target, name: str, output: str) -> None:
     print_decision(decision, datetime.now(UTC))
 
 
-async def _why(target: Target, name: str, system_namespace: str, output: str) -> None:
+async def _why(target: ClusterTarget, name: str, system_namespace: str, output: str) -> None:
     from multiqueue.cli.find import find_workload
     from multiqueue.cli.views.checks import has_provisioning
     from multiqueue.cli.views.explanation import explain
@@ -100,7 +100,7 @@ async def _why(target: Target, name: str, system_namespace: str, output: str) ->
         echo(f"\nNot readable for you, so some rows may lack: {', '.join(objects.hidden)}")
 
 
-async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, Answer]:
+async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, ManagerAnswer]:
     """Ask the manager about a Workload that waits, and read what its objects say."""
     from datetime import UTC, datetime
 
@@ -108,7 +108,7 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, A
     from multiqueue.cli.queue_objects import QueueObjects
     from multiqueue.cli.views.rivals import waits_for_others
     from multiqueue.cli.visibility import explain_workload
-    from multiqueue.views.phase import State, find_phase
+    from multiqueue.views.phase import PhaseState, find_phase
 
     objects = QueueObjects(now=datetime.now(UTC))
     objects.add("workloads", [workload])
@@ -124,7 +124,7 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, A
     ]
     if replaced := replaced_key(workload).partition("/")[2]:
         reading.append(objects.get(client, "workloads", replaced, namespace=namespace))
-    if find_phase(workload).state is State.QUEUED:
+    if find_phase(workload).state is PhaseState.QUEUED:
         asking = explain_workload(client, namespace, workload.metadata.name, queue)
     else:
         asking = _nothing()
@@ -136,11 +136,11 @@ async def _read(client: KubeClient, workload: Workload) -> tuple[QueueObjects, A
     return objects, answer
 
 
-async def _nothing() -> Answer:
+async def _nothing() -> ManagerAnswer:
     """Return what the manager has to say about a Workload that does not wait."""
-    from multiqueue.cli.visibility import Answer
+    from multiqueue.cli.visibility import ManagerAnswer
 
-    return Answer()
+    return ManagerAnswer()
 
 
 async def _read_copies(
@@ -159,7 +159,7 @@ async def _read_copies(
     )
 
 
-def _show(explanation: Explanation, now: datetime) -> None:
+def _show(explanation: WorkloadExplanation, now: datetime) -> None:
     from multiqueue.cli.views.ages import format_age
 
     view = explanation.view
@@ -203,7 +203,7 @@ def _show(explanation: Explanation, now: datetime) -> None:
         echo(f"\nNote: {explanation.problem}. All else is what the objects themselves say.")
 
 
-def _show_numbers(explanation: Explanation) -> None:
+def _show_numbers(explanation: WorkloadExplanation) -> None:
     if explanation.numbers:
         echo()
         print_table(
@@ -215,7 +215,7 @@ def _show_numbers(explanation: Explanation) -> None:
         )
 
 
-def _show_workers(explanation: Explanation) -> None:
+def _show_workers(explanation: WorkloadExplanation) -> None:
     if explanation.workers:
         echo()
         print_table(
@@ -232,7 +232,7 @@ def _show_workers(explanation: Explanation) -> None:
         )
 
 
-def _show_rivals(explanation: Explanation, now: datetime) -> None:
+def _show_rivals(explanation: WorkloadExplanation, now: datetime) -> None:
     from multiqueue.cli.views.checks import show_since
 
     if explanation.rivals:
@@ -244,7 +244,7 @@ def _show_rivals(explanation: Explanation, now: datetime) -> None:
         print_table(["WAITS FOR", "JOB", "CLUSTERQUEUE", "PRIORITY", "SINCE", "STATE"], rows)
 
 
-def _show_checks(explanation: Explanation, now: datetime) -> None:
+def _show_checks(explanation: WorkloadExplanation, now: datetime) -> None:
     from multiqueue.cli.views.checks import show_since
 
     if explanation.checks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from multiqueue.cli.connect import (
-    Target,
+    ClusterTarget,
     cluster_options,
     is_in_cluster,
     load_credentials,
@@ -44,7 +44,7 @@ def command(
     from multiqueue.runtime.process import Stopped, run_process
 
     start_logging(log_level, log_format)
-    target = Target(kubeconfig=kubeconfig, context=context)
+    target = ClusterTarget(kubeconfig=kubeconfig, context=context)
     try:
         run_process(lambda: _run(target, host, port, system_namespace))
     except Stopped:
@@ -52,7 +52,7 @@ def command(
     return ExitCode.OK
 
 
-async def _run(target: Target, host: str, port: int, namespace: str) -> None:
+async def _run(target: ClusterTarget, host: str, port: int, namespace: str) -> None:
     from multiqueue.api.config import Configuration
     from multiqueue.jobs.setup import build_registry
     from multiqueue.kube.client import KubeClient

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 import click
 
 from multiqueue.api.validation.access import Object, mapping, text
-from multiqueue.cli.connect import Target, load_credentials
+from multiqueue.cli.connect import ClusterTarget, load_credentials
 from multiqueue.cli.errors import CliError, UsageProblem
 from multiqueue.cli.stored import read_stored
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import Forbidden, KubeError, NotFound
 from multiqueue.kube.resources import NAMESPACES
-from multiqueue.workers.kubeconfigs.credentials import Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKubeconfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -86,14 +86,14 @@ def _pairs(option: str, what: str, values: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-async def administrator(ways: Ways, worker: str, manager: Target) -> Credentials:
+async def administrator(ways: Ways, worker: str, manager: ClusterTarget) -> Credentials:
     """Return the credentials that were named for a worker.
 
     Raises:
         CliError: they cannot be used.
     """
     kubeconfig = ways.kubeconfigs.get(worker) or manager.kubeconfig
-    target = Target(kubeconfig=kubeconfig, context=ways.contexts.get(worker))
+    target = ClusterTarget(kubeconfig=kubeconfig, context=ways.contexts.get(worker))
     return await load_credentials(target)
 
 
@@ -111,7 +111,7 @@ async def stored(client: KubeClient, cluster: Object, namespace: str) -> SafeKub
         found = await read_stored(client, location, namespace)
     except Forbidden as error:
         raise WorkerError(f'not allowed to read Secret "{namespace}/{location}"') from error
-    if isinstance(found, Refusal):
+    if isinstance(found, KubeconfigRefusal):
         raise WorkerError(f"{found.reason}: {found.message}")
     return found
 

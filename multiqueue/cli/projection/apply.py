@@ -14,7 +14,7 @@ from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.errors import ApiError, Conflict, NotFound
 from multiqueue.kube.resources import Resource
 from multiqueue.lint.world import name_of, namespace_of
-from multiqueue.projection.plan import Action, Plan, Step
+from multiqueue.projection.plan import SyncAction, SyncPlan, SyncStep
 
 RESOURCES: Mapping[str, Resource] = {
     resource.kind: resource
@@ -41,10 +41,10 @@ class Written(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class StepOutcome:
     """One step and how it ended; ``message`` where it did not work."""
 
-    step: Step
+    step: SyncStep
     written: Written
     message: str = ""
 
@@ -55,15 +55,15 @@ class Outcome:
 
 
 _DONE = {
-    Action.CREATE: Written.CREATED,
-    Action.UPDATE: Written.CONFIGURED,
-    Action.DELETE: Written.DELETED,
+    SyncAction.CREATE: Written.CREATED,
+    SyncAction.UPDATE: Written.CONFIGURED,
+    SyncAction.DELETE: Written.DELETED,
 }
 
 
 async def carry_out(
-    client: KubeClient, plan: Plan, *, force: bool, dry_run: bool
-) -> AsyncIterator[Outcome]:
+    client: KubeClient, plan: SyncPlan, *, force: bool, dry_run: bool
+) -> AsyncIterator[StepOutcome]:
     """Do the steps in order; one that fails holds up none of the others.
 
     Args:
@@ -76,33 +76,33 @@ async def carry_out(
     for step in plan.steps:
         if dry_run and namespace_of(step.obj) in new:
             # The server cannot check what goes into a namespace that is not there yet.
-            yield Outcome(step=step, written=_DONE[step.action])
+            yield StepOutcome(step=step, written=_DONE[step.action])
             continue
         yield await _do(client, step, force=force, dry_run=dry_run)
 
 
-async def _do(client: KubeClient, step: Step, *, force: bool, dry_run: bool) -> Outcome:
+async def _do(client: KubeClient, step: SyncStep, *, force: bool, dry_run: bool) -> StepOutcome:
     try:
-        if step.action is Action.DELETE:
+        if step.action is SyncAction.DELETE:
             if not dry_run:
                 await _delete(client, step)
         else:
             await _apply(client, step, force=force, dry_run=dry_run)
     except Conflict as error:
         message = f"{error.server_message}; {_what_to_do(step)}"
-        return Outcome(step=step, written=Written.CONFLICT, message=message)
+        return StepOutcome(step=step, written=Written.CONFLICT, message=message)
     except ApiError as error:
-        return Outcome(step=step, written=Written.REFUSED, message=error.server_message)
-    return Outcome(step=step, written=_DONE[step.action])
+        return StepOutcome(step=step, written=Written.REFUSED, message=error.server_message)
+    return StepOutcome(step=step, written=_DONE[step.action])
 
 
-def _what_to_do(step: Step) -> str:
-    if step.action is Action.DELETE:
+def _what_to_do(step: SyncStep) -> str:
+    if step.action is SyncAction.DELETE:
         return "it changed meanwhile: sync again"
     return "--force takes the fields over"
 
 
-async def _apply(client: KubeClient, step: Step, *, force: bool, dry_run: bool) -> None:
+async def _apply(client: KubeClient, step: SyncStep, *, force: bool, dry_run: bool) -> None:
     body: dict[str, Any] = dict(step.obj)
     if step.actual is not None:
         # Only the very object that was planned for.
@@ -119,7 +119,7 @@ async def _apply(client: KubeClient, step: Step, *, force: bool, dry_run: bool) 
     )
 
 
-async def _delete(client: KubeClient, step: Step) -> None:
+async def _delete(client: KubeClient, step: SyncStep) -> None:
     metadata = mapping(step.obj, "metadata")
     try:
         await client.delete(

@@ -75,7 +75,7 @@ class Registration:
 
 
 @dataclass(slots=True)
-class Done:
+class BootstrapResult:
     """What was done, line by line, and how it ended."""
 
     lines: list[str] = field(default_factory=list)
@@ -145,7 +145,7 @@ def manifests(wish: Registration) -> tuple[list[Json], list[Json]]:
     return account_manifests(), [secret, cluster_manifest(wish.name, wish.secret)]
 
 
-async def prepare(worker: KubeClient, wish: Registration, done: Done) -> None:
+async def prepare(worker: KubeClient, wish: Registration, done: BootstrapResult) -> None:
     """Make the account and give it the rights of the role, no others."""
     for manifest in account_manifests():
         await _apply(worker, manifest, done, where=wish.name, force=wish.force)
@@ -155,7 +155,7 @@ async def register(
     worker: KubeClient,
     manager: KubeClient,
     wish: Registration,
-    done: Done,
+    done: BootstrapResult,
     *,
     identity: str,
     former: Stored,
@@ -207,7 +207,7 @@ def _list_expiries(cluster: Json, token: Token) -> tuple[Expiry, ...]:
     return tuple(sorted(found, key=lambda expiry: expiry.ends_at))
 
 
-async def _try(kubeconfig: Json, identity: str, done: Done) -> None:
+async def _try(kubeconfig: Json, identity: str, done: BootstrapResult) -> None:
     """Use the new kubeconfig once, as the manager will.
 
     Raises:
@@ -234,7 +234,7 @@ async def _try(kubeconfig: Json, identity: str, done: Done) -> None:
 
 
 async def _apply(
-    client: KubeClient, manifest: Json, done: Done, *, where: str, force: bool
+    client: KubeClient, manifest: Json, done: BootstrapResult, *, where: str, force: bool
 ) -> None:
     resource = await Applier(client).find_resource(manifest["apiVersion"], manifest["kind"])
     metadata = manifest["metadata"]
@@ -263,7 +263,9 @@ def _version(obj: Json) -> str:
     return text(mapping(obj, "metadata").get("resourceVersion"))
 
 
-async def wait_until_active(client: KubeClient, name: str, done: Done, *, seconds: float) -> None:
+async def wait_until_active(
+    client: KubeClient, name: str, done: BootstrapResult, *, seconds: float
+) -> None:
     """Wait for what the manager says of a MultiKueueCluster; `done` gets its words."""
 
     def accept(obj: Json) -> bool:
@@ -274,7 +276,7 @@ async def wait_until_active(client: KubeClient, name: str, done: Done, *, second
             await wait_for(client, resources.MULTIKUEUE_CLUSTERS, name, accept)
 
 
-def _judge(obj: Json, done: Done) -> bool:
+def _judge(obj: Json, done: BootstrapResult) -> bool:
     cluster = decode(MultiKueueCluster, obj)
     active = find_condition(cluster.status.conditions, ACTIVE)
     if active is None:

@@ -13,7 +13,7 @@ import orjson
 from multiqueue.api.config import Configuration
 from multiqueue.api.validation.access import mapping, text
 from multiqueue.cli.errors import CliError, UsageProblem
-from multiqueue.cli.lint_cluster import Reading, read_cluster
+from multiqueue.cli.lint_cluster import ClusterReading, read_cluster
 from multiqueue.cli.output import echo
 from multiqueue.cli.projection.access import identify
 from multiqueue.cli.stored import read_config
@@ -21,7 +21,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Forbidden, NotFound
 from multiqueue.kube.resources import Resource
-from multiqueue.lint.world import Surroundings, World, name_of
+from multiqueue.lint.world import LintInput, LintSurroundings, name_of
 from multiqueue.projection.fleet import (
     CONFIG_MAP,
     CONFIG_MAP_KEY,
@@ -81,18 +81,18 @@ class ManagerView:
         fleet: The fleet file; None where there is none.
     """
 
-    reading: Reading
-    world: World
-    names: World
+    reading: ClusterReading
+    world: LintInput
+    names: LintInput
     origin: str
     config: Configuration
     fleet: FleetConfiguration | None
 
-    def beside(self, workers: Mapping[str, World]) -> World:
+    def beside(self, workers: Mapping[str, LintInput]) -> LintInput:
         """Return the manager's objects for rules that compare them with workers."""
         complete = frozenset(self.reading.complete)
-        around = Surroundings(complete=complete, config=self.config, workers=workers)
-        return World(self.reading.entries, around)
+        around = LintSurroundings(complete=complete, config=self.config, workers=workers)
+        return LintInput(self.reading.entries, around)
 
     def strangers(self) -> list[str]:
         """Return workers of the fleet file that are no MultiKueueClusters: misspelt, or to come."""
@@ -212,7 +212,7 @@ def right_on(resource: Resource, verb: str) -> Right:
     return Right(resource.group, resource.plural, verb)
 
 
-async def read_allowed(client: KubeClient, kinds: Sequence[Resource]) -> Reading:
+async def read_allowed(client: KubeClient, kinds: Sequence[Resource]) -> ClusterReading:
     """List the kinds that we may list; others are named as skipped, and nobody is bothered."""
     rights = await ask_rights(client, (right_on(kind, "list") for kind in kinds))
     allowed = [kind for kind in kinds if rights[right_on(kind, "list")]]

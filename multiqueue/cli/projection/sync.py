@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from multiqueue.cli.connect import Target
+from multiqueue.cli.connect import ClusterTarget
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.lint_cluster import Reading
+from multiqueue.cli.lint_cluster import ClusterReading
 from multiqueue.cli.projection.access import (
     Ways,
     WorkerError,
@@ -17,7 +17,7 @@ from multiqueue.cli.projection.access import (
     stored,
     with_worker,
 )
-from multiqueue.cli.projection.apply import RESOURCES, Outcome, carry_out
+from multiqueue.cli.projection.apply import RESOURCES, StepOutcome, carry_out
 from multiqueue.cli.projection.observe import (
     WORKER_KINDS,
     ManagerView,
@@ -29,13 +29,13 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
-from multiqueue.lint.world import World
+from multiqueue.lint.world import LintInput
 from multiqueue.projection.desired import build_desired
-from multiqueue.projection.plan import Action, Options, Plan, make_plan
-from multiqueue.projection.report import Report, add_plan
+from multiqueue.projection.plan import Options, SyncAction, SyncPlan, make_plan
+from multiqueue.projection.report import WorkerReport, add_plan
 from multiqueue.projection.worker_role import Right
 
-_VERBS = {Action.CREATE: "create", Action.UPDATE: "patch", Action.DELETE: "delete"}
+_VERBS = {SyncAction.CREATE: "create", SyncAction.UPDATE: "patch", SyncAction.DELETE: "delete"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class Wish:
     """
 
     ways: Ways
-    manager: Target
+    manager: ClusterTarget
     namespace: str
     force: bool = False
     prune: bool = False
@@ -67,11 +67,11 @@ class Synced:
     """
 
     worker: str
-    plan: Plan = field(default_factory=Plan)
-    outcomes: list[Outcome] = field(default_factory=list)
+    plan: SyncPlan = field(default_factory=SyncPlan)
+    outcomes: list[StepOutcome] = field(default_factory=list)
     error: str = ""
     warnings: list[str] = field(default_factory=list)
-    after: Report | None = None
+    after: WorkerReport | None = None
 
     def warn(self, text: str) -> None:
         """Take note of a warning, once."""
@@ -149,11 +149,11 @@ async def _work(worker: KubeClient, view: ManagerView, wish: Wish, synced: Synce
         synced.outcomes.append(outcome)
     if not wish.dry_run:
         again = await read_allowed(worker, WORKER_KINDS)
-        synced.after = Report(worker=synced.worker)
+        synced.after = WorkerReport(worker=synced.worker)
         add_plan(synced.after, plan_worker(view, synced.worker, again.to_world(), None))
 
 
-def plan_worker(view: ManagerView, name: str, there: World, wish: Wish | None) -> Plan:
+def plan_worker(view: ManagerView, name: str, there: LintInput, wish: Wish | None) -> SyncPlan:
     """Return the plan for one worker; without a wish what a plain sync would do."""
     desired = build_desired(
         name, manager=view.world, fleet=view.fleet, there=there, origin=view.origin
@@ -162,7 +162,7 @@ def plan_worker(view: ManagerView, name: str, there: World, wish: Wish | None) -
     return make_plan(desired, there, Options(origin=view.origin, force=force, prune=prune))
 
 
-async def _refuse_without_rights(worker: KubeClient, plan: Plan, there: Reading) -> None:
+async def _refuse_without_rights(worker: KubeClient, plan: SyncPlan, there: ClusterReading) -> None:
     """Tell at once what would be refused step by step.
 
     Raises:
@@ -173,7 +173,7 @@ async def _refuse_without_rights(worker: KubeClient, plan: Plan, there: Reading)
         resource = RESOURCES[step.obj["kind"]]
         # To apply what is not there takes the right to patch as well.
         needed |= {right_on(resource, verb) for verb in {_VERBS[step.action], "patch"}}
-        if step.action is Action.DELETE:
+        if step.action is SyncAction.DELETE:
             needed.discard(right_on(resource, "patch"))
     answers = await ask_rights(worker, sorted(needed))
     missing = sorted({right.resource for right, allowed in answers.items() if not allowed})

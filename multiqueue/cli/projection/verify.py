@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from multiqueue.cli.connect import Target
+from multiqueue.cli.connect import ClusterTarget
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.lint_cluster import read_cluster
 from multiqueue.cli.projection.access import (
@@ -32,7 +32,7 @@ from multiqueue.kube import resources
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import KubeError
-from multiqueue.lint.world import World
+from multiqueue.lint.world import LintInput
 from multiqueue.projection.checks import (
     find_expiry,
     find_missing_rights,
@@ -42,7 +42,7 @@ from multiqueue.projection.checks import (
     find_taken_names,
     find_unserved,
 )
-from multiqueue.projection.report import Report, add_plan
+from multiqueue.projection.report import WorkerReport, add_plan
 from multiqueue.projection.worker_role import list_rights
 from multiqueue.workers.connections.addresses import identify_server
 
@@ -50,7 +50,7 @@ LOOKED_AT = (*WORKER_KINDS, resources.NODES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class VerifyScope:
     """How workers are looked at.
 
     Attributes:
@@ -59,14 +59,14 @@ class Scope:
     """
 
     ways: Ways
-    manager: Target
+    manager: ClusterTarget
     namespace: str
     expires_within: timedelta
 
 
 async def verify_workers(
-    client: KubeClient, view: ManagerView, names: Sequence[str], scope: Scope
-) -> list[Report]:
+    client: KubeClient, view: ManagerView, names: Sequence[str], scope: VerifyScope
+) -> list[WorkerReport]:
     """Report on workers; what goes wrong with one is in its report."""
     identities: dict[str, str] = {}
     reports = await asyncio.gather(
@@ -81,9 +81,9 @@ async def verify_workers(
 
 
 async def _verify(
-    client: KubeClient, view: ManagerView, name: str, scope: Scope, identities: dict[str, str]
-) -> Report:
-    report = Report(worker=name)
+    client: KubeClient, view: ManagerView, name: str, scope: VerifyScope, identities: dict[str, str]
+) -> WorkerReport:
+    report = WorkerReport(worker=name)
     cluster = view.world.get("MultiKueueCluster", name) or {}
     try:
         found = await stored(client, cluster, scope.namespace)
@@ -107,7 +107,7 @@ async def _verify(
     return report
 
 
-async def _look(worker: KubeClient, view: ManagerView, report: Report) -> World:
+async def _look(worker: KubeClient, view: ManagerView, report: WorkerReport) -> LintInput:
     """What only the manager's own credentials can tell; returns what they can see."""
     served = await read_served(worker)
     report.drift.extend(find_unserved(served, [kind for kind, there in served.items() if there]))
@@ -121,9 +121,9 @@ async def _look(worker: KubeClient, view: ManagerView, report: Report) -> World:
     return await _read(worker)
 
 
-def _named(world: World) -> list[dict[str, object]]:
+def _named(world: LintInput) -> list[dict[str, object]]:
     return [dict(obj) for kind in NAMED for obj in world.all(kind.kind)]
 
 
-async def _read(worker: KubeClient) -> World:
+async def _read(worker: KubeClient) -> LintInput:
     return (await read_allowed(worker, LOOKED_AT)).to_world()

@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from multiqueue.cli.connect import Target, find_kubeconfig
+from multiqueue.cli.connect import ClusterTarget, find_kubeconfig
 from multiqueue.cli.errors import UsageProblem
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
@@ -14,7 +14,9 @@ from multiqueue.kube.errors import CredentialsError
 _CA, _CA_DATA = "certificate-authority", "certificate-authority-data"
 
 
-def read_address(target: Target, *, server: str | None, authority: str | None) -> dict[str, Any]:
+def read_address(
+    target: ClusterTarget, *, server: str | None, authority: str | None
+) -> dict[str, Any]:
     """Return the entry, as a manager takes it.
 
     Args:

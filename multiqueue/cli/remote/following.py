@@ -11,7 +11,7 @@ from typing import Any
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.find import decode_workload
-from multiqueue.cli.remote.places import Place, Places
+from multiqueue.cli.remote.places import JobPlace, JobPlaces
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.errors import Conflict, Forbidden, Gone, KubeError, NotFound
@@ -27,7 +27,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenChange:
     """Something changed: the Workload, or an object at a place.
 
     Attributes:
@@ -38,7 +38,7 @@ class Seen:
     """
 
     workload: Workload | None = None
-    place: Place | None = None
+    place: JobPlace | None = None
     obj: Json | None = None
     deleted: bool = False
 
@@ -53,14 +53,16 @@ class Follower:
         tell: Gets lines for people about what happens to the job on the way.
     """
 
-    def __init__(self, client: KubeClient, workload: Workload, places: Places, tell: Tell) -> None:
+    def __init__(
+        self, client: KubeClient, workload: Workload, places: JobPlaces, tell: Tell
+    ) -> None:
         self.workload: Workload | None = workload
         self._client = client
         self._namespace, self._name = workload.metadata.namespace, workload.metadata.name
         self._places = places
         self._tell = tell
-        self._queue: asyncio.Queue[Seen | BaseException] = asyncio.Queue(BACKLOG)
-        self._place: Place | None = None
+        self._queue: asyncio.Queue[SeenChange | BaseException] = asyncio.Queue(BACKLOG)
+        self._place: JobPlace | None = None
         self._watch: asyncio.Task[None] | None = None
         self._told = ""
         self._here = False
@@ -76,11 +78,11 @@ class Follower:
         phase = self.phase
         return phase is None or phase.state in ENDED
 
-    def is_at(self, place: Place) -> bool:
+    def is_at(self, place: JobPlace) -> bool:
         """Whether the pods are still at a place."""
         return self._place is place
 
-    async def follow(self, what: str, *, here: bool = False) -> AsyncGenerator[Seen, None]:
+    async def follow(self, what: str, *, here: bool = False) -> AsyncGenerator[SeenChange, None]:
         """Give changes of ``pods`` or ``events`` until the job is over, and all that was there.
 
         Args:
@@ -160,7 +162,7 @@ class Follower:
                     field_selector=selector,
                     decode=decode_workload,
                 )
-                await self._queue.put(Seen(workload=next(iter(listed.items), None)))
+                await self._queue.put(SeenChange(workload=next(iter(listed.items), None)))
                 pause = RETRY_SECONDS
                 events = self._client.watch(
                     WORKLOADS,
@@ -174,7 +176,7 @@ class Follower:
                             continue
                         gone = event.type == "DELETED"
                         workload = None if gone else decode_workload(event.raw)
-                        await self._queue.put(Seen(workload=workload))
+                        await self._queue.put(SeenChange(workload=workload))
             except Gone:
                 continue
             except KubeError as error:
@@ -184,7 +186,7 @@ class Follower:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, MAX_RETRY_SECONDS)
 
-    async def _follow_place(self, place: Place, what: str) -> None:
+    async def _follow_place(self, place: JobPlace, what: str) -> None:
         known: dict[str, str] = {}
         pause = RETRY_SECONDS
         while True:
@@ -198,7 +200,7 @@ class Follower:
                             continue  # a watch that began anew tells what was told before
                         known[metadata["uid"]] = version
                         await self._queue.put(
-                            Seen(place=place, obj=obj, deleted=type_ == "DELETED")
+                            SeenChange(place=place, obj=obj, deleted=type_ == "DELETED")
                         )
             except (NotFound, Conflict, Gone):
                 pass  # not there yet, or not any more: the Workload will say so

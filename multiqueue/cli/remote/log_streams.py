@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from multiqueue.cli.errors import CliError
 from multiqueue.cli.remote import following
-from multiqueue.cli.remote.places import Place
+from multiqueue.cli.remote.places import JobPlace
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from multiqueue.kube.lines import LineSplitter
@@ -87,7 +87,7 @@ def _statuses(pod: Mapping[str, object]) -> Iterator[Json]:
         yield from status.get("containerStatuses") or ()
 
 
-async def read_log(place: Place, pod: Json, options: LogOptions, emit: Emit) -> None:
+async def read_log(place: JobPlace, pod: Json, options: LogOptions, emit: Emit) -> None:
     """Print what there is of one log.
 
     Raises:
@@ -102,7 +102,7 @@ async def read_log(place: Place, pod: Json, options: LogOptions, emit: Emit) -> 
 
 
 async def follow_log(
-    place: Place,
+    place: JobPlace,
     pod: Json,
     options: LogOptions,
     emit: Emit,
@@ -144,7 +144,7 @@ async def follow_log(
 
 
 async def _read(
-    place: Place, pod: Json, options: LogOptions, position: Position, emit: Emit
+    place: JobPlace, pod: Json, options: LogOptions, position: Position, emit: Emit
 ) -> None:
     query = options.query()
     if position.last:

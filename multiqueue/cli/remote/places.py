@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 300.0
 
 
-class Place(Protocol):
+class JobPlace(Protocol):
     """A cluster where a job has pods.
 
     Each method raises a `KubeError` where the cluster, or the manager before it, does not answer
@@ -160,7 +160,7 @@ class DirectPlace:
         raise NotFound(404, reason="NotFound", message=message)
 
 
-class Places:
+class JobPlaces:
     """Leads to the places of a job; clients that are opened on the way close with the stack."""
 
     def __init__(self, client: KubeClient, stack: AsyncExitStack, *, system_namespace: str) -> None:
@@ -170,11 +170,11 @@ class Places:
         self._served: bool | None = None
         self._workers: dict[str, KubeClient] = {}
 
-    def here(self, workload: Workload) -> Place:
+    def here(self, workload: Workload) -> JobPlace:
         """Return the cluster that the user talks to."""
         return DirectPlace(self._client, workload, "")
 
-    async def find(self, workload: Workload) -> Place:
+    async def find(self, workload: Workload) -> JobPlace:
         """Return where the pods of an admitted Workload are.
 
         Raises:

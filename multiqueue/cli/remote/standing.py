@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.errors import CliError
-from multiqueue.cli.remote.places import Place, Places
+from multiqueue.cli.remote.places import JobPlace, JobPlaces
 from multiqueue.jobs.belongings import Json
 from multiqueue.kube.errors import NotFound
 from multiqueue.views.phase import AT_WORK, ENDED, find_phase
 
 
-async def list_pods(workload: Workload, places: Places) -> tuple[Place, list[Json]]:
+async def list_pods(workload: Workload, places: JobPlaces) -> tuple[JobPlace, list[Json]]:
     """Return where the pods of a Workload are, and the pods.
 
     Raises:

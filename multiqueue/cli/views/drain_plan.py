@@ -20,14 +20,14 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import find, has_quota, is_finished
 from multiqueue.capacity.filters import why_not
 from multiqueue.capacity.filters.candidate import Candidate
-from multiqueue.capacity.own_quota import Claim, OwnQuota
+from multiqueue.capacity.own_quota import OwnQuota, QuotaClaim
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.cli.views.ages import format_seconds
 from multiqueue.cli.views.workloads import view_workload
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
 from multiqueue.drain.relocation import (
     Chance,
-    Prospect,
+    RelocationProspect,
     judge_ways,
     list_ways,
     with_flavors,
@@ -71,7 +71,7 @@ class Quotas:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DrainSurroundings:
     """What was read of the manager and of the workers, each by name.
 
     Attributes:
@@ -163,7 +163,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DrainForecast:
     """What a drain would do.
 
     Attributes:
@@ -252,7 +252,9 @@ class Plan:
         return sum(resident.lost_gpu_seconds(self.now) for resident in leaving) / 3600
 
 
-def build_plan(name: str, around: Surroundings, order: DrainOrder, now: datetime) -> Plan:
+def build_plan(
+    name: str, around: DrainSurroundings, order: DrainOrder, now: datetime
+) -> DrainForecast:
     """Say what a drain of a worker would do with what runs there.
 
     Args:
@@ -271,11 +273,15 @@ def build_plan(name: str, around: Surroundings, order: DrainOrder, now: datetime
     residents = sort_residents(_resident(workload, now) for workload in there.values())
     moves = [_plan(there[r.key], r, name, around, order) for r in residents]
     unread = {worker: q.problem for worker, q in around.workers.items() if q.problem}
-    return Plan(worker=name, order=order, now=now, moves=moves, unread=unread)
+    return DrainForecast(worker=name, order=order, now=now, moves=moves, unread=unread)
 
 
 def _plan(
-    workload: api.Workload, resident: Resident, name: str, around: Surroundings, order: DrainOrder
+    workload: api.Workload,
+    resident: Resident,
+    name: str,
+    around: DrainSurroundings,
+    order: DrainOrder,
 ) -> Move:
     job = around.job_of(workload)
     prospect = _judge(workload, job, name, around)
@@ -294,7 +300,7 @@ def _plan(
     )
 
 
-def _fate(prospect: Prospect, order: DrainOrder) -> Fate:
+def _fate(prospect: RelocationProspect, order: DrainOrder) -> Fate:
     if prospect.cluster and (order.force or not prospect.why):
         return Fate.MOVES
     if order.force:
@@ -302,7 +308,9 @@ def _fate(prospect: Prospect, order: DrainOrder) -> Fate:
     return Fate.WAITS if prospect.chance is Chance.ROOM else Fate.STAYS
 
 
-def _judge(workload: api.Workload, job: Json | None, name: str, around: Surroundings) -> Prospect:
+def _judge(
+    workload: api.Workload, job: Json | None, name: str, around: DrainSurroundings
+) -> RelocationProspect:
     others = [other for other in around.clusters_of(workload) if other != name]
     ways = []
     shown = _view(with_flavors(workload, None), around)
@@ -314,7 +322,7 @@ def _judge(workload: api.Workload, job: Json | None, name: str, around: Surround
 
 
 def _cluster(
-    name: str, asked: api.Workload, view: WorkloadView, job: Json | None, around: Surroundings
+    name: str, asked: api.Workload, view: WorkloadView, job: Json | None, around: DrainSurroundings
 ) -> ClusterView:
     cluster = around.clusters.get(name)
     if cluster is None:
@@ -335,7 +343,7 @@ def _cluster(
     )
 
 
-def _take(workload: api.Workload, prospect: Prospect, around: Surroundings) -> None:
+def _take(workload: api.Workload, prospect: RelocationProspect, around: DrainSurroundings) -> None:
     """Count one that moves, here and where it goes, before the next is looked at."""
     if prospect.claim is not None:
         around.own.take(prospect.claim)
@@ -347,10 +355,10 @@ def _take(workload: api.Workload, prospect: Prospect, around: Surroundings) -> N
     queue = quotas.quota.find(found.spec.cluster_queue) if found is not None else None
     assignment = place(view, queue) if queue is not None else None
     if queue is not None and assignment is not None:
-        quotas.quota.take(Claim(queue=queue.name, taken=assignment.taken))
+        quotas.quota.take(QuotaClaim(queue=queue.name, taken=assignment.taken))
 
 
-def _view(workload: api.Workload, around: Surroundings) -> WorkloadView:
+def _view(workload: api.Workload, around: DrainSurroundings) -> WorkloadView:
     return build_workload_view(
         workload, kind="", find_flavor=around.flavors.get, options=BuildOptions()
     )

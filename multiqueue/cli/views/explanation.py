@@ -33,10 +33,10 @@ from multiqueue.cli.views.rivals import RivalRow, explain_preemption, list_rival
 from multiqueue.cli.views.slices import explain_slice
 from multiqueue.cli.views.topology import explain_topology
 from multiqueue.cli.views.width import explain_width
-from multiqueue.cli.views.workloads import WorkloadView, view_workload
-from multiqueue.cli.visibility import Answer, FlavorNumbers
+from multiqueue.cli.views.workloads import WorkloadRow, view_workload
+from multiqueue.cli.visibility import FlavorNumbers, ManagerAnswer
 from multiqueue.drain.report import find_stay, parse_report
-from multiqueue.views.phase import AT_WORK, ENDED, State
+from multiqueue.views.phase import AT_WORK, ENDED, PhaseState
 
 if TYPE_CHECKING:
     from multiqueue.api.autoscaling import ProvisioningRequest
@@ -46,8 +46,8 @@ MAX_TURNS = 8
 """LocalQueues named in a sentence about whose turn it is."""
 ENDLESS = 2**63 - 1
 """The weighted share of a queue that borrows with weight zero."""
-NO_ANSWER = Answer()
-NEEDS_NUMBERS = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
+NO_ANSWER = ManagerAnswer()
+NEEDS_NUMBERS = frozenset({PhaseState.QUEUED, PhaseState.EVICTED, PhaseState.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class WorkloadExplanation:
     """Everything that ``why`` shows.
 
     Attributes:
@@ -79,7 +79,7 @@ class Explanation:
         problem: What of the manager's answer is missing, and why; empty if nothing is.
     """
 
-    view: WorkloadView
+    view: WorkloadRow
     cause: str
     next: str
     preempted: str
@@ -129,11 +129,11 @@ class Explanation:
 def explain(
     objects: QueueObjects,
     workload: Workload,
-    answer: Answer = NO_ANSWER,
+    answer: ManagerAnswer = NO_ANSWER,
     *,
     remote: Mapping[str, str] | None = None,
     requests: Sequence[ProvisioningRequest] = (),
-) -> Explanation:
+) -> WorkloadExplanation:
     """Put together what is known about a Workload.
 
     Args:
@@ -148,7 +148,7 @@ def explain(
     spec = objects.cluster_queues[queue].spec if queue in objects.cluster_queues else None
     waits_for = next_step(workload, objects.now)
     place = answer.place
-    return Explanation(
+    return WorkloadExplanation(
         view=view,
         cause=_cause(objects, workload, view, queue),
         next=waits_for,
@@ -181,7 +181,7 @@ def explain(
     )
 
 
-def _cause(objects: QueueObjects, workload: Workload, view: WorkloadView, queue: str) -> str:
+def _cause(objects: QueueObjects, workload: Workload, view: WorkloadRow, queue: str) -> str:
     if view.state not in NEEDS_NUMBERS:
         return ""
     key = names.key_of(workload.metadata.namespace, workload.spec.queue_name)
@@ -192,7 +192,7 @@ def _cause(objects: QueueObjects, workload: Workload, view: WorkloadView, queue:
     return "; ".join(filter(None, (told, explain_checks_of_queue(objects, queue))))
 
 
-def _stays(objects: QueueObjects, view: WorkloadView) -> str:
+def _stays(objects: QueueObjects, view: WorkloadRow) -> str:
     cluster = objects.clusters.get(view.worker)
     orders = read_orders(cluster.metadata.annotations) if cluster is not None else Orders()
     if cluster is None or not orders.cordoned:
@@ -213,18 +213,18 @@ def _asks(objects: QueueObjects, workload: Workload) -> str:
     return "; ".join(filter(None, asked))
 
 
-def _why(view: WorkloadView, workload: Workload, answer: Answer) -> WorkloadView:
+def _why(view: WorkloadRow, workload: Workload, answer: ManagerAnswer) -> WorkloadRow:
     """Put in the manager's reason, which may be newer than what it wrote on the Workload."""
     written = find_condition(workload.status.conditions, WorkloadCondition.QUOTA_RESERVED)
     # A manager that has just begun to lead has looked at nothing yet: what is written tells more.
     is_older = answer.reason == Reason.PENDING_EVALUATION and written is not None
-    if view.state is not State.QUEUED or not answer.reason or is_older:
+    if view.state is not PhaseState.QUEUED or not answer.reason or is_older:
         return view
     told = f"{answer.reason}: {answer.message}" if answer.message else answer.reason
     return replace(view, phase=replace(view.phase, why=told))
 
 
-def _order(answer: Answer) -> str:
+def _order(answer: ManagerAnswer) -> str:
     """Say how the past usage of LocalQueues orders a ClusterQueue, with the numbers."""
     rows = [
         f"{name or 'one of another namespace'} {'endless' if used is None else f'{used:.4g}'}"
@@ -237,7 +237,7 @@ def _order(answer: Answer) -> str:
     return f"LocalQueues take turns by past usage, the least first: {shown}{more}"
 
 
-def _share(answer: Answer) -> str:
+def _share(answer: ManagerAnswer) -> str:
     """Say how much a ClusterQueue has of what others lend."""
     if answer.share is None:
         return ""

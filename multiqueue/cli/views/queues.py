@@ -11,21 +11,21 @@ from multiqueue.api.conditions import ACTIVE, find_condition
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.cli.views.inactive import explain_local_queue
-from multiqueue.cli.views.workloads import WorkloadView, view_workload
-from multiqueue.cli.visibility import Place
-from multiqueue.views.phase import ENDED, State
+from multiqueue.cli.views.workloads import WorkloadRow, view_workload
+from multiqueue.cli.visibility import QueuePosition
+from multiqueue.views.phase import ENDED, PhaseState
 
 if TYPE_CHECKING:
     from multiqueue.cli.queue_objects import QueueObjects
 
-_WAITING = frozenset({State.QUEUED, State.EVICTED, State.MOVING})
+_WAITING = frozenset({PhaseState.QUEUED, PhaseState.EVICTED, PhaseState.MOVING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRow:
     """One Workload of a queue; ``position`` counts from 1, None for those that do not wait."""
 
-    view: WorkloadView
+    view: WorkloadRow
     position: int | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class QueueSummary:
 
 def list_rows(
     objects: QueueObjects,
-    places: Mapping[str, Place],
+    places: Mapping[str, QueuePosition],
     *,
     cluster_queue: str = "",
     local_queue: str = "",

@@ -12,11 +12,11 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.model.build import build_workload, effective_priority
 from multiqueue.model.resources import is_accelerator
 from multiqueue.model.workload import PodSet
-from multiqueue.views.phase import Phase, State, find_phase
+from multiqueue.views.phase import Phase, PhaseState, find_phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadView:
+class WorkloadRow:
     """One Workload in a row of a table.
 
     Attributes:
@@ -34,7 +34,7 @@ class WorkloadView:
     created: datetime | None
 
     @property
-    def state(self) -> State:
+    def state(self) -> PhaseState:
         """The phase, for programs."""
         return self.phase.state
 
@@ -78,13 +78,13 @@ class WorkloadView:
         }
 
 
-def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadView:
+def view_workload(workload: Workload, job: Mapping[str, Any] | None = None) -> WorkloadRow:
     """Read where a Workload stands from its conditions, and from its job where that is known."""
     status = workload.status
     owner = next(
         (owner for owner in workload.metadata.owner_references if owner.controller), None
     ) or next(iter(workload.metadata.owner_references), None)
-    return WorkloadView(
+    return WorkloadRow(
         key=workload.metadata.key,
         job=f"{owner.kind}/{owner.name}" if owner else workload.metadata.name,
         queue=workload.spec.queue_name,

@@ -26,7 +26,7 @@ _ANNOTATIONS = (names.CONSUME_PROVISIONING_REQUEST, names.PROVISIONING_CLASS_NAM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class UngateVerdict:
     """What to do about the pods of a job.
 
     Shape: ``patches`` by name of the pod, in the order of the names. ``waits`` says that others
@@ -51,7 +51,7 @@ def granted_slice(workloads: Sequence[Workload], prebuilt: Workload | None) -> W
     return prebuilt if may_run and not is_leaving(prebuilt) else None
 
 
-def decide_ungating(slice_: Workload, pods: Sequence[Pod]) -> Verdict:
+def decide_ungating(slice_: Workload, pods: Sequence[Pod]) -> UngateVerdict:
     """Choose the pods that may go, by name.
 
     Args:
@@ -60,7 +60,7 @@ def decide_ungating(slice_: Workload, pods: Sequence[Pod]) -> Verdict:
     """
     updates = merge_pod_set_updates(slice_.status)
     if isinstance(updates, str):
-        return Verdict(patches={})  # the job could not start with these either (E-153)
+        return UngateVerdict(patches={})  # the job could not start with these either (E-153)
     patches: dict[str, Mapping[str, Any]] = {}
     waits = False
     for name, count in counts_of(slice_.spec.pod_sets).items():
@@ -72,7 +72,7 @@ def decide_ungating(slice_: Workload, pods: Sequence[Pod]) -> Verdict:
         for pod in fitting[:room]:
             patches[_name(pod)] = _patch(pod, updates.get(name))
         waits |= len(fitting) > room and any(_is_going(pod) for pod in released)
-    return Verdict(patches=patches, waits=waits)
+    return UngateVerdict(patches=patches, waits=waits)
 
 
 def is_gated(pod: Pod) -> bool:

@@ -47,7 +47,7 @@ JobKey = tuple[str, str]
 """Name of the integration, key of the job."""
 
 
-class Owner(NamedTuple):
+class PodOwner(NamedTuple):
     """A job as its pods name it."""
 
     gvk: GroupVersionKind
@@ -61,7 +61,7 @@ class WaitingPod:
     key: str
     version: int
     uid: str
-    owner: Owner | None
+    owner: PodOwner | None
 
 
 def read_pod(data: bytes) -> WaitingPod:
@@ -76,11 +76,11 @@ def read_pod(data: bytes) -> WaitingPod:
     )
 
 
-def _owner(metadata: Mapping[str, Any]) -> Owner | None:
+def _owner(metadata: Mapping[str, Any]) -> PodOwner | None:
     for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller"):
             gvk = GroupVersionKind.of(reference["apiVersion"], reference["kind"])
-            return Owner(gvk, names.key_of(metadata["namespace"], reference["name"]))
+            return PodOwner(gvk, names.key_of(metadata["namespace"], reference["name"]))
     return None
 
 
@@ -204,7 +204,7 @@ class ElasticUngater:
         self._wanted.set()
         for reference in new.metadata.owner_references:
             gvk = GroupVersionKind.of(reference.api_version, reference.kind)
-            self._wake(Owner(gvk, names.key_of(new.metadata.namespace, reference.name)))
+            self._wake(PodOwner(gvk, names.key_of(new.metadata.namespace, reference.name)))
 
     def _on_pod(self, old: WaitingPod | None, pod: WaitingPod | None) -> None:
         del old
@@ -219,7 +219,7 @@ class ElasticUngater:
             if self._waits(key):
                 self._reconciler.queue.add((integration, key))
 
-    def _wake(self, owner: Owner) -> None:
+    def _wake(self, owner: PodOwner) -> None:
         integration = self._context.integrations.find_by_gvk(owner.gvk)
         if integration is not None and self._waits(owner.key):
             self._reconciler.queue.add((integration.name, owner.key))

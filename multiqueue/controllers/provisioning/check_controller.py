@@ -15,7 +15,7 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class CheckVerdict:
     """What the Active condition of a check shall say."""
 
     active: bool
@@ -23,17 +23,23 @@ class Verdict:
     message: str
 
 
-def judge_check(found: ConfigFound, *, watch_problem: str) -> Verdict:
+def judge_check(found: ConfigFound, *, watch_problem: str) -> CheckVerdict:
     """Return what the Active condition shall say. Pure.
 
     Deviates: where requests cannot be made or watched the check is not active, and says why; the
     reference leaves it without a condition.
     """
     if found.problem:
-        return Verdict(active=False, reason=CheckReason.BAD_PARAMETERS_REF, message=found.problem)
+        return CheckVerdict(
+            active=False, reason=CheckReason.BAD_PARAMETERS_REF, message=found.problem
+        )
     if watch_problem:
-        return Verdict(active=False, reason=CheckReason.KIND_UNAVAILABLE, message=watch_problem)
-    return Verdict(active=True, reason=CheckReason.ACTIVE, message="The admission check is active")
+        return CheckVerdict(
+            active=False, reason=CheckReason.KIND_UNAVAILABLE, message=watch_problem
+        )
+    return CheckVerdict(
+        active=True, reason=CheckReason.ACTIVE, message="The admission check is active"
+    )
 
 
 class ProvisioningCheckController:

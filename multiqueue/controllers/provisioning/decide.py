@@ -24,13 +24,13 @@ from multiqueue.controllers.provisioning.plan import (
     ChangeChecks,
     CreateRequest,
     DeleteRequests,
-    Done,
+    ProvisioningDone,
     ProvisioningPlan,
     Refuse,
     RepairTemplates,
 )
 from multiqueue.controllers.provisioning.selection import attempt_of, pick_requests
-from multiqueue.controllers.provisioning.states import UNCHANGED, Asked, CheckChange, judge
+from multiqueue.controllers.provisioning.states import UNCHANGED, CheckChange, RequestedCheck, judge
 from multiqueue.controllers.provisioning.view import ProvisioningCheck, ProvisioningView
 from multiqueue.jobs.framework.pod_set_info import FlavorNotFoundError, StartConflictError
 
@@ -50,7 +50,7 @@ def decide(view: ProvisioningView) -> ProvisioningPlan:
         plan = rule(view)
         if plan is not None:
             return plan
-    return Done()
+    return ProvisioningDone()
 
 
 def end(view: ProvisioningView) -> ProvisioningPlan | None:
@@ -59,14 +59,16 @@ def end(view: ProvisioningView) -> ProvisioningPlan | None:
     finished, evicted = is_finished(status), is_evicted(status)
     if not finished and not evicted:
         return None
-    return _delete(view.requests) if finished or view.cleanup else Done()
+    return _delete(view.requests) if finished or view.cleanup else ProvisioningDone()
 
 
 def ignore(view: ProvisioningView) -> ProvisioningPlan | None:
     """Without a reservation there is nothing to ask for, and what was asked for stays."""
     status = view.workload.status
     deleted = view.workload.metadata.deletion_timestamp
-    return Done() if deleted or not has_quota(status) or status.admission is None else None
+    return (
+        ProvisioningDone() if deleted or not has_quota(status) or status.admission is None else None
+    )
 
 
 def sync_checks(view: ProvisioningView) -> ProvisioningPlan | None:
@@ -156,7 +158,7 @@ def _change(
     if check.config is None and not is_admitted(view.workload.status):
         return CheckChange(state=CheckState.PENDING, message=INACTIVE_MESSAGE)
     if request is not None:
-        return judge(Asked(view=view, check=check, request=request))
+        return judge(RequestedCheck(view=view, check=check, request=request))
     is_decided = check.config is None or view.is_in(check, CheckState.READY)
     if is_decided or is_needed(view, check):
         return UNCHANGED
@@ -231,4 +233,4 @@ def _is_whole(view: ProvisioningView, request: ProvisioningRequest) -> bool:
 
 def _delete(requests: tuple[ProvisioningRequest, ...]) -> ProvisioningPlan:
     left = tuple(request for request in requests if not request.metadata.deletion_timestamp)
-    return DeleteRequests(requests=left) if left else Done()
+    return DeleteRequests(requests=left) if left else ProvisioningDone()

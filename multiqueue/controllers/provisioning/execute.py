@@ -24,7 +24,7 @@ from multiqueue.controllers.provisioning.plan import (
     ChangeChecks,
     CreateRequest,
     DeleteRequests,
-    Done,
+    ProvisioningDone,
     ProvisioningPlan,
     Refuse,
     RepairTemplates,
@@ -65,7 +65,7 @@ class ProvisioningExecutor:
             KubeError: the step failed and is to be tried again.
         """
         match plan:
-            case Done():
+            case ProvisioningDone():
                 return DONE
             case DeleteRequests():
                 for request in plan.requests:

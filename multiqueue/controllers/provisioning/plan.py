@@ -13,7 +13,7 @@ from multiqueue.controllers.provisioning.view import ProvisioningView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class ProvisioningDone:
     """Nothing to do until something changes."""
 
 
@@ -57,5 +57,5 @@ class Refuse:
 
 
 ProvisioningPlan: TypeAlias = (
-    Done | DeleteRequests | ChangeChecks | CreateRequest | RepairTemplates | Refuse
+    ProvisioningDone | DeleteRequests | ChangeChecks | CreateRequest | RepairTemplates | Refuse
 )

@@ -32,7 +32,7 @@ class CheckChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RequestedCheck:
     """A check and the request that it goes by."""
 
     view: ProvisioningView
@@ -54,10 +54,10 @@ class Asked:
 
 
 UNCHANGED = CheckChange()
-Rule = Callable[[Asked], CheckChange | None]
+Rule = Callable[[RequestedCheck], CheckChange | None]
 
 
-def judge(asked: Asked) -> CheckChange:
+def judge(asked: RequestedCheck) -> CheckChange:
     """Return what the conditions of the request mean for the check."""
     for rule in RULES:
         change = rule(asked)
@@ -66,14 +66,14 @@ def judge(asked: Asked) -> CheckChange:
     return CheckChange(state=CheckState.PENDING, message="")
 
 
-def failed(asked: Asked) -> CheckChange | None:
+def failed(asked: RequestedCheck) -> CheckChange | None:
     """A failure is tried again up to the limit, then it is final."""
     if not asked.has(ProvisioningCondition.FAILED):
         return None
     return _try_again(asked, "failure", asked.message(ProvisioningCondition.FAILED))
 
 
-def capacity_revoked(asked: Asked) -> CheckChange | None:
+def capacity_revoked(asked: RequestedCheck) -> CheckChange | None:
     """What was given is gone, before or after the admission: the Workload is given up."""
     if not asked.has(ProvisioningCondition.CAPACITY_REVOKED):
         return None
@@ -85,7 +85,7 @@ def capacity_revoked(asked: Asked) -> CheckChange | None:
     )
 
 
-def booking_expired(asked: Asked) -> CheckChange | None:
+def booking_expired(asked: RequestedCheck) -> CheckChange | None:
     """An expired booking matters until the admission: the pods hold the capacity from then on."""
     if not asked.has(ProvisioningCondition.BOOKING_EXPIRED):
         return None
@@ -95,7 +95,7 @@ def booking_expired(asked: Asked) -> CheckChange | None:
     return _try_again(asked, "booking expired", message)
 
 
-def provisioned(asked: Asked) -> CheckChange | None:
+def provisioned(asked: RequestedCheck) -> CheckChange | None:
     """The capacity is there; message and updates stay as they were when it came."""
     if not asked.has(ProvisioningCondition.PROVISIONED):
         return None
@@ -108,7 +108,7 @@ def provisioned(asked: Asked) -> CheckChange | None:
     )
 
 
-def accepted(asked: Asked) -> CheckChange | None:
+def accepted(asked: RequestedCheck) -> CheckChange | None:
     """It is being provisioned; Provisioned=False may say until when that takes."""
     if not asked.has(ProvisioningCondition.ACCEPTED):
         return None
@@ -134,7 +134,7 @@ def pause_seconds(check: ProvisioningCheck, *, retries: int, jitter: float) -> i
     return int(pause * (1 + JITTER * jitter))
 
 
-def _try_again(asked: Asked, cause: str, message: str) -> CheckChange:
+def _try_again(asked: RequestedCheck, cause: str, message: str) -> CheckChange:
     attempt = attempt_of(asked.view, asked.check, asked.request) or 1
     if attempt > asked.check.limit:
         return CheckChange(state=CheckState.REJECTED, message=message)
@@ -147,7 +147,7 @@ def _try_again(asked: Asked, cause: str, message: str) -> CheckChange:
     return CheckChange(state=CheckState.RETRY, message=words, requeue_after_seconds=pause)
 
 
-def _pod_set_updates(asked: Asked) -> tuple[PodSetUpdate, ...]:
+def _pod_set_updates(asked: RequestedCheck) -> tuple[PodSetUpdate, ...]:
     """What the pods need to use the capacity: one entry for each pod set of the request."""
     request, config = asked.request, asked.check.config
     pod_sets = {

@@ -15,9 +15,9 @@ from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.v1beta2.meta import Toleration, format_time
 from multiqueue.controllers.topology.failures import (
     FailureRules,
-    Health,
+    NodeFailureVerdict,
+    NodeHealth,
     Placed,
-    Verdict,
     judge,
     judged_status,
 )
@@ -103,12 +103,12 @@ class NodeFailureController:
         await self._write(workload, host, verdict)
         return verdict.ask_again
 
-    def _judge(self, workload: Workload, host: str) -> Verdict:
+    def _judge(self, workload: Workload, host: str) -> NodeFailureVerdict:
         pods = self._watch.pods.store.by_index(BY_WORKLOAD, workload.metadata.key)
         try:
             tolerations = self._tolerations(workload, host)
         except (FlavorNotFoundError, StartConflictError):
-            return Verdict(health=Health.UNDECIDED)
+            return NodeFailureVerdict(health=NodeHealth.UNDECIDED)
         placed = Placed(
             assigned=host in find_hosts(workload),
             tolerations=tolerations,
@@ -128,11 +128,11 @@ class NodeFailureController:
             if pod_set.name in members
         ]
 
-    async def _write(self, workload: Workload, host: str, verdict: Verdict) -> None:
+    async def _write(self, workload: Workload, host: str, verdict: NodeFailureVerdict) -> None:
         def change(newest: Workload) -> WorkloadStatus:
             health = verdict.health
             if newest.metadata.uid != workload.metadata.uid or (
-                health is Health.UNHEALTHY and host not in find_hosts(newest)
+                health is NodeHealth.UNHEALTHY and host not in find_hosts(newest)
             ):
                 return newest.status
             return judged_status(

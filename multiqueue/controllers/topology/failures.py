@@ -40,7 +40,7 @@ class FailureRules:
         )
 
 
-class Health(Enum):
+class NodeHealth(Enum):
     """What a node is to one Workload; while it is UNDECIDED nothing is changed."""
 
     HEALTHY = "Healthy"
@@ -70,7 +70,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class NodeFailureVerdict:
     """What to do.
 
     Attributes:
@@ -79,45 +79,49 @@ class Verdict:
         ask_again: When time alone may change the verdict.
     """
 
-    health: Health
+    health: NodeHealth
     doomed: tuple[Pod, ...] = ()
     ask_again: timedelta | None = None
 
 
-def judge(node: WatchedNode | None, placed: Placed, rules: FailureRules, now: datetime) -> Verdict:
+def judge(
+    node: WatchedNode | None, placed: Placed, rules: FailureRules, now: datetime
+) -> NodeFailureVerdict:
     """Return whether the node has failed the Workload."""
     if not placed.assigned:
-        return Verdict(health=Health.HEALTHY, doomed=_stuck(placed))
+        return NodeFailureVerdict(health=NodeHealth.HEALTHY, doomed=_stuck(placed))
     if node is None or not node.reports:
-        return Verdict(health=Health.UNHEALTHY)
+        return NodeFailureVerdict(health=NodeHealth.UNHEALTHY)
     if node.unready_since is not None:
         return _judge_unready(node.unready_since, placed, rules, now)
     if not rules.on_taints:
-        return Verdict(health=Health.HEALTHY)
+        return NodeFailureVerdict(health=NodeHealth.HEALTHY)
     match _tolerance(node.node.taints, placed.tolerations):
         case _Tolerance.ALWAYS:
-            return Verdict(health=Health.HEALTHY)
+            return NodeFailureVerdict(health=NodeHealth.HEALTHY)
         case _Tolerance.NEVER if not rules.on_pod_termination:
-            return Verdict(health=Health.UNHEALTHY)
+            return NodeFailureVerdict(health=NodeHealth.UNHEALTHY)
     return _once_pods_ended(placed)
 
 
-def _judge_unready(since: datetime, placed: Placed, rules: FailureRules, now: datetime) -> Verdict:
+def _judge_unready(
+    since: datetime, placed: Placed, rules: FailureRules, now: datetime
+) -> NodeFailureVerdict:
     left = since + FAILURE_DELAY - now
     by_time = rules.after_fixed_time or not rules.on_pod_termination
     if by_time and left <= timedelta():
-        return Verdict(health=Health.UNHEALTHY)
+        return NodeFailureVerdict(health=NodeHealth.UNHEALTHY)
     if not rules.on_pod_termination:
-        return Verdict(health=Health.UNDECIDED, ask_again=left)
+        return NodeFailureVerdict(health=NodeHealth.UNDECIDED, ask_again=left)
     verdict = _once_pods_ended(placed)
     return replace(verdict, ask_again=left) if by_time else verdict
 
 
-def _once_pods_ended(placed: Placed) -> Verdict:
+def _once_pods_ended(placed: Placed) -> NodeFailureVerdict:
     """A node is given up when nothing of the Workload runs there any more."""
     runs = any(pod.node and not (pod.terminating or pod.ended) for pod in placed.pods)
-    health = Health.HEALTHY if runs else Health.UNHEALTHY
-    return Verdict(health=health, doomed=_stuck(placed))
+    health = NodeHealth.HEALTHY if runs else NodeHealth.UNHEALTHY
+    return NodeFailureVerdict(health=health, doomed=_stuck(placed))
 
 
 def _stuck(placed: Placed) -> tuple[Pod, ...]:
@@ -140,15 +144,15 @@ def _tolerance(
 
 
 def judged_status(
-    status: WorkloadStatus, hostname: str, health: Health, *, now: datetime, generation: int
+    status: WorkloadStatus, hostname: str, health: NodeHealth, *, now: datetime, generation: int
 ) -> WorkloadStatus:
     """Return the status of a Workload after a verdict (E-149): a second failed node evicts it."""
     known = [node.name for node in status.unhealthy_nodes]
-    if health is Health.HEALTHY and hostname in known:
+    if health is NodeHealth.HEALTHY and hostname in known:
         rest = tuple(node for node in status.unhealthy_nodes if node.name != hostname)
         return msgspec.structs.replace(status, unhealthy_nodes=rest)
     ended = is_finished(status) or is_evicted(status) or not is_admitted(status)
-    if health is not Health.UNHEALTHY or hostname in known or ended or not has_quota(status):
+    if health is not NodeHealth.UNHEALTHY or hostname in known or ended or not has_quota(status):
         return status
     if known:
         failed = ", ".join([*known, hostname])

@@ -26,15 +26,15 @@ from multiqueue.controllers.slice_handover import find_successor
 from multiqueue.controllers.workload.decide import decide
 from multiqueue.controllers.workload.lifecycle import backoff_left
 from multiqueue.controllers.workload.plan import (
-    ChangeStatus,
     Delete,
-    Done,
+    NothingToDo,
     PatchSpec,
     ReleaseFinalizer,
     WorkloadPlan,
+    WriteStatus,
 )
 from multiqueue.controllers.workload.reserved import HOLD_AND_DRAIN
-from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadView
+from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadSituation
 from multiqueue.controllers.workload.words import Words
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
@@ -127,13 +127,13 @@ class WorkloadController:
                 self._refined_at.pop(key, None)
                 return DONE
             plan = decide(view)
-            if isinstance(plan, Done):
+            if isinstance(plan, NothingToDo):
                 return Result(requeue_after=plan.requeue_after)
-            if isinstance(plan, ChangeStatus) and plan.minor:
+            if isinstance(plan, WriteStatus) and plan.minor:
                 wait = self._patience(key)
                 if wait > 0:
                     return Result(requeue_after=wait)
-            if isinstance(plan, ChangeStatus) and plan.explains and not self._words.may(key):
+            if isinstance(plan, WriteStatus) and plan.explains and not self._words.may(key):
                 return Result(requeue_after=backoff_left(view))
             try:
                 await self._execute(plan, view)
@@ -144,7 +144,7 @@ class WorkloadController:
         log.warning("workload does not come to rest", workload=key, steps=MAX_STEPS)
         return Result(requeue_after=1.0)
 
-    def observe(self, key: str) -> WorkloadView | None:
+    def observe(self, key: str) -> WorkloadSituation | None:
         """Return what is known about a Workload; None when it is gone."""
         informers = self._context.informers
         workload = informers.workloads.store.get(key)
@@ -160,7 +160,7 @@ class WorkloadController:
             else None
         )
         admission, reference = workload.status.admission, workload.spec.priority_class_ref
-        return WorkloadView(
+        return WorkloadSituation(
             workload=workload,
             local_queue=local_queue,
             cluster_queue=cluster_queue,
@@ -184,10 +184,10 @@ class WorkloadController:
         store = self._context.informers.workloads.store
         return find_successor(workload, store.get, partial(store.by_index, BY_REPLACED))
 
-    async def _execute(self, plan: WorkloadPlan, view: WorkloadView) -> None:
+    async def _execute(self, plan: WorkloadPlan, view: WorkloadSituation) -> None:
         writer, workload = self._context.writer, view.workload
         match plan:
-            case ChangeStatus():
+            case WriteStatus():
                 written = await writer.update_status(
                     workload.metadata.key,
                     lambda newest: plan.change(replace(view, workload=newest)),

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.controllers.workload import gates, lifecycle, pending, reserved
-from multiqueue.controllers.workload.plan import Done, WorkloadPlan
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.plan import NothingToDo, WorkloadPlan
+from multiqueue.controllers.workload.view import WorkloadSituation
 
-Rule = Callable[[WorkloadView], WorkloadPlan | None]
+Rule = Callable[[WorkloadSituation], WorkloadPlan | None]
 
 RULES: tuple[Rule, ...] = (
     lifecycle.end_orphan,
@@ -37,7 +37,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def decide(view: WorkloadView) -> WorkloadPlan:
+def decide(view: WorkloadSituation) -> WorkloadPlan:
     """Return the next step."""
     for rule in RULES:
         plan = rule(view)
@@ -48,4 +48,4 @@ def decide(view: WorkloadView) -> WorkloadPlan:
         pending.recheck_after(view),
         reserved.limits_left(view),
     ]
-    return Done(requeue_after=min((t for t in timers if t is not None), default=None))
+    return NothingToDo(requeue_after=min((t for t in timers if t is not None), default=None))

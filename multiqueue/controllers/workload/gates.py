@@ -7,18 +7,18 @@ import msgspec
 from multiqueue.api.v1beta2 import PreemptionGateState, WorkloadStatus
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import CLOSED
-from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.plan import WorkloadPlan, WriteStatus
+from multiqueue.controllers.workload.view import WorkloadSituation
 
 
-def sync_gates(view: WorkloadView) -> WorkloadPlan | None:
+def sync_gates(view: WorkloadSituation) -> WorkloadPlan | None:
     """A gate that is new is closed; one that the spec has no more is forgotten."""
     if not view.options.preemption_gates or _synced(view) == view.workload.status:
         return None
-    return ChangeStatus(change=_synced)
+    return WriteStatus(change=_synced)
 
 
-def _synced(view: WorkloadView) -> WorkloadStatus:
+def _synced(view: WorkloadSituation) -> WorkloadStatus:
     spec, status = view.workload.spec, view.workload.status
     known = {state.name: state for state in status.preemption_gates}
     states = tuple(

@@ -21,35 +21,35 @@ from multiqueue.api.workload_state import (
 )
 from multiqueue.controllers.slice_handover import ended
 from multiqueue.controllers.workload.plan import (
-    ChangeStatus,
     Delete,
-    Done,
+    NothingToDo,
     PatchSpec,
     ReleaseFinalizer,
     WorkloadPlan,
+    WriteStatus,
 )
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.view import WorkloadSituation
 
 DEACTIVATED_MESSAGE = "The workload is deactivated"
 _BACKED_OFF = frozenset({Reason.PODS_READY_TIMEOUT, Reason.ADMISSION_CHECK})
 
 
-def end_orphan(view: WorkloadView) -> WorkloadPlan | None:
+def end_orphan(view: WorkloadSituation) -> WorkloadPlan | None:
     """A Workload that nobody owns any more ends (E-117); one made by hand has no owner's uid."""
     metadata = view.workload.metadata
     if metadata.owner_references:
         return None
     if metadata.deletion_timestamp:
         held = names.RESOURCE_IN_USE in metadata.finalizers
-        return ReleaseFinalizer() if held else Done()
+        return ReleaseFinalizer() if held else NothingToDo()
     if names.JOB_UID not in metadata.labels or not view.options.finish_orphans:
         return None
     if is_finished(view.workload.status):
         return None
-    return ChangeStatus(change=_orphaned)
+    return WriteStatus(change=_orphaned)
 
 
-def _orphaned(view: WorkloadView) -> WorkloadStatus:
+def _orphaned(view: WorkloadSituation) -> WorkloadStatus:
     return finish(
         view.workload.status,
         Reason.OWNER_NOT_FOUND,
@@ -59,34 +59,34 @@ def _orphaned(view: WorkloadView) -> WorkloadStatus:
     )
 
 
-def keep_finished(view: WorkloadView) -> WorkloadPlan | None:
+def keep_finished(view: WorkloadSituation) -> WorkloadPlan | None:
     """What is finished changes no more, and goes after the retention time (E-116)."""
     finished = find(view.workload.status, WorkloadCondition.FINISHED)
     if finished is None or finished.status != "True":
         return None
     retention = view.options.delete_finished_after
     if retention is None or view.workload.metadata.deletion_timestamp:
-        return Done()
+        return NothingToDo()
     left = (finished.transitioned_at + retention - view.now).total_seconds()
     if left > 0:
-        return Done(requeue_after=left)
+        return NothingToDo(requeue_after=left)
     return Delete(message="Deleted workload: finished retention period expired")
 
 
-def leave_deleted(view: WorkloadView) -> WorkloadPlan | None:
+def leave_deleted(view: WorkloadSituation) -> WorkloadPlan | None:
     """Its job stops first; then the job framework lets it go."""
-    return Done() if view.workload.metadata.deletion_timestamp else None
+    return NothingToDo() if view.workload.metadata.deletion_timestamp else None
 
 
-def end_replaced(view: WorkloadView) -> WorkloadPlan | None:
+def end_replaced(view: WorkloadSituation) -> WorkloadPlan | None:
     """A slice whose quota a larger one has by now ends; its job runs on (E-167)."""
     successor = view.successor
     if successor is None:
         return None
-    return ChangeStatus(change=lambda newest: ended(newest.workload, successor, newest.now))
+    return WriteStatus(change=lambda newest: ended(newest.workload, successor, newest.now))
 
 
-def follow_class(view: WorkloadView) -> WorkloadPlan | None:
+def follow_class(view: WorkloadSituation) -> WorkloadPlan | None:
     """Another value of the WorkloadPriorityClass reaches every Workload that has it (E-187)."""
     priority_class, metadata = view.priority_class, view.workload.metadata
     if priority_class is None or priority_class.value == view.workload.spec.priority:
@@ -97,7 +97,7 @@ def follow_class(view: WorkloadView) -> WorkloadPlan | None:
     return PatchSpec(patch={"priority": priority_class.value})
 
 
-def clear_active(view: WorkloadView) -> WorkloadPlan | None:
+def clear_active(view: WorkloadSituation) -> WorkloadPlan | None:
     """Whoever asks for a deactivation gets it (E-108)."""
     target = find(view.workload.status, WorkloadCondition.DEACTIVATION_TARGET)
     if target is None or target.status != "True" or not view.workload.spec.active:
@@ -105,14 +105,16 @@ def clear_active(view: WorkloadView) -> WorkloadPlan | None:
     return PatchSpec(patch={"active": False})
 
 
-def evict_inactive(view: WorkloadView) -> WorkloadPlan | None:
+def evict_inactive(view: WorkloadSituation) -> WorkloadPlan | None:
     """An inactive Workload is evicted, whoever made it so, and waits to be made active."""
     if view.workload.spec.active:
         return None
-    return ChangeStatus(change=_deactivated) if _deactivated(view) != _status(view) else Done()
+    return (
+        WriteStatus(change=_deactivated) if _deactivated(view) != _status(view) else NothingToDo()
+    )
 
 
-def _deactivated(view: WorkloadView) -> WorkloadStatus:
+def _deactivated(view: WorkloadSituation) -> WorkloadStatus:
     status = deactivate(_status(view), now=view.now, generation=view.generation)
     if has_quota(status):
         return status
@@ -125,16 +127,16 @@ def _deactivated(view: WorkloadView) -> WorkloadStatus:
     )
 
 
-def end_backoff(view: WorkloadView) -> WorkloadPlan | None:
+def end_backoff(view: WorkloadSituation) -> WorkloadPlan | None:
     """What kept an evicted Workload from queueing again is over (E-105).
 
     Deviates: after a deactivation that had a cause, too; the reference leaves such a Workload
     parked.
     """
-    return ChangeStatus(change=_requeued) if _requeue_reason(view) is not None else None
+    return WriteStatus(change=_requeued) if _requeue_reason(view) is not None else None
 
 
-def backoff_left(view: WorkloadView) -> float | None:
+def backoff_left(view: WorkloadSituation) -> float | None:
     """Seconds until the backoff ends; None where there is none."""
     at = requeue_at(view.workload.status)
     if at is None or at <= view.now or has_quota(view.workload.status):
@@ -142,7 +144,7 @@ def backoff_left(view: WorkloadView) -> float | None:
     return (at - view.now).total_seconds()
 
 
-def _requeued(view: WorkloadView) -> WorkloadStatus:
+def _requeued(view: WorkloadSituation) -> WorkloadStatus:
     status, reason = _status(view), _requeue_reason(view)
     if reason is None:
         return status
@@ -166,7 +168,7 @@ _REQUEUED_MESSAGES = {
 }
 
 
-def _requeue_reason(view: WorkloadView) -> Reason | None:
+def _requeue_reason(view: WorkloadSituation) -> Reason | None:
     """Why a Workload with Requeued=False may queue again now, or None."""
     requeued = find(_status(view), WorkloadCondition.REQUEUED)
     if requeued is None or requeued.status != "False" or has_quota(_status(view)):
@@ -187,5 +189,5 @@ def _requeue_reason(view: WorkloadView) -> Reason | None:
     return None
 
 
-def _status(view: WorkloadView) -> WorkloadStatus:
+def _status(view: WorkloadSituation) -> WorkloadStatus:
     return view.workload.status

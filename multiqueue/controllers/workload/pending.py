@@ -22,8 +22,8 @@ from multiqueue.api.workload_state import (
     set_pending,
     with_condition,
 )
-from multiqueue.controllers.workload.plan import ChangeStatus, WorkloadPlan
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.plan import WorkloadPlan, WriteStatus
+from multiqueue.controllers.workload.view import WorkloadSituation
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?(?:[numkKMGTPE]i?)?")
 SILENT_SECONDS = 2.0
@@ -49,18 +49,18 @@ class PendingReason(NamedTuple):
     message: str
 
 
-def explain_pending(view: WorkloadView) -> WorkloadPlan | None:
+def explain_pending(view: WorkloadSituation) -> WorkloadPlan | None:
     """Write why the Workload waits, when that differs from what is written."""
     if view.admitting or has_quota(view.workload.status) or is_on_hold(view.workload.status):
         return None
     if pending_status(view) == view.workload.status:
         return None
-    return ChangeStatus(
+    return WriteStatus(
         change=pending_status, minor=_is_only_figures(view), explains=_is_about_quota(view)
     )
 
 
-def _is_about_quota(view: WorkloadView) -> bool:
+def _is_about_quota(view: WorkloadSituation) -> bool:
     """Whether the news is no more than what the scheduler thought of the Workload."""
     wanted = find_reason(view)
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
@@ -68,7 +68,7 @@ def _is_about_quota(view: WorkloadView) -> bool:
     return wanted is not None and not {wanted.reason, written} & _BLOCKERS
 
 
-def _is_only_figures(view: WorkloadView) -> bool:
+def _is_only_figures(view: WorkloadSituation) -> bool:
     """Whether a rewrite would change nothing but figures in the message."""
     wanted = find_reason(view)
     present = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED)
@@ -82,7 +82,7 @@ def _gist(message: str) -> str:
     return _NUMBER.sub("#", message)
 
 
-def pending_status(view: WorkloadView) -> WorkloadStatus:
+def pending_status(view: WorkloadSituation) -> WorkloadStatus:
     """Return the status with the reason and, where one is written anyway, checks and requests."""
     status = view.workload.status
     if has_quota(status) or is_on_hold(status):
@@ -117,7 +117,7 @@ def pending_status(view: WorkloadView) -> WorkloadStatus:
     return msgspec.structs.replace(status, resource_requests=view.requests)
 
 
-def find_reason(view: WorkloadView) -> PendingReason | None:
+def find_reason(view: WorkloadSituation) -> PendingReason | None:
     """Return why the Workload waits; None while there is nothing to say yet."""
     explained = view.explanation
     if explained is None:
@@ -133,13 +133,13 @@ def find_reason(view: WorkloadView) -> PendingReason | None:
     return wanted if is_news else None
 
 
-def silence_left(view: WorkloadView) -> float:
+def silence_left(view: WorkloadSituation) -> float:
     """Seconds for which a new Workload is not written only because nobody looked at it yet."""
     age = (view.now - view.workload.metadata.created_at).total_seconds()
     return SILENT_SECONDS - age
 
 
-def recheck_after(view: WorkloadView) -> float | None:
+def recheck_after(view: WorkloadSituation) -> float | None:
     """Seconds until the silence about a Workload ends that has no reason yet."""
     written = find(view.workload.status, WorkloadCondition.QUOTA_RESERVED) is not None
     return None if written or view.explanation is None else max(0.1, silence_left(view))

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from multiqueue.api.v1beta2 import WorkloadStatus
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.view import WorkloadSituation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class NothingToDo:
     """Nothing to do until something changes, or for so many seconds."""
 
     requeue_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warn:
+class WarnEvent:
     """A Warning event that goes with a write."""
 
     reason: str
@@ -26,7 +26,7 @@ class Warn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeStatus:
+class WriteStatus:
     """Write the status that a rule wants; the rule is asked again on the newest state.
 
     ``change`` gives the view's own status where there is nothing to change any more. What is
@@ -34,8 +34,8 @@ class ChangeStatus:
     from the write: it tells why the Workload waits.
     """
 
-    change: Callable[[WorkloadView], WorkloadStatus]
-    warn: Warn | None = None
+    change: Callable[[WorkloadSituation], WorkloadStatus]
+    warn: WarnEvent | None = None
     minor: bool = False
     explains: bool = False
 
@@ -59,4 +59,4 @@ class ReleaseFinalizer:
     """Let a Workload go that is being deleted."""
 
 
-WorkloadPlan: TypeAlias = Done | ChangeStatus | PatchSpec | Delete | ReleaseFinalizer
+WorkloadPlan: TypeAlias = NothingToDo | WriteStatus | PatchSpec | Delete | ReleaseFinalizer

@@ -30,22 +30,22 @@ from multiqueue.api.workload_state import (
     sync_admitted,
     target_deactivation,
 )
-from multiqueue.controllers.workload.plan import ChangeStatus, Done, Warn, WorkloadPlan
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.plan import NothingToDo, WarnEvent, WorkloadPlan, WriteStatus
+from multiqueue.controllers.workload.view import WorkloadSituation
 
-Change = Callable[[WorkloadView], WorkloadStatus]
+Change = Callable[[WorkloadSituation], WorkloadStatus]
 HOLD_AND_DRAIN = "HoldAndDrain"
 RUNNING = "None"
 
 
-def restart_broken(view: WorkloadView) -> WorkloadPlan | None:
+def restart_broken(view: WorkloadSituation) -> WorkloadPlan | None:
     """A reservation without an admission is counted nowhere: its job stops and queues anew."""
     if _restarted(view) == view.workload.status:
         return None
-    return ChangeStatus(change=_restarted)
+    return WriteStatus(change=_restarted)
 
 
-def _restarted(view: WorkloadView) -> WorkloadStatus:
+def _restarted(view: WorkloadSituation) -> WorkloadStatus:
     status = view.workload.status
     if status.admission is not None or _is_untouchable(view):
         return status
@@ -58,14 +58,14 @@ def _restarted(view: WorkloadView) -> WorkloadStatus:
     )
 
 
-def sync_admission(view: WorkloadView) -> WorkloadPlan | None:
+def sync_admission(view: WorkloadSituation) -> WorkloadPlan | None:
     """The check list follows the ClusterQueue, and Admitted the checks, in one write."""
     if not has_quota(view.workload.status):
         return None
     return _write_if_different(view, _synced)
 
 
-def _synced(view: WorkloadView) -> WorkloadStatus:
+def _synced(view: WorkloadSituation) -> WorkloadStatus:
     status = view.workload.status
     if not has_quota(status):
         return status
@@ -80,14 +80,14 @@ def _synced(view: WorkloadView) -> WorkloadStatus:
     return tell_unadmitted(status, now=view.now, generation=view.generation)
 
 
-def reject(view: WorkloadView) -> WorkloadPlan | None:
+def reject(view: WorkloadSituation) -> WorkloadPlan | None:
     """A Rejected check gives the Workload up (E-112)."""
     if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.REJECTED):
         return None
     rejected = checks_in(view.workload.status, CheckState.REJECTED)
     message = describe_checks(rejected, CheckState.REJECTED)
 
-    def change(newest: WorkloadView) -> WorkloadStatus:
+    def change(newest: WorkloadSituation) -> WorkloadStatus:
         return target_deactivation(
             newest.workload.status,
             Reason.ADMISSION_CHECK,
@@ -97,18 +97,20 @@ def reject(view: WorkloadView) -> WorkloadPlan | None:
         )
 
     if change(view) == view.workload.status:
-        return Done()
-    return ChangeStatus(change=change, warn=Warn(reason="AdmissionCheckRejected", message=message))
+        return NothingToDo()
+    return WriteStatus(
+        change=change, warn=WarnEvent(reason="AdmissionCheckRejected", message=message)
+    )
 
 
-def retry(view: WorkloadView) -> WorkloadPlan | None:
+def retry(view: WorkloadSituation) -> WorkloadPlan | None:
     """A check that wants to be tried again sends the Workload back to the queue (E-112)."""
     if _is_untouchable(view) or not checks_in(view.workload.status, CheckState.RETRY):
         return None
-    return ChangeStatus(change=_retried)
+    return WriteStatus(change=_retried)
 
 
-def _retried(view: WorkloadView) -> WorkloadStatus:
+def _retried(view: WorkloadSituation) -> WorkloadStatus:
     status = view.workload.status
     retrying = checks_in(status, CheckState.RETRY)
     if _is_untouchable(view) or not retrying:
@@ -125,7 +127,7 @@ def _retried(view: WorkloadView) -> WorkloadStatus:
     )
 
 
-def obey_local_queue(view: WorkloadView) -> WorkloadPlan | None:
+def obey_local_queue(view: WorkloadSituation) -> WorkloadPlan | None:
     """A stopped, missing or terminating LocalQueue takes back what is not running (E-113)."""
     name, queue = view.workload.spec.queue_name, view.local_queue
     if queue is None or queue.metadata.deletion_timestamp:
@@ -140,7 +142,7 @@ def obey_local_queue(view: WorkloadView) -> WorkloadPlan | None:
     )
 
 
-def obey_cluster_queue(view: WorkloadView) -> WorkloadPlan | None:
+def obey_cluster_queue(view: WorkloadSituation) -> WorkloadPlan | None:
     """A stopped, missing or terminating ClusterQueue takes back what is not running (E-113)."""
     admission, queue = view.workload.status.admission, view.holding
     if admission is None:
@@ -158,12 +160,12 @@ def obey_cluster_queue(view: WorkloadView) -> WorkloadPlan | None:
     )
 
 
-def await_pods(view: WorkloadView) -> WorkloadPlan | None:
+def await_pods(view: WorkloadSituation) -> WorkloadPlan | None:
     """A Workload whose pods are not ready in time makes room for others (E-106)."""
     return _write_if_different(view, _without_patience)
 
 
-def _without_patience(view: WorkloadView) -> WorkloadStatus:
+def _without_patience(view: WorkloadSituation) -> WorkloadStatus:
     status, rules, deadline = view.workload.status, view.options.readiness, _deadline(view)
     if rules is None or deadline is None or deadline > view.now:
         return status
@@ -171,7 +173,7 @@ def _without_patience(view: WorkloadView) -> WorkloadStatus:
     return give_up_waiting(status, key, rules, now=now, generation=view.generation)
 
 
-def _deadline(view: WorkloadView) -> datetime | None:
+def _deadline(view: WorkloadSituation) -> datetime | None:
     """When the wait for pods ends; None for those that run on another cluster, which waits."""
     status, rules = view.workload.status, view.options.readiness
     if rules is None or status.cluster_name or _is_untouchable(view):
@@ -179,7 +181,7 @@ def _deadline(view: WorkloadView) -> datetime | None:
     return readiness_deadline(status, rules)
 
 
-def limits_left(view: WorkloadView) -> float | None:
+def limits_left(view: WorkloadSituation) -> float | None:
     """Seconds until one of the limits on a running Workload is reached."""
     if _is_untouchable(view):
         return None
@@ -188,7 +190,7 @@ def limits_left(view: WorkloadView) -> float | None:
     return min((end.total_seconds() for end in ends if end is not None), default=None)
 
 
-def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
+def limit_execution(view: WorkloadSituation) -> WorkloadPlan | None:
     """A Workload may run no longer than it said (E-107)."""
     if _is_untouchable(view):
         return None
@@ -198,7 +200,7 @@ def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
     message = "exceeding the maximum execution time"
     limit = view.workload.spec.maximum_execution_time_seconds
 
-    def change(newest: WorkloadView) -> WorkloadStatus:
+    def change(newest: WorkloadSituation) -> WorkloadStatus:
         status = target_deactivation(
             newest.workload.status,
             Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED,
@@ -208,9 +210,9 @@ def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
         )
         return msgspec.structs.replace(status, accumulated_past_execution_time_seconds=None)
 
-    return ChangeStatus(
+    return WriteStatus(
         change=change,
-        warn=Warn(
+        warn=WarnEvent(
             reason=Reason.MAXIMUM_EXECUTION_TIME_EXCEEDED,
             message=f"The maximum execution time ({limit}s) exceeded",
         ),
@@ -218,7 +220,7 @@ def limit_execution(view: WorkloadView) -> WorkloadPlan | None:
 
 
 def _obey(
-    view: WorkloadView, policy: str, eviction: Reason, hold_message: str, drain_message: str
+    view: WorkloadSituation, policy: str, eviction: Reason, hold_message: str, drain_message: str
 ) -> WorkloadPlan | None:
     if policy == RUNNING or _is_untouchable(view):
         return None
@@ -227,7 +229,7 @@ def _obey(
     if policy != HOLD_AND_DRAIN:
         return None
 
-    def change(newest: WorkloadView) -> WorkloadStatus:
+    def change(newest: WorkloadSituation) -> WorkloadStatus:
         if _is_untouchable(newest):
             return newest.workload.status
         return evict(
@@ -238,11 +240,11 @@ def _obey(
             generation=newest.generation,
         )
 
-    return ChangeStatus(change=change)
+    return WriteStatus(change=change)
 
 
 def _give_back(
-    view: WorkloadView, reason: Reason, eviction: Reason, message: str
+    view: WorkloadSituation, reason: Reason, eviction: Reason, message: str
 ) -> WorkloadPlan | None:
     """Take a reservation that is not admitted; no eviction: nothing ran.
 
@@ -254,7 +256,7 @@ def _give_back(
     if _is_untouchable(view) or is_admitted(view.workload.status):
         return None
 
-    def change(newest: WorkloadView) -> WorkloadStatus:
+    def change(newest: WorkloadSituation) -> WorkloadStatus:
         status = newest.workload.status
         if _is_untouchable(newest) or is_admitted(status):
             return status
@@ -268,13 +270,13 @@ def _give_back(
             generation=newest.generation,
         )
 
-    return ChangeStatus(change=change)
+    return WriteStatus(change=change)
 
 
-def _is_untouchable(view: WorkloadView) -> bool:
+def _is_untouchable(view: WorkloadSituation) -> bool:
     """Whether there is no reservation to take, or an eviction takes it already."""
     return not has_quota(view.workload.status) or is_evicted(view.workload.status)
 
 
-def _write_if_different(view: WorkloadView, change: Change) -> WorkloadPlan | None:
-    return ChangeStatus(change=change) if change(view) != view.workload.status else None
+def _write_if_different(view: WorkloadSituation, change: Change) -> WorkloadPlan | None:
+    return WriteStatus(change=change) if change(view) != view.workload.status else None

@@ -75,7 +75,7 @@ def _readiness(config: Configuration) -> ReadinessRules | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkloadView:
+class WorkloadSituation:
     """One Workload and what its fate depends on.
 
     Attributes:

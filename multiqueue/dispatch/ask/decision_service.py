@@ -56,7 +56,7 @@ class ReviewError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class DispatchReview:
     """What would be decided about a manifest.
 
     Attributes:
@@ -74,7 +74,7 @@ class Review:
     notices: tuple[str, ...] = ()
 
 
-class DispatchDesk:
+class DecisionService:
     """Answers what people ask.
 
     Args:
@@ -117,7 +117,7 @@ class DispatchDesk:
         """Return the last decisions, the oldest first."""
         return self._records.all()
 
-    async def review(self, manifest: Mapping[str, Any], namespace: str) -> Review:
+    async def review(self, manifest: Mapping[str, Any], namespace: str) -> DispatchReview:
         """Say where a job would go if it were submitted now; changes nothing.
 
         Raises:
@@ -142,7 +142,7 @@ class DispatchDesk:
         shown, answer, profile = await self._choice.consult(
             seen.reference, lambda: self._views.build(seen, workload, memory)
         )
-        return Review(
+        return DispatchReview(
             decision=_decision(shown, answer, profile),
             quota=quota,
             fits=fits,

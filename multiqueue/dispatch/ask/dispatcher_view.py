@@ -17,7 +17,7 @@ from multiqueue.dispatch.decide.cluster_state import ClusterState, RemoteWorkloa
 from multiqueue.dispatch.decide.view import LocalWorkload
 from multiqueue.dispatch.observe.memory import GroupMemory
 from multiqueue.dispatch.observe.observe import Observation
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.forecast.views import Forecasts
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.model.build import BuildOptions
@@ -52,7 +52,7 @@ class DispatchViews:
         forecasts: Forecasts,
         *,
         options: BuildOptions,
-        line: Line,
+        line: GlobalQueue,
     ) -> None:
         self._context = context
         self._fleet = fleet

@@ -16,7 +16,7 @@ from multiqueue.api.slices import is_elastic
 from multiqueue.api.v1beta2 import PodSet, Workload
 from multiqueue.kube.clock import format_micro_time
 from multiqueue.kube.resources import WORKLOADS
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 DIGEST_LENGTH = 16
 _OURS_ALONE = frozenset({names.ALTERNATIVES, names.RAN_ON})
@@ -24,7 +24,9 @@ _OURS_ALONE = frozenset({names.ALTERNATIVES, names.RAN_ON})
 Json = dict[str, Any]
 
 
-def clone_workload(local: Workload, *, owner: Owner, now: datetime, gated: bool = False) -> Json:
+def clone_workload(
+    local: Workload, *, owner: ManagerIdentity, now: datetime, gated: bool = False
+) -> Json:
     """Return the Workload to create on a worker (M-105).
 
     Name, namespace, labels, annotations and spec; never owners, finalizers or status. How many pods
@@ -69,14 +71,14 @@ def _slice_mark(local: Workload) -> dict[str, str]:
     return {names.WORKLOAD_SLICE_REPLACEMENT_FOR: key} if is_elastic(local) else {}
 
 
-def stamp_job(job: Json, local: Workload, *, owner: Owner) -> Json:
+def stamp_job(job: Json, local: Workload, *, owner: ManagerIdentity) -> Json:
     """Mark a remote job with its manager, and with the reservation that it is made for."""
     metadata = job["metadata"]
     annotations = {**(metadata.get("annotations") or {}), **_stamp(local, owner)}
     return {**job, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _stamp(local: Workload, owner: Owner) -> dict[str, str]:
+def _stamp(local: Workload, owner: ManagerIdentity) -> dict[str, str]:
     stamp = {names.DISPATCH_EPOCH: epoch_of(local)}
     return {**stamp, names.MANAGER: owner.manager} if owner.manager else stamp
 

@@ -14,7 +14,7 @@ FindSuccessors = Callable[[str], Sequence[Workload]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heir:
+class Successor:
     """The slice that has the quota of an earlier one, and will have its job.
 
     Attributes:
@@ -24,7 +24,7 @@ class Heir:
     cluster: str | None = None
 
 
-def find_heir(key: str, find_successors: FindSuccessors) -> Heir | None:
+def find_heir(key: str, find_successors: FindSuccessors) -> Successor | None:
     """Return who took over from a slice; None where nobody did who may keep what it has.
 
     Args:
@@ -44,7 +44,7 @@ def find_heir(key: str, find_successors: FindSuccessors) -> Heir | None:
         seen.add(key)
 
 
-def _heir(workload: Workload) -> Heir | None:
+def _heir(workload: Workload) -> Successor | None:
     if workload.metadata.deletion_timestamp or is_evicted(workload.status):
         return None
-    return Heir(cluster=workload.status.cluster_name)
+    return Successor(cluster=workload.status.cluster_name)

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from multiqueue.api.conditions import CheckState
 from multiqueue.dispatch.decide.cluster_state import ClusterState, Priority
-from multiqueue.dispatch.decide.slice_chain import Heir
+from multiqueue.dispatch.decide.slice_chain import Successor
 from multiqueue.plugins import Nomination
 
 
@@ -163,7 +163,7 @@ class GroupView:
     problem: str = ""
     ask_again_at: datetime | None = None
     opening: Opening | None = None
-    heir: Heir | None = None
+    heir: Successor | None = None
 
     def find_cluster(self, name: str | None) -> ClusterState | None:
         """Return the cluster of that name."""

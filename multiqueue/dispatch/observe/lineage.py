@@ -14,7 +14,7 @@ from multiqueue.api.names import key_of
 from multiqueue.api.slices import is_elastic, list_earlier, replaced_key
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.owners import find_kind
-from multiqueue.dispatch.decide.slice_chain import Heir, find_heir
+from multiqueue.dispatch.decide.slice_chain import Successor, find_heir
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_OWNER_KEY, BY_REPLACED, owner_key
 from multiqueue.workers.connections.fleet import Fleet
@@ -44,7 +44,7 @@ class Lineage:
             return known
         return (*known, named)
 
-    def find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
+    def find_heir(self, key: str, workload: api.Workload | None) -> Successor | None:
         """Return the slice that took over from one, gone or not, and may keep what it has."""
         store = self._informers.workloads.store
         heir = find_heir(key, partial(store.by_index, BY_REPLACED))

@@ -16,13 +16,13 @@ from multiqueue.capacity.checks import ClusterList, find_multikueue_check, list_
 from multiqueue.capacity.filters.candidate import list_wishes
 from multiqueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.capacity.owners import find_job, find_kind
-from multiqueue.dispatch.decide.slice_chain import Heir
+from multiqueue.dispatch.decide.slice_chain import Successor
 from multiqueue.dispatch.decide.view import GroupView, LocalJob, LocalWorkload
 from multiqueue.dispatch.observe.departures import Departures
 from multiqueue.dispatch.observe.fitting import Fitting
 from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.observe.memory import GroupMemory, is_ask_due
-from multiqueue.dispatch.observe.observe_cluster import ClusterObserver, Look
+from multiqueue.dispatch.observe.observe_cluster import ClusterObserver, ClusterQuestion
 from multiqueue.dispatch.observe.view_build import build_local
 from multiqueue.dispatcher_host.references import (
     NO_REFERENCE,
@@ -37,7 +37,7 @@ from multiqueue.workers.connections.fleet import Fleet
 Json = dict[str, Any]
 
 
-class Scope(Enum):
+class ObservedClusters(Enum):
     """How much of the fleet is looked at."""
 
     CONCERNED = "Concerned"
@@ -110,7 +110,7 @@ class Observer:
         if workload is None:
             return self._observe_gone(key, GroupMemory())
         job = find_job(workload, self._context)
-        return self._observe(workload, job, GroupMemory(), 0, Scope.EVERYWHERE)
+        return self._observe(workload, job, GroupMemory(), 0, ObservedClusters.EVERYWHERE)
 
     def foresee(
         self, reserved: api.Workload, memory: GroupMemory, fleet_version: int
@@ -120,10 +120,10 @@ class Observer:
 
     def imagine(self, workload: api.Workload, job: Json, memory: GroupMemory) -> Observation:
         """Return the view of a Workload and its job as if they were there."""
-        return self._observe(workload, job, memory, 0, Scope.IMAGINED)
+        return self._observe(workload, job, memory, 0, ObservedClusters.IMAGINED)
 
     def _observe_gone(self, key: str, memory: GroupMemory) -> Observation:
-        look = Look(key=key, memory=memory, now=self._context.clock.now())
+        look = ClusterQuestion(key=key, memory=memory, now=self._context.clock.now())
         holders = sorted(self._fleet.find_holders(key))
         states = tuple(self._clusters.observe(name, look) for name in holders)
         return Observation(
@@ -136,7 +136,7 @@ class Observer:
         job: Json | None,
         memory: GroupMemory,
         fleet_version: int,
-        scope: Scope = Scope.CONCERNED,
+        scope: ObservedClusters = ObservedClusters.CONCERNED,
     ) -> Observation:
         informers, key = self._context.informers, workload.metadata.key
         now = self._context.clock.now()
@@ -155,7 +155,7 @@ class Observer:
         memory.note(local, self._fleet.seen)
         memory.hear(list_wishes(workload, job))
         prospects = self._look_ahead(workload, local, configured)
-        look = Look(
+        look = ClusterQuestion(
             key=key,
             memory=memory,
             now=now,
@@ -165,7 +165,7 @@ class Observer:
             job=job,
             kind=kind,
             never=prospects.never if prospects is not None else {},
-            only_asks=scope is Scope.IMAGINED,
+            only_asks=scope is ObservedClusters.IMAGINED,
         )
         concerned = self._list_concerned(look, local, scope)
         states = [self._clusters.observe(name, look) for name in concerned]
@@ -189,10 +189,12 @@ class Observer:
             adapter=adapter,
             clusters=configured,
             reference=find_reference(workload, listed.config, informers),
-            imagined=scope is Scope.IMAGINED,
+            imagined=scope is ObservedClusters.IMAGINED,
         )
 
-    def _list_concerned(self, look: Look, local: LocalWorkload, scope: Scope) -> list[str]:
+    def _list_concerned(
+        self, look: ClusterQuestion, local: LocalWorkload, scope: ObservedClusters
+    ) -> list[str]:
         """Return the clusters that a decision may depend on, sorted.
 
         What runs is not sent elsewhere: then one of the configuration counts only if it has
@@ -201,7 +203,7 @@ class Observer:
         memory = look.memory
         found = {*self._fleet.find_holders(look.key), *memory.suspects, *local.nominated}
         found |= set(filter(None, (local.cluster_name, memory.last_cluster)))
-        if scope is not Scope.CONCERNED or not local.is_settled:
+        if scope is not ObservedClusters.CONCERNED or not local.is_settled:
             found.update(look.configured)
         return sorted(found)
 
@@ -219,7 +221,7 @@ class Observer:
             return ()
         return self._lineage.list_earlier(workload)
 
-    def _find_heir(self, key: str, workload: api.Workload | None) -> Heir | None:
+    def _find_heir(self, key: str, workload: api.Workload | None) -> Successor | None:
         """Return the slice that took over, for one that has something there."""
         return self._lineage.find_heir(key, workload) if self._elastic else None
 

@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ClusterQuestion:
     """One look at a Workload: what is the same for each cluster.
 
     Attributes:
@@ -75,7 +75,7 @@ class ClusterObserver:
         self._fitting = fitting
         self._departures = departures
 
-    def observe(self, name: str, look: Look) -> ClusterState:
+    def observe(self, name: str, look: ClusterQuestion) -> ClusterState:
         """Return one cluster as the rules see it."""
         cluster = self._context.informers.multikueue_clusters.store.get(name)
         session, local, memory = self._fleet.find_session(name), look.local, look.memory
@@ -130,7 +130,7 @@ class ClusterObserver:
         session: WorkerSession,
         cluster: api.MultiKueueCluster | None,
         copy: RemoteWorkload | None,
-        look: Look,
+        look: ClusterQuestion,
     ) -> str:
         refusal = look.memory.refusal(name, look.now) or self._why_not_now(name, copy, look)
         workload = look.workload
@@ -143,7 +143,7 @@ class ClusterObserver:
             refusal = look.never.get(name, "")
         return refusal
 
-    def _why_not_now(self, name: str, copy: RemoteWorkload | None, look: Look) -> str:
+    def _why_not_now(self, name: str, copy: RemoteWorkload | None, look: ClusterQuestion) -> str:
         """Why a worker is not sent the Workload now; what is on its way there stays."""
         local = look.local
         if local is None or not local.is_pending or local.cluster_name is not None:
@@ -155,7 +155,7 @@ class ClusterObserver:
 
     # ------------------------------------------------------------ jobs
 
-    def _find_job(self, session: WorkerSession, look: Look) -> RemoteJob | None:
+    def _find_job(self, session: WorkerSession, look: ClusterQuestion) -> RemoteJob | None:
         # Before it has the quota, what runs is none of its business (M-85).
         local = look.local
         has_heritage = local is not None and local.has_quota and not local.finished

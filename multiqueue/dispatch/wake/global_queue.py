@@ -8,10 +8,17 @@ from datetime import datetime
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.dispatch.wake.waiting import Rank
-from multiqueue.plugins import Claim, DispatchView, Nomination, Place, WorkloadView, scarce_resource
+from multiqueue.plugins import (
+    ClusterClaim,
+    DispatchView,
+    Nomination,
+    QueuePlacement,
+    WorkloadView,
+    scarce_resource,
+)
 
 
-class Line:
+class GlobalQueue:
     """The turns of those that wait, and their claims.
 
     Args:
@@ -23,7 +30,7 @@ class Line:
         self._is_waiting = is_waiting
         self._turns: dict[str, str] = {}
         self._places: dict[str, str] = {}
-        self._claims: dict[str, dict[str, Claim]] = {}
+        self._claims: dict[str, dict[str, ClusterClaim]] = {}
 
     def note(self, view: DispatchView, nomination: Nomination) -> None:
         """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
@@ -35,7 +42,7 @@ class Line:
             if name not in view.nominated:
                 self._pass_by(name, view.workload)
 
-    def _stand(self, view: DispatchView, place: Place) -> None:
+    def _stand(self, view: DispatchView, place: QueuePlacement) -> None:
         workload = view.workload
         self._turns[workload.key] = format_time(place.turn)
         cluster = view.find_cluster(place.claim)
@@ -43,7 +50,7 @@ class Line:
             return
         start = cluster.forecast.start if cluster.forecast is not None else None
         self._places[workload.key] = cluster.name
-        self._claims.setdefault(cluster.name, {})[workload.key] = Claim(
+        self._claims.setdefault(cluster.name, {})[workload.key] = ClusterClaim(
             key=workload.key,
             priority=workload.priority,
             turn=place.turn,
@@ -73,7 +80,7 @@ class Line:
         """Return where room is kept for a Workload; empty: nowhere."""
         return self._places.get(key, "")
 
-    def list_claims(self, cluster: str, *, without: str) -> tuple[Claim, ...]:
+    def list_claims(self, cluster: str, *, without: str) -> tuple[ClusterClaim, ...]:
         """Return who waits for room on a cluster, in order, without who asks."""
         claims = self._claims.get(cluster)
         if not claims:
@@ -82,5 +89,5 @@ class Line:
         return tuple(sorted(others, key=_order))
 
 
-def _order(claim: Claim) -> tuple[int, datetime, str]:
+def _order(claim: ClusterClaim) -> tuple[int, datetime, str]:
     return -claim.priority, claim.turn, claim.key

@@ -17,7 +17,7 @@ from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.capacity.checks import is_multikueue
 from multiqueue.capacity.filters.candidate import read_wishes
 from multiqueue.dispatch.observe.lineage import Lineage
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_CHECK, BY_OWNER
@@ -54,7 +54,7 @@ class Wakes:
         self,
         informers: Informers,
         fleet: Fleet,
-        line: Line,
+        line: GlobalQueue,
         *,
         enqueue: Callable[[str], None],
         is_known: Callable[[str], bool],

@@ -11,7 +11,7 @@ import socket
 import sys
 from dataclasses import dataclass, field, replace
 
-from multiqueue.dispatcher_host.answer import Reading
+from multiqueue.dispatcher_host.answer import AnswerReading
 from multiqueue.dispatcher_host.conduct import ask, examine
 from multiqueue.dispatcher_host.entry import (
     EntryError,
@@ -52,7 +52,7 @@ class _Plugin:
     reader: Reader = field(default_factory=Reader)
     view: DispatchView | None = None
     clusters: tuple[ClusterView, ...] = ()
-    reading: Reading | None = None
+    reading: AnswerReading | None = None
 
     def read(self, body: bytes) -> Request:
         """Read what the manager says. What it raises leaves nothing to go on with."""

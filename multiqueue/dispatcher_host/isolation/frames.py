@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from multiqueue.dispatcher_host.answer import Reading
-from multiqueue.dispatcher_host.conduct import Finding
-from multiqueue.dispatcher_host.isolation.mirror import Row
+from multiqueue.dispatcher_host.answer import AnswerReading
+from multiqueue.dispatcher_host.conduct import ConductFinding
+from multiqueue.dispatcher_host.isolation.mirror import ClusterRow
 from multiqueue.plugins import DispatchView
 
 HEADER = struct.Struct("!I")
@@ -50,7 +50,7 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
     """
 
     view: DispatchView
-    rows: tuple[Row, ...]
+    rows: tuple[ClusterRow, ...]
 
 
 class Examine(msgspec.Struct, tag=True, frozen=True):
@@ -74,13 +74,13 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
 class Answered(msgspec.Struct, tag=True, frozen=True):
     """What it answered."""
 
-    reading: Reading
+    reading: AnswerReading
 
 
 class Examined(msgspec.Struct, tag=True, frozen=True):
     """What was found."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ConductFinding, ...]
 
 
 class Raised(msgspec.Struct, tag=True, frozen=True):

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from multiqueue.dispatcher_host.answer import MAX_TEXT, Reading, take
-from multiqueue.dispatcher_host.conduct import Finding
+from multiqueue.dispatcher_host.answer import MAX_TEXT, AnswerReading, take
+from multiqueue.dispatcher_host.conduct import ConductFinding
 from multiqueue.dispatcher_host.host import EndedError
 from multiqueue.dispatcher_host.isolation.frames import (
     Answered,
@@ -23,9 +23,9 @@ from multiqueue.dispatcher_host.isolation.frames import (
     Reply,
     Request,
 )
-from multiqueue.dispatcher_host.isolation.mirror import Writer
+from multiqueue.dispatcher_host.isolation.mirror import RowWriter
 from multiqueue.dispatcher_host.isolation.process import Child
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.kube.call_thread import PluginError
 from multiqueue.plugins import DispatchView
@@ -51,7 +51,7 @@ class ProcessHost:
 
     def __init__(
         self,
-        way: Way,
+        way: DispatcherSetting,
         value: str,
         *,
         memory: int = MEMORY,
@@ -62,7 +62,7 @@ class ProcessHost:
         self._value = value
         self._memory = memory
         self._child: Child | None = None
-        self._writer = Writer()
+        self._writer = RowWriter()
         self._is_busy = False
         self._is_closed = False
 
@@ -80,18 +80,18 @@ class ProcessHost:
         wrong = loaded.wrong_arguments and loaded.wrong_arguments[:MOST_TOLD]
         return Selection(name=name, problem=problem, apart=self._value, wrong_arguments=wrong)
 
-    async def nominate(self, view: DispatchView) -> Reading:
+    async def nominate(self, view: DispatchView) -> AnswerReading:
         """Ask it, as `Host` says."""
         question = Ask(replace(view, clusters=()), self._writer.write(view.clusters))
         reading = _expect(Answered, await self._ask(question)).reading
         if reading.nomination is None:
-            return Reading(malformed=reading.malformed[:MAX_TEXT])
+            return AnswerReading(malformed=reading.malformed[:MAX_TEXT])
         try:  # its process says that this was read; nobody has to believe that
             return take(reading.nomination)
         except (ValueError, OverflowError) as error:
             raise PluginError(f"its answer cannot be read: {error}") from error
 
-    async def examine(self) -> tuple[Finding, ...]:
+    async def examine(self) -> tuple[ConductFinding, ...]:
         """Look at it, as `Host` says."""
         findings = _expect(Examined, await self._ask(Examine())).findings
         return tuple(replace(found, words=found.words[:MAX_TEXT]) for found in findings[:MOST_TOLD])

@@ -33,7 +33,7 @@ _CLUSTERS = msgspec.msgpack.Decoder(tuple[_TYPES])  # type: ignore[valid-type]
 _QUEUES = msgspec.msgpack.Decoder(QueueView)
 
 
-class Row(msgspec.Struct, array_like=True, frozen=True):
+class ClusterRow(msgspec.Struct, array_like=True, frozen=True):
     """One cluster of a view.
 
     Attributes:
@@ -51,20 +51,20 @@ class Row(msgspec.Struct, array_like=True, frozen=True):
     forecast: Forecast | None
 
 
-class Writer:
+class RowWriter:
     """Writes clusters for one process, which reads all that is written, in order."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
         self._known: list[bytes] = []
 
-    def write(self, clusters: Iterable[ClusterView]) -> tuple[Row, ...]:
+    def write(self, clusters: Iterable[ClusterView]) -> tuple[ClusterRow, ...]:
         """Return what there is to say about them."""
         if len(self._known) >= MOST_ROWS:
             self._numbers, self._known = {}, []
         return tuple(map(self._write, clusters))
 
-    def _write(self, cluster: ClusterView) -> Row:
+    def _write(self, cluster: ClusterView) -> ClusterRow:
         queue = cluster.queue
         number, said = self._put((cluster.name, ""), _ENCODER.encode(_values_of(cluster)))
         queue_number, queue_said = NO_QUEUE, b""
@@ -72,7 +72,7 @@ class Writer:
             # A name of its own each: a queue without a name is none of Kubernetes'.
             key = (cluster.name, f"/{queue.name}")
             queue_number, queue_said = self._put(key, _ENCODER.encode(queue))
-        return Row(number, said, queue_number, queue_said, cluster.forecast)
+        return ClusterRow(number, said, queue_number, queue_said, cluster.forecast)
 
     def _put(self, key: tuple[str, str], body: bytes) -> tuple[int, bytes]:
         """Return the number of a row, and what is to be said of it."""
@@ -88,16 +88,16 @@ class Writer:
 
 
 class Reader:
-    """Reads what one `Writer` writes, into values that cannot be changed."""
+    """Reads what one `RowWriter` writes, into values that cannot be changed."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Any] = {}
 
-    def read(self, rows: Iterable[Row]) -> tuple[ClusterView, ...]:
+    def read(self, rows: Iterable[ClusterRow]) -> tuple[ClusterView, ...]:
         """Return the clusters of the view. Where it raises, nothing more can be read."""
         return tuple(map(self._read, rows))
 
-    def _read(self, row: Row) -> ClusterView:
+    def _read(self, row: ClusterRow) -> ClusterView:
         rows = self._rows
         if row.cluster:
             named = dict(zip(_NAMES, _CLUSTERS.decode(row.cluster), strict=True))

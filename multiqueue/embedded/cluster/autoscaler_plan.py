@@ -42,7 +42,7 @@ MAX_GROUP = 54
 """A label value has 63 characters at most; a dash and a part of the uid follow."""
 
 
-class Outcome(StrEnum):
+class ScaleOutcome(StrEnum):
     """How a request ends."""
 
     PROVISIONED = "Provisioned"
@@ -61,14 +61,14 @@ class Settings:
     """What shall happen to one request."""
 
     delay_seconds: float = DEFAULT_DELAY_SECONDS
-    outcome: Outcome = Outcome.PROVISIONED
+    outcome: ScaleOutcome = ScaleOutcome.PROVISIONED
     after_seconds: float = 0.0
     failures: int = 0
     pool: NodePool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class ScaleStep:
     """What to do with a request now.
 
     Attributes:
@@ -103,22 +103,24 @@ class _Moment:
         return seconds - (self.now - at).total_seconds() * self.speed
 
 
-def decide_request(request: Request, *, now: datetime, speed: float) -> Step:
+def decide_request(request: Request, *, now: datetime, speed: float) -> ScaleStep:
     """Return the next step of a request; durations count from the times in its conditions."""
     moment = _Moment(request=request, now=now, speed=speed)
-    if any(moment.is_true(t) for t in (Outcome.FAILED, Outcome.CAPACITY_REVOKED)):
-        return Step()
+    if any(moment.is_true(t) for t in (ScaleOutcome.FAILED, ScaleOutcome.CAPACITY_REVOKED)):
+        return ScaleStep()
     try:
         moment = _Moment(request=request, now=now, speed=speed, settings=read_settings(request))
     except SettingError as error:
-        return Step(status=_status(moment, {Outcome.FAILED: (True, str(error))}))
-    if moment.settings.outcome is Outcome.NOTHING and not moment.is_true(Outcome.PROVISIONED):
-        return Step()
+        return ScaleStep(status=_status(moment, {ScaleOutcome.FAILED: (True, str(error))}))
+    if moment.settings.outcome is ScaleOutcome.NOTHING and not moment.is_true(
+        ScaleOutcome.PROVISIONED
+    ):
+        return ScaleStep()
     if not moment.is_true(ProvisioningCondition.ACCEPTED):
-        return Step(status=_accepted(moment), wait_seconds=moment.settings.delay_seconds)
-    if not moment.is_true(Outcome.PROVISIONED):
+        return ScaleStep(status=_accepted(moment), wait_seconds=moment.settings.delay_seconds)
+    if not moment.is_true(ScaleOutcome.PROVISIONED):
         left = moment.left(ProvisioningCondition.ACCEPTED, moment.settings.delay_seconds)
-        return Step(wait_seconds=left) if left > 0 else _answer(moment)
+        return ScaleStep(wait_seconds=left) if left > 0 else _answer(moment)
     return _end(moment)
 
 
@@ -134,13 +136,13 @@ def read_settings(request: Request) -> Settings:
     def text(name: str) -> str | None:
         return annotations.get(ANNOTATION_PREFIX + name, parameters.get(name))
 
-    outcome, nodes = text(OUTCOME) or Outcome.PROVISIONED, text(NODES)
-    if outcome not in set(Outcome):
-        raise SettingError(f'{OUTCOME} "{outcome}" is none of {", ".join(Outcome)}')
+    outcome, nodes = text(OUTCOME) or ScaleOutcome.PROVISIONED, text(NODES)
+    if outcome not in set(ScaleOutcome):
+        raise SettingError(f'{OUTCOME} "{outcome}" is none of {", ".join(ScaleOutcome)}')
     try:
         return Settings(
             delay_seconds=float(text(DELAY_SECONDS) or DEFAULT_DELAY_SECONDS),
-            outcome=Outcome(outcome),
+            outcome=ScaleOutcome(outcome),
             after_seconds=float(text(AFTER_SECONDS) or 0),
             failures=int(text(FAILURES) or 0),
             pool=parse_node_pool(nodes) if nodes else None,
@@ -161,8 +163,8 @@ def node_group(request: Request) -> str:
 
 def provisioned_nodes(request: Request) -> list[dict[str, Any]]:
     """Return the nodes that belong to a request, once its capacity is there."""
-    gone = is_true(request, Outcome.CAPACITY_REVOKED)
-    if gone or not is_true(request, Outcome.PROVISIONED):
+    gone = is_true(request, ScaleOutcome.CAPACITY_REVOKED)
+    if gone or not is_true(request, ScaleOutcome.PROVISIONED):
         return []
     try:
         pool = read_settings(request).pool
@@ -198,39 +200,41 @@ def _accepted(moment: _Moment) -> dict[str, Any]:
         moment,
         {
             ProvisioningCondition.ACCEPTED: (True, "The request is accepted"),
-            Outcome.PROVISIONED: (False, f"Waiting for capacity, expected at {eta}"),
+            ScaleOutcome.PROVISIONED: (False, f"Waiting for capacity, expected at {eta}"),
         },
     )
 
 
-def _answer(moment: _Moment) -> Step:
+def _answer(moment: _Moment) -> ScaleStep:
     settings, attempt = moment.settings, _attempt(moment.request)
-    if settings.outcome is Outcome.FAILED or attempt <= settings.failures:
+    if settings.outcome is ScaleOutcome.FAILED or attempt <= settings.failures:
         words = f"No capacity for attempt {attempt} (simulated)"
-        return Step(status=_status(moment, {Outcome.FAILED: (True, words)}))
-    status = _status(moment, {Outcome.PROVISIONED: (True, "Capacity is provisioned (simulated)")})
+        return ScaleStep(status=_status(moment, {ScaleOutcome.FAILED: (True, words)}))
+    status = _status(
+        moment, {ScaleOutcome.PROVISIONED: (True, "Capacity is provisioned (simulated)")}
+    )
     status["provisioningClassDetails"] = {NODE_GROUP_DETAIL: node_group(moment.request)}
-    ends = settings.outcome in {Outcome.BOOKING_EXPIRED, Outcome.CAPACITY_REVOKED}
-    return Step(status=status, wait_seconds=settings.after_seconds if ends else None)
+    ends = settings.outcome in {ScaleOutcome.BOOKING_EXPIRED, ScaleOutcome.CAPACITY_REVOKED}
+    return ScaleStep(status=status, wait_seconds=settings.after_seconds if ends else None)
 
 
-def _end(moment: _Moment) -> Step:
+def _end(moment: _Moment) -> ScaleStep:
     outcome = moment.settings.outcome
     words = {
-        Outcome.BOOKING_EXPIRED: "The booking of the capacity expired (simulated)",
-        Outcome.CAPACITY_REVOKED: "The capacity was taken away (simulated)",
-        Outcome.FAILED: "The capacity failed (simulated)",
+        ScaleOutcome.BOOKING_EXPIRED: "The booking of the capacity expired (simulated)",
+        ScaleOutcome.CAPACITY_REVOKED: "The capacity was taken away (simulated)",
+        ScaleOutcome.FAILED: "The capacity failed (simulated)",
     }.get(outcome)
     if words is None or moment.is_true(outcome):
-        return Step()
+        return ScaleStep()
     left = moment.left(ProvisioningCondition.PROVISIONED, moment.settings.after_seconds)
     if left > 0:
-        return Step(wait_seconds=left)
-    return Step(status=_status(moment, {outcome: (True, words)}))
+        return ScaleStep(wait_seconds=left)
+    return ScaleStep(status=_status(moment, {outcome: (True, words)}))
 
 
 def _status(
-    moment: _Moment, changes: Mapping[ProvisioningCondition | Outcome, tuple[bool, str]]
+    moment: _Moment, changes: Mapping[ProvisioningCondition | ScaleOutcome, tuple[bool, str]]
 ) -> dict[str, Any]:
     """The status with some conditions set; all others stay as they are."""
     conditions = {c["type"]: c for c in conditions_of(moment.request)}

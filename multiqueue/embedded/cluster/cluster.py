@@ -12,7 +12,7 @@ from multiqueue.embedded.cluster.autoscaler import Autoscaler
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.job_controller import JobController
 from multiqueue.embedded.cluster.kubelet import Kubelet
-from multiqueue.embedded.cluster.lifecycle import Pace
+from multiqueue.embedded.cluster.lifecycle import PodPace
 from multiqueue.embedded.cluster.node_agent import NodeAgent
 from multiqueue.embedded.cluster.nodes import NodePool, build_nodes
 from multiqueue.embedded.cluster.objects import build_informers
@@ -35,7 +35,7 @@ class SimOptions:
 
     pools: Sequence[NodePool] = ()
     speed: float = 1.0
-    pace: Pace = field(default_factory=Pace)
+    pace: PodPace = field(default_factory=PodPace)
 
 
 class SimCluster:

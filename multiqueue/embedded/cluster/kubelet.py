@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.embedded.cluster import lifecycle
 from multiqueue.embedded.cluster.clock import SimClock
-from multiqueue.embedded.cluster.lifecycle import Action, Pace, PodRun
+from multiqueue.embedded.cluster.lifecycle import PodAction, PodPace, PodRun
 from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
 from multiqueue.embedded.cluster.placement import is_ready
 from multiqueue.kube.client import KubeClient, PatchType
@@ -32,7 +32,7 @@ class Kubelet:
         clock: SimClock,
         *,
         node_names: set[str],
-        pace: Pace,
+        pace: PodPace,
     ) -> None:
         self._client = client
         self._informers = informers
@@ -64,7 +64,7 @@ class Kubelet:
             return Result()  # replaced or gone: its own event follows
         if step.wait_seconds is not None:
             return Result(requeue_after=self._clock.real_seconds(step.wait_seconds))
-        if step.action is Action.NOTHING or step.action is Action.REMOVE:
+        if step.action is PodAction.NOTHING or step.action is PodAction.REMOVE:
             return Result()
         again = lifecycle.decide_step(
             self._informers.pods.store.get(key) or pod,
@@ -75,25 +75,25 @@ class Kubelet:
         wait = again.wait_seconds
         return Result(requeue_after=None if wait is None else self._clock.real_seconds(wait))
 
-    async def _take(self, action: Action, pod: Object, run: PodRun) -> None:
+    async def _take(self, action: PodAction, pod: Object, run: PodRun) -> None:
         now, code = self._clock.now(), lifecycle.exit_code(pod)
         match action:
-            case Action.START:
+            case PodAction.START:
                 run.started_at = self._clock.seconds()
                 await self._report(pod, lifecycle.running_status(pod, now=now))
-            case Action.RESTART:
+            case PodAction.RESTART:
                 run.started_at, run.restart_at = self._clock.seconds(), None
                 status = lifecycle.running_status(pod, now=now, restarts=run.restarts)
                 await self._report(pod, status)
-            case Action.FINISH if lifecycle.restarts_in_place(pod, code):
+            case PodAction.FINISH if lifecycle.restarts_in_place(pod, code):
                 run.restart_at = self._clock.seconds() + lifecycle.restart_delay(run.restarts)
                 run.restarts += 1
                 status = lifecycle.crashed_status(pod, code, now=now, restarts=run.restarts)
                 await self._report(pod, status)
-            case Action.FINISH:
+            case PodAction.FINISH:
                 status = lifecycle.finished_status(pod, code, now=now, restarts=run.restarts)
                 await self._report(pod, status)
-            case Action.REMOVE:
+            case PodAction.REMOVE:
                 metadata = pod["metadata"]
                 await self._client.delete(
                     PODS,
@@ -102,7 +102,7 @@ class Kubelet:
                     uid=metadata["uid"],
                     grace_seconds=0,
                 )
-            case Action.NOTHING:
+            case PodAction.NOTHING:
                 pass
 
     async def _report(self, pod: Object, status: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ RESTART_BACKOFF_MAX_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class PodPace:
     """Durations of pods without annotations, in simulated seconds."""
 
     start_seconds: float = 0.5
@@ -49,7 +49,7 @@ class PodRun:
     restart_at: float | None = None
 
 
-class Action(Enum):
+class PodAction(Enum):
     """What to do with a pod now."""
 
     NOTHING = "nothing"
@@ -60,12 +60,12 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PodStep:
     """An action, or how long to wait for the next one (simulated seconds; None: until the pod
     changes).
     """
 
-    action: Action = Action.NOTHING
+    action: PodAction = PodAction.NOTHING
     wait_seconds: float | None = None
 
 
@@ -74,21 +74,21 @@ def is_terminal(pod: Mapping[str, Any]) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def decide_step(pod: Mapping[str, Any], run: PodRun, *, pace: Pace, now: float) -> Step:
+def decide_step(pod: Mapping[str, Any], run: PodRun, *, pace: PodPace, now: float) -> PodStep:
     """Return what the kubelet does at `now` (simulated seconds)."""
     if pod["metadata"].get("deletionTimestamp"):
         return _decide_removal(pod, run, pace=pace, now=now)
     if is_terminal(pod):
-        return Step()
+        return PodStep()
     if run.started_at is None:
         ready_at = run.bound_at + _seconds(pod, START_SECONDS, pace.start_seconds)
-        return _due(Action.START, ready_at, now)
+        return _due(PodAction.START, ready_at, now)
     if run.restart_at is not None:
-        return _due(Action.RESTART, run.restart_at, now)
+        return _due(PodAction.RESTART, run.restart_at, now)
     ends_at = run.started_at + _run_seconds(pod, pace)
     if math.isinf(ends_at):
-        return Step()
-    return _due(Action.FINISH, ends_at, now)
+        return PodStep()
+    return _due(PodAction.FINISH, ends_at, now)
 
 
 def exit_code(pod: Mapping[str, Any]) -> int:
@@ -171,19 +171,19 @@ def crashed_status(
     }
 
 
-def _decide_removal(pod: Mapping[str, Any], run: PodRun, *, pace: Pace, now: float) -> Step:
+def _decide_removal(pod: Mapping[str, Any], run: PodRun, *, pace: PodPace, now: float) -> PodStep:
     if is_terminal(pod) or run.started_at is None or run.stopping_at is None:
-        return Step(action=Action.REMOVE)
+        return PodStep(action=PodAction.REMOVE)
     grace = pod["metadata"].get("deletionGracePeriodSeconds")
     stop = _seconds(pod, STOP_SECONDS, pace.stop_seconds)
     return _due(
-        Action.REMOVE, run.stopping_at + min(stop, 30.0 if grace is None else float(grace)), now
+        PodAction.REMOVE, run.stopping_at + min(stop, 30.0 if grace is None else float(grace)), now
     )
 
 
-def _due(action: Action, due: float, now: float) -> Step:
+def _due(action: PodAction, due: float, now: float) -> PodStep:
     # A timer may fire a hair early; a step is never put off for less than the clock can tell.
-    return Step(action=action) if due - now <= 1e-3 else Step(wait_seconds=due - now)
+    return PodStep(action=action) if due - now <= 1e-3 else PodStep(wait_seconds=due - now)
 
 
 def _annotation(pod: Mapping[str, Any], name: str) -> str | None:
@@ -199,7 +199,7 @@ def _seconds(pod: Mapping[str, Any], name: str, default: float) -> float:
     return seconds if seconds >= 0 else default
 
 
-def _run_seconds(pod: Mapping[str, Any], pace: Pace) -> float:
+def _run_seconds(pod: Mapping[str, Any], pace: PodPace) -> float:
     text = _annotation(pod, RUN_SECONDS)
     if text == "forever" or (
         text is None and pod["spec"].get("restartPolicy", "Always") == "Always"

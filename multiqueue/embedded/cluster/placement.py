@@ -1,6 +1,6 @@
 """Which node a pod may go to: resources, node selectors, required affinity and taints. Pure.
 
-`Ledger` mirrors nodes and the pods on them incrementally; a placement costs one pass over the
+`NodeLedger` mirrors nodes and the pods on them incrementally; a placement costs one pass over the
 nodes.
 """
 
@@ -28,14 +28,14 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class PodPlacement:
     """The outcome for one pod: a node, or why there is none, in kube-scheduler's words."""
 
     node: str | None
     message: str = ""
 
 
-class Ledger:
+class NodeLedger:
     """Free resources per node. Pods are known by uid; every call may be repeated."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class Ledger:
         """Whether a pod is counted on some node."""
         return uid in self._node_of
 
-    def place(self, pod: Mapping[str, Any]) -> Placement:
+    def place(self, pod: Mapping[str, Any]) -> PodPlacement:
         """Find a node for a pod: the fullest that fits, then by name, so that gangs stay
         together.
         """
@@ -122,10 +122,10 @@ class Ledger:
             if best is None or rank < best:
                 best = rank
         if best is not None:
-            return Placement(node=best[1])
+            return PodPlacement(node=best[1])
         details = ", ".join(f"{count} {text}" for text, count in sorted(refusals.items()))
         suffix = f": {details}." if details else "."
-        return Placement(node=None, message=f"0/{len(self._nodes)} nodes are available{suffix}")
+        return PodPlacement(node=None, message=f"0/{len(self._nodes)} nodes are available{suffix}")
 
 
 def pod_shape(pod: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.cluster.clock import SimClock
 from multiqueue.embedded.cluster.lifecycle import is_terminal
 from multiqueue.embedded.cluster.objects import Object, SimInformers, key_of
-from multiqueue.embedded.cluster.placement import Ledger, pod_shape
+from multiqueue.embedded.cluster.placement import NodeLedger, pod_shape
 from multiqueue.embedded.cluster.requests import pod_requests
 from multiqueue.kube.client import KubeClient, PatchType
 from multiqueue.kube.errors import ApiError, KubeError, NotFound
@@ -38,7 +38,7 @@ class Scheduler:
         self._client = client
         self._informers = informers
         self._clock = clock
-        self._ledger = Ledger()
+        self._ledger = NodeLedger()
         self._fresh: dict[str, Object] = {}
         self._parked: dict[str, dict[str, Object]] = {}
         self._shape_of: dict[str, str] = {}

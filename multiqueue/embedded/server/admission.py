@@ -15,13 +15,13 @@ from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.status import StatusError, bad_request, forbidden, internal_error
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.webhook_client import Verdict, WebhookClient
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.webhook_client import WebhookClient, WebhookVerdict
 from multiqueue.embedded.server.webhook_match import (
     ConditionError,
     Match,
-    Review,
-    Webhook,
+    MatchedWebhook,
+    WebhookReview,
     compile_webhooks,
     find_match,
 )
@@ -34,18 +34,20 @@ HARMLESS_SIDE_EFFECTS = {"None", "NoneOnDryRun"}
 log = structlog.get_logger(__name__)
 
 
-class Admission:
+class WebhookAdmission:
     """Finds the webhooks that want to judge an operation, and asks them."""
 
-    def __init__(self, store: Store, conversions: Conversions, transport: WebhookTransport) -> None:
+    def __init__(
+        self, store: ObjectStore, conversions: Conversions, transport: WebhookTransport
+    ) -> None:
         self._store = store
         self._conversions = conversions
         self._client = WebhookClient(transport)
         self._compiled_from: tuple[int, int] = (-1, -1)
-        self._mutating: tuple[Webhook, ...] = ()
-        self._validating: tuple[Webhook, ...] = ()
+        self._mutating: tuple[MatchedWebhook, ...] = ()
+        self._validating: tuple[MatchedWebhook, ...] = ()
 
-    def concerns(self, review: Review) -> bool:
+    def concerns(self, review: WebhookReview) -> bool:
         """Whether any webhook may be called: the fast path skips everything else."""
         self._compile()
         if review.target.kind.group == MUTATING[0]:
@@ -53,14 +55,14 @@ class Admission:
         hooks = (*self._mutating, *self._validating)
         return any(find_match(hook, review) is not None for hook in hooks)
 
-    async def mutate(self, call: Call, review: Review) -> JsonObject | None:
+    async def mutate(self, call: Call, review: WebhookReview) -> JsonObject | None:
         """The object as mutating webhooks want it; None: unchanged.
 
         Raises:
             StatusError: a webhook denied the operation, or failed and may not be ignored.
         """
         original = review.obj
-        changed_by: list[Webhook] = []
+        changed_by: list[MatchedWebhook] = []
         asked: list[Match] = []
         for match in self._matches(self._mutating, review):
             review, changed = await self._mutate_once(call, review, match)
@@ -73,7 +75,7 @@ class Admission:
                 review, _ = await self._mutate_once(call, review, match)
         return review.obj if review.obj is not original else None
 
-    async def validate(self, call: Call, review: Review) -> None:
+    async def validate(self, call: Call, review: WebhookReview) -> None:
         """Ask validating webhooks.
 
         Raises:
@@ -88,7 +90,9 @@ class Admission:
             if isinstance(outcome, StatusError):
                 raise outcome
 
-    async def _mutate_once(self, call: Call, review: Review, match: Match) -> tuple[Review, bool]:
+    async def _mutate_once(
+        self, call: Call, review: WebhookReview, match: Match
+    ) -> tuple[WebhookReview, bool]:
         verdict = await self._verdict(call, review, match)
         if isinstance(verdict, StatusError):
             raise verdict
@@ -101,8 +105,8 @@ class Admission:
         return (review, False) if patched == review.obj else (replace(review, obj=patched), True)
 
     async def _verdict(
-        self, call: Call, review: Review, match: Match
-    ) -> Verdict | StatusError | None:
+        self, call: Call, review: WebhookReview, match: Match
+    ) -> WebhookVerdict | StatusError | None:
         """What a webhook says; None: it is not concerned, or failed and its policy is to be ignored
         then.
         """
@@ -131,7 +135,7 @@ class Admission:
             call.warn(warning)
         return verdict if verdict.allowed else _denied(hook, verdict.status)
 
-    def _matches(self, hooks: Iterable[Webhook], review: Review) -> list[Match]:
+    def _matches(self, hooks: Iterable[MatchedWebhook], review: WebhookReview) -> list[Match]:
         found = (find_match(hook, review) for hook in hooks)
         return [
             match for match in found if match is not None and match.selects(self._store, review)
@@ -147,11 +151,11 @@ class Admission:
             self._compiled_from = state
 
 
-def _failed(hook: Webhook, why: str) -> StatusError:
+def _failed(hook: MatchedWebhook, why: str) -> StatusError:
     return internal_error(f'failed calling webhook "{hook.name}": {why}')
 
 
-def _denied(hook: Webhook, status: Mapping[str, Any]) -> StatusError:
+def _denied(hook: MatchedWebhook, status: Mapping[str, Any]) -> StatusError:
     code = status.get("code") or 0
     reason = status.get("reason") or ""
     denied = f'admission webhook "{hook.name}" denied the request'

@@ -5,22 +5,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.body import decode_yaml
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import required
 from multiqueue.embedded.server.create import create
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject, Scale
 from multiqueue.embedded.server.managed import last_applied
-from multiqueue.embedded.server.managed.apply import Application, Applied, ApplyConflictError
+from multiqueue.embedded.server.managed.apply import (
+    Application,
+    ApplyConflictError,
+    ServerSideApplied,
+)
 from multiqueue.embedded.server.managed.apply import apply as apply_to
 from multiqueue.embedded.server.managed.merge_types import MergeType
 from multiqueue.embedded.server.managed.owners import (
     MANAGED_FIELDS,
     NOBODY,
     UPDATE,
-    Owner,
+    FieldOwner,
     Owners,
 )
 from multiqueue.embedded.server.managed.repeated_keys import repeated_keys
@@ -39,7 +43,7 @@ from multiqueue.embedded.server.status import (
     invalid_options,
     not_found,
 )
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update
 
 ATTEMPTS = 5
@@ -54,7 +58,7 @@ class _Request:
     zero: JsonObject
     now: str
 
-    def __call__(self, live: JsonObject, owners: Owners) -> Applied:
+    def __call__(self, live: JsonObject, owners: Owners) -> ServerSideApplied:
         application, zero, now = self.application, self.zero, self.now
         try:
             if application.manager == last_applied.MANAGER:
@@ -67,12 +71,12 @@ class _Request:
 async def apply(
     objects: Objects,
     call: Call,
-    target: Target,
+    target: OperationTarget,
     body: bytes,
     *,
     force: bool,
-    check_create: Callable[[User, Target], None],
-) -> tuple[Entry, bool]:
+    check_create: Callable[[ApiUser, OperationTarget], None],
+) -> tuple[StoredObject, bool]:
     """Apply a configuration; the answer is the object, and whether it is new.
 
     Args:
@@ -125,7 +129,9 @@ def _unused(_current: JsonObject) -> JsonObject:
     raise AssertionError("an apply is not a function of the object alone")
 
 
-async def _create(objects: Objects, call: Call, target: Target, request: _Request) -> Entry:
+async def _create(
+    objects: Objects, call: Call, target: OperationTarget, request: _Request
+) -> StoredObject:
     applied = request(request.zero, NOBODY)
     metadata = dict(applied.obj.get("metadata") or {})
     obj = {**applied.obj, "metadata": metadata}
@@ -145,7 +151,7 @@ async def _create(objects: Objects, call: Call, target: Target, request: _Reques
     return await create(objects, call, target, obj, owners=applied.owners)
 
 
-def _decode(call: Call, target: Target, body: bytes) -> JsonObject:
+def _decode(call: Call, target: OperationTarget, body: bytes) -> JsonObject:
     """The configuration, as one of the target's kind.
 
     Raises:
@@ -176,7 +182,7 @@ def _decode(call: Call, target: Target, body: bytes) -> JsonObject:
     return config
 
 
-def _through_scale(target: Target, scale: Scale, config: Mapping[str, Any]) -> JsonObject:
+def _through_scale(target: OperationTarget, scale: Scale, config: Mapping[str, Any]) -> JsonObject:
     """A configuration of a Scale as one of the scaled object."""
     replicas = (config.get("spec") or {}).get("replicas")
     if replicas is not None and (type(replicas) is not int or replicas < 0):
@@ -191,7 +197,7 @@ def _through_scale(target: Target, scale: Scale, config: Mapping[str, Any]) -> J
     return parent
 
 
-def _check_types(target: Target, config: Mapping[str, Any]) -> None:
+def _check_types(target: OperationTarget, config: Mapping[str, Any]) -> None:
     """Refuse what the schema does not know.
 
     Deviates: 400, where Kubernetes answers 500 with the same words.
@@ -237,7 +243,7 @@ def _conflict(error: ApplyConflictError, subresource: str) -> StatusError:
     return apply_conflict(message, causes)
 
 
-def _show(owner: Owner, subresource: str) -> str:
+def _show(owner: FieldOwner, subresource: str) -> str:
     who = owner.writer
     text = f'"{who.manager}"'
     if who.subresource:

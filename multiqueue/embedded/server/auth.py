@@ -18,7 +18,7 @@ US = (ISSUER,)
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class ApiUser:
     """A user as admission webhooks and reviews see it."""
 
     name: str
@@ -43,7 +43,7 @@ class User:
         return info
 
 
-def authenticated(user: User) -> User:
+def authenticated(user: ApiUser) -> ApiUser:
     """A user as it is once it has proven who it is."""
     if AUTHENTICATED in user.groups:
         return user
@@ -60,17 +60,17 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
     return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
 
 
-def service_account(namespace: str, name: str, uid: str = "") -> User:
+def service_account(namespace: str, name: str, uid: str = "") -> ApiUser:
     """A ServiceAccount that is logged in."""
     groups = service_account_groups(namespace)
-    return authenticated(User(service_account_name(namespace, name), groups, uid))
+    return authenticated(ApiUser(service_account_name(namespace, name), groups, uid))
 
 
-ADMIN = authenticated(User("admin", (MASTERS,)))
+ADMIN = authenticated(ApiUser("admin", (MASTERS,)))
 GARBAGE_COLLECTOR = service_account("kube-system", "generic-garbage-collector")
 NAMESPACE_CONTROLLER = service_account("kube-system", "namespace-controller")
-ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
-API_SERVER = authenticated(User("system:apiserver", (MASTERS,)))
+ANONYMOUS = ApiUser("system:anonymous", (UNAUTHENTICATED,))
+API_SERVER = authenticated(ApiUser("system:apiserver", (MASTERS,)))
 
 
 class BadToken(Exception):  # noqa: N818 - what it is
@@ -80,7 +80,7 @@ class BadToken(Exception):  # noqa: N818 - what it is
 class Verified(NamedTuple):
     """What a token proves."""
 
-    user: User
+    user: ApiUser
     audiences: tuple[str, ...]
     """For whom the token is meant, of those who were named."""
 
@@ -88,7 +88,7 @@ class Verified(NamedTuple):
 class TokenVerifier(Protocol):
     """Knows tokens that are not in a list."""
 
-    def log_in(self, token: str) -> User:
+    def log_in(self, token: str) -> ApiUser:
         """The user of a token that is meant for this server.
 
         Raises:
@@ -108,18 +108,18 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-class Authenticator:
+class TokenAuthenticator:
     """Knows the tokens of one server, the first ones fastest."""
 
     def __init__(
-        self, tokens: Mapping[str, User], service_accounts: TokenVerifier | None = None
+        self, tokens: Mapping[str, ApiUser], service_accounts: TokenVerifier | None = None
     ) -> None:
         self._tokens = [
             (len(token), token.encode(), authenticated(user)) for token, user in tokens.items()
         ]
         self._service_accounts = service_accounts
 
-    def user_of_header(self, authorization: str) -> User | None:
+    def user_of_header(self, authorization: str) -> ApiUser | None:
         """The user of an ``Authorization`` header; None: somebody who gave a wrong token.
 
         Who gives no bearer token is anonymous, as with any other scheme.
@@ -149,7 +149,7 @@ class Authenticator:
             raise BadToken("invalid bearer token")
         return self._service_accounts.verify(token, audiences or US)
 
-    def _listed(self, token: str) -> User | None:
+    def _listed(self, token: str) -> ApiUser | None:
         """The comparison does not tell by its time how much of a guess was right."""
         for length, known, user in self._tokens:
             if len(token) == length:

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.nesting import YAML_LIMITS, check_depth
-from multiqueue.embedded.server.protobuf import Malformed, UnknownKind, decode_envelope
+from multiqueue.embedded.server.protobuf import Malformed, UnknownMessageKind, decode_envelope
 from multiqueue.embedded.server.status import StatusError, bad_request, unsupported_media_type
 from multiqueue.lib import bounded_yaml
 
@@ -72,7 +72,7 @@ def _decode_protobuf(body: bytes) -> Any:
         return decode_envelope(body)
     except Malformed as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from error
-    except UnknownKind as error:
+    except UnknownMessageKind as error:
         message = f"{error}; send it as {JSON} or {YAML}"
         raise StatusError(415, "UnsupportedMediaType", message) from error
 

@@ -5,22 +5,22 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from multiqueue.embedded.server.auth import User
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.auth import ApiUser
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.managed.owners import Owners
 from multiqueue.embedded.server.managed.tracking import after_admission, manager_of
 from multiqueue.embedded.server.schema import FieldValidation
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 
 
 @dataclass(slots=True, kw_only=True)
 class Call:
     """One operation: who asks, when and how. Hooks of kinds see it as their RequestContext."""
 
-    store: Store
+    store: ObjectStore
     """What hooks read from."""
-    user_info: User
+    user_info: ApiUser
     now: datetime
     dry_run: bool = False
     field_validation: FieldValidation = "Ignore"
@@ -61,4 +61,4 @@ class Call:
 
     def list(self, group: str, plural: str, namespace: str | None) -> Iterable[Mapping[str, Any]]:
         """Stored objects, in their storage version."""
-        return map(Entry.decode, self.store.collection((group, plural)).entries(namespace))
+        return map(StoredObject.decode, self.store.collection((group, plural)).entries(namespace))

@@ -21,7 +21,7 @@ NOT_FOUND = "FieldValueNotFound"
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One field error; ``message`` has Kubernetes' prefix, e.g. ``Invalid value: 3: ...``."""
 
     reason: str
@@ -36,51 +36,51 @@ class Cause:
         return f"{self.field}: {self.message}"
 
 
-def required(field: str, detail: str = "") -> Cause:
+def required(field: str, detail: str = "") -> FieldCause:
     """A mandatory field is missing or empty."""
-    return Cause(REQUIRED, field, f"Required value: {detail}" if detail else "Required value")
+    return FieldCause(REQUIRED, field, f"Required value: {detail}" if detail else "Required value")
 
 
-def invalid(field: str, value: Any, detail: str) -> Cause:
+def invalid(field: str, value: Any, detail: str) -> FieldCause:
     """A value that breaks a rule."""
-    return Cause(INVALID, field, f"Invalid value: {show(value)}: {detail}")
+    return FieldCause(INVALID, field, f"Invalid value: {show(value)}: {detail}")
 
 
-def type_invalid(field: str, value: Any, detail: str) -> Cause:
+def type_invalid(field: str, value: Any, detail: str) -> FieldCause:
     """A value of the wrong JSON type."""
-    return Cause(TYPE_INVALID, field, f"Invalid value: {show(value)}: {detail}")
+    return FieldCause(TYPE_INVALID, field, f"Invalid value: {show(value)}: {detail}")
 
 
-def not_supported(field: str, value: Any, supported: Iterable[str]) -> Cause:
+def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldCause:
     """A value outside an enumeration."""
     options = ", ".join(json.dumps(option) for option in supported)
     tail = f": supported values: {options}" if options else ""
-    return Cause(NOT_SUPPORTED, field, f"Unsupported value: {show(value)}{tail}")
+    return FieldCause(NOT_SUPPORTED, field, f"Unsupported value: {show(value)}{tail}")
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: Any) -> FieldCause:
     """A value that must be unique in its list."""
-    return Cause(DUPLICATE, field, f"Duplicate value: {show(value)}")
+    return FieldCause(DUPLICATE, field, f"Duplicate value: {show(value)}")
 
 
-def too_long(field: str, maximum: int) -> Cause:
+def too_long(field: str, maximum: int) -> FieldCause:
     """A text above its length limit."""
-    return Cause(TOO_LONG, field, f"Too long: may not be more than {maximum} bytes")
+    return FieldCause(TOO_LONG, field, f"Too long: may not be more than {maximum} bytes")
 
 
-def too_many(field: str, actual: int, maximum: int) -> Cause:
+def too_many(field: str, actual: int, maximum: int) -> FieldCause:
     """A list above its length limit."""
-    return Cause(TOO_MANY, field, f"Too many: {actual}: must have at most {maximum} items")
+    return FieldCause(TOO_MANY, field, f"Too many: {actual}: must have at most {maximum} items")
 
 
-def forbidden(field: str, detail: str) -> Cause:
+def forbidden(field: str, detail: str) -> FieldCause:
     """A field that may not be set, or not changed, here."""
-    return Cause(FORBIDDEN, field, f"Forbidden: {detail}")
+    return FieldCause(FORBIDDEN, field, f"Forbidden: {detail}")
 
 
-def not_found(field: str, value: Any) -> Cause:
+def not_found(field: str, value: Any) -> FieldCause:
     """A reference to something that is not there."""
-    return Cause(NOT_FOUND, field, f"Not found: {show(value)}")
+    return FieldCause(NOT_FOUND, field, f"Not found: {show(value)}")
 
 
 def show(value: Any) -> str:
@@ -88,7 +88,7 @@ def show(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
-def invalid_message(kind: str, group: str, name: str, causes: Sequence[Cause]) -> str:
+def invalid_message(kind: str, group: str, name: str, causes: Sequence[FieldCause]) -> str:
     """The ``message`` of a 422: ``Job.batch "a" is invalid: spec.x: Required value``."""
     qualified = f"{kind}.{group}" if group else kind
     texts = list(dict.fromkeys(str(cause) for cause in causes))

@@ -15,7 +15,7 @@ from multiqueue.embedded.server.delete import CRD_CLEANUP, DeleteOptions, delete
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, Kind, Registry
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, forbidden
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.target import target_of
 from multiqueue.embedded.server.versions import to_storage
 from multiqueue.embedded.server.watch import Event
@@ -67,7 +67,7 @@ def is_established(crd: Mapping[str, Any]) -> bool:
     return _condition((crd.get("status") or {}).get("conditions") or (), "Established") == "True"
 
 
-def check_open(store: Store, kind: Kind, name: str) -> None:
+def check_open(store: ObjectStore, kind: Kind, name: str) -> None:
     """Refuse new objects of a kind whose definition is being deleted.
 
     Raises:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
-from multiqueue.embedded.server.admission import Admission
+from multiqueue.embedded.server.admission import WebhookAdmission
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.causes import Cause, required
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.causes import FieldCause, required
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject
 from multiqueue.embedded.server.managed.owners import NOBODY, Owners
 from multiqueue.embedded.server.managed.tracking import after_create, asked, shown
@@ -29,10 +29,10 @@ from multiqueue.embedded.server.status import (
     invalid,
     name_collision,
 )
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_create
 from multiqueue.embedded.server.versions import noted_as_admitted
-from multiqueue.embedded.server.webhook_match import Review
+from multiqueue.embedded.server.webhook_match import WebhookReview
 
 GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""
@@ -59,12 +59,12 @@ class Source(NamedTuple):
 async def create(
     objects: Objects,
     call: Call,
-    target: Target,
+    target: OperationTarget,
     body: Any,
     *,
     raw: bytes | None = None,
     owners: Owners | None = None,
-) -> Entry:
+) -> StoredObject:
     """Store a new object.
 
     Args:
@@ -101,8 +101,8 @@ async def create(
 
 
 async def create_by_put(
-    objects: Objects, call: Call, target: Target, body: Any, *, raw: bytes | None
-) -> Entry:
+    objects: Objects, call: Call, target: OperationTarget, body: Any, *, raw: bytes | None
+) -> StoredObject:
     """Store what was meant to replace an object that is not there.
 
     Raises:
@@ -121,11 +121,13 @@ def _named(obj: JsonObject, prefix: str | None) -> JsonObject:
     return {**obj, "metadata": metadata}
 
 
-def _asked(target: Target, body: Any) -> Owners:
+def _asked(target: OperationTarget, body: Any) -> Owners:
     return asked(body, NOBODY, kind=target.kind, version=target.version)
 
 
-def _owned_by_creator(call: Call, target: Target, obj: JsonObject, given: Owners) -> Owners:
+def _owned_by_creator(
+    call: Call, target: OperationTarget, obj: JsonObject, given: Owners
+) -> Owners:
     now = format_time(call.now)
     return after_create(
         target.kind, target.version, obj, owners=given, manager=call.manager, now=now
@@ -133,14 +135,14 @@ def _owned_by_creator(call: Call, target: Target, obj: JsonObject, given: Owners
 
 
 async def _create_once(
-    objects: Objects, call: Call, target: Target, body: JsonObject, source: Source
-) -> Entry | None:
+    objects: Objects, call: Call, target: OperationTarget, body: JsonObject, source: Source
+) -> StoredObject | None:
     """Create under the name that the object has; None: it is taken."""
     kind, version, store = target.kind, target.version, objects.store
     obj, admitted, owners = _prepared(call, target, body, source)
     name = obj["metadata"].get("name") or ""
     options = _options(call)
-    review = Review(operation="CREATE", target=target, obj=obj, old=None, options=options)
+    review = WebhookReview(operation="CREATE", target=target, obj=obj, old=None, options=options)
     judged = objects.admission.concerns(review)
     if judged:
         obj, admitted, owners = await _mutated(
@@ -169,7 +171,9 @@ async def _create_once(
     return entry
 
 
-async def _mutated(admission: Admission, call: Call, review: Review, before: Prepared) -> Prepared:
+async def _mutated(
+    admission: WebhookAdmission, call: Call, review: WebhookReview, before: Prepared
+) -> Prepared:
     """What mutating webhooks make of it."""
     obj, _, owners = before
     changed = await admission.mutate(call, replace(review, obj=shown(obj, owners)))
@@ -181,7 +185,9 @@ async def _mutated(admission: Admission, call: Call, review: Review, before: Pre
     return Prepared(admitted.obj, admitted, owners)
 
 
-def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> list[Cause]:
+def _causes(
+    call: Call, target: OperationTarget, obj: JsonObject, admitted: Admitted
+) -> list[FieldCause]:
     if not obj["metadata"].get("name"):
         return [required("metadata.name", "name or generateName is required"), *admitted.causes]
     found = admitted.causes
@@ -191,7 +197,7 @@ def _causes(call: Call, target: Target, obj: JsonObject, admitted: Admitted) -> 
     ]
 
 
-def _prepared(call: Call, target: Target, body: JsonObject, source: Source) -> Prepared:
+def _prepared(call: Call, target: OperationTarget, body: JsonObject, source: Source) -> Prepared:
     kind, version = target.kind, target.version
     admitted = admit(
         kind,

@@ -7,13 +7,13 @@ from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.entry import Entry, decode_in
+from multiqueue.embedded.server.entry import StoredObject, decode_in
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, bad_request, conflict, not_found
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target
-from multiqueue.embedded.server.webhook_match import Review
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget
+from multiqueue.embedded.server.webhook_match import WebhookReview
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -56,7 +56,7 @@ class DeleteOptions:
 class Deleted:
     """What a deletion led to."""
 
-    entry: Entry
+    entry: StoredObject
     gone: bool
     """False: the object waits, with a deletionTimestamp."""
 
@@ -109,7 +109,9 @@ def is_finished(obj: JsonObject) -> bool:
     )
 
 
-async def delete(objects: Objects, call: Call, target: Target, options: DeleteOptions) -> Deleted:
+async def delete(
+    objects: Objects, call: Call, target: OperationTarget, options: DeleteOptions
+) -> Deleted:
     """Delete an object, or mark it.
 
     Raises:
@@ -122,7 +124,7 @@ async def delete(objects: Objects, call: Call, target: Target, options: DeleteOp
         _check_preconditions(entry, target, options)
         await objects.conversions.prepare(target.kind, target.version, (entry,))
         old = decode_in(target.kind, target.version, entry)
-        review = Review(
+        review = WebhookReview(
             operation="DELETE",
             target=target,
             obj=None,
@@ -140,7 +142,9 @@ async def delete(objects: Objects, call: Call, target: Target, options: DeleteOp
     raise conflict(target.kind, target.name)
 
 
-def _check_preconditions(entry: Entry, target: Target, options: DeleteOptions) -> None:
+def _check_preconditions(
+    entry: StoredObject, target: OperationTarget, options: DeleteOptions
+) -> None:
     """Check what the client believes about the object.
 
     Raises:
@@ -165,7 +169,11 @@ def _check_preconditions(entry: Entry, target: Target, options: DeleteOptions) -
 
 
 async def _commit(
-    store: Store, call: Call, target: Target, options: DeleteOptions, entry: Entry
+    store: ObjectStore,
+    call: Call,
+    target: OperationTarget,
+    options: DeleteOptions,
+    entry: StoredObject,
 ) -> Deleted:
     before = entry.decode()
     marked = _marked(store, call, target, options, entry)
@@ -181,7 +189,11 @@ async def _commit(
 
 
 def _marked(
-    store: Store, call: Call, target: Target, options: DeleteOptions, entry: Entry
+    store: ObjectStore,
+    call: Call,
+    target: OperationTarget,
+    options: DeleteOptions,
+    entry: StoredObject,
 ) -> JsonObject:
     """The object with deletion mark, grace period and finalizers as the options want them."""
     obj = entry.decode()
@@ -209,7 +221,11 @@ def _marked(
 
 
 def _finalizers(
-    store: Store, call: Call, target: Target, options: DeleteOptions, metadata: JsonObject
+    store: ObjectStore,
+    call: Call,
+    target: OperationTarget,
+    options: DeleteOptions,
+    metadata: JsonObject,
 ) -> list[str]:
     """Add or remove the garbage collector's finalizers; without a word from the client what is
     there stays.
@@ -229,14 +245,14 @@ def _finalizers(
     return _with_cleanup(target, [*kept, wanted] if wanted else kept)
 
 
-def _with_cleanup(target: Target, finalizers: list[str]) -> list[str]:
+def _with_cleanup(target: OperationTarget, finalizers: list[str]) -> list[str]:
     """Definitions wait until their objects are gone."""
     if target.kind.key == CRDS and CRD_CLEANUP not in finalizers:
         return [*finalizers, CRD_CLEANUP]
     return finalizers
 
 
-def _grace_seconds(target: Target, options: DeleteOptions, obj: JsonObject) -> int:
+def _grace_seconds(target: OperationTarget, options: DeleteOptions, obj: JsonObject) -> int:
     """Only pods that run somewhere have a grace period: their kubelet ends them, then deletes with
     0.
     """

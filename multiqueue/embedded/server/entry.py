@@ -18,7 +18,7 @@ METADATA = b'"metadata":{'
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class StoredObject:
     """One state of one object. Immutable: watchers, history and readers share it."""
 
     collection: GroupPlural
@@ -66,7 +66,7 @@ class Entry:
 
 
 @lru_cache(maxsize=LATELY_SHOWN)
-def _raw(entry: Entry) -> bytes:
+def _raw(entry: StoredObject) -> bytes:
     """A new state goes to the storage, to its author and to every watcher, all at once."""
     return with_owners(entry.bare, entry.managed)
 
@@ -88,14 +88,14 @@ def with_owners(bare: bytes, owners: Owners) -> bytes:
     return b"".join((bare[:place], b'"managedFields":', encode(owners), b",", bare[place:]))
 
 
-def in_version(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+def in_version(kind: Kind, version: KindVersion, entry: StoredObject) -> bytes:
     """An object's JSON in a version."""
     if is_stored_in(kind, version):
         return entry.raw
     return with_owners(bare_in(kind, version, entry), entry.managed)
 
 
-def bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
+def bare_in(kind: Kind, version: KindVersion, entry: StoredObject) -> bytes:
     """The same without managedFields; made once per state."""
     if is_stored_in(kind, version):
         return entry.bare
@@ -107,13 +107,13 @@ def bare_in(kind: Kind, version: KindVersion, entry: Entry) -> bytes:
     return bare
 
 
-def decode_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+def decode_in(kind: Kind, version: KindVersion, entry: StoredObject) -> JsonObject:
     """A fresh copy of an object in a version."""
     obj: JsonObject = orjson.loads(in_version(kind, version, entry))
     return obj
 
 
-def decode_bare_in(kind: Kind, version: KindVersion, entry: Entry) -> JsonObject:
+def decode_bare_in(kind: Kind, version: KindVersion, entry: StoredObject) -> JsonObject:
     """The same without managedFields, which ``entry.managed`` has."""
     obj: JsonObject = orjson.loads(bare_in(kind, version, entry))
     return obj

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from multiqueue.embedded.server.entry import Entry, decode_in
+from multiqueue.embedded.server.entry import StoredObject, decode_in
 from multiqueue.embedded.server.kinds import Kind, KindVersion
 from multiqueue.embedded.server.status import bad_request
 
@@ -22,7 +22,7 @@ class FieldSelector:
         """The only name that can match, if there is one: single objects need no walk."""
         return next((value for name, value, equal in self.terms if name == NAME and equal), None)
 
-    def matcher(self, kind: Kind, version: KindVersion) -> Callable[[Entry], bool]:
+    def matcher(self, kind: Kind, version: KindVersion) -> Callable[[StoredObject], bool]:
         """A test for stored objects.
 
         Raises:
@@ -75,7 +75,7 @@ def _unescape(value: str) -> str:
     return value
 
 
-def _reader(name: str, kind: Kind, version: KindVersion) -> Callable[[Entry], str]:
+def _reader(name: str, kind: Kind, version: KindVersion) -> Callable[[StoredObject], str]:
     if name == NAME:
         return lambda entry: entry.name
     if name == NAMESPACE and kind.namespaced:

@@ -12,7 +12,7 @@ from multiqueue.embedded.server.auth import GARBAGE_COLLECTOR
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.delete import FOREGROUND, ORPHAN, DeleteOptions, delete
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject, Kind
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
@@ -21,7 +21,7 @@ from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.watch import Event
 
 
-class GarbageCollector:
+class OwnerCollector:
     """Deletes what lost its owners."""
 
     def __init__(self, objects: Objects) -> None:
@@ -77,7 +77,7 @@ class GarbageCollector:
                 return
             raise
 
-    async def _release(self, call: Call, kind: Kind, owner: Entry) -> None:
+    async def _release(self, call: Call, kind: Kind, owner: StoredObject) -> None:
         """Deal with the dependents of an object whose deletion waits for that."""
         finalizers = owner.decode()["metadata"].get("finalizers") or ()
         dependents = self._objects.store.dependents(owner.uid)
@@ -94,7 +94,7 @@ class GarbageCollector:
             ):
                 await self._drop_finalizer(call, kind, owner, FOREGROUND)
 
-    async def _judge(self, call: Call, kind: Kind, dependent: Entry) -> None:
+    async def _judge(self, call: Call, kind: Kind, dependent: StoredObject) -> None:
         """Delete an object whose owners are all gone or waiting for it; forget gone owners beside
         living ones.
         """
@@ -116,7 +116,7 @@ class GarbageCollector:
             policy = "Foreground" if FOREGROUND in finalizers else "Background"
         await self._delete(call, dependent, policy)
 
-    def _is_gone(self, kind: Kind, dependent: Entry, reference: JsonObject) -> bool:
+    def _is_gone(self, kind: Kind, dependent: StoredObject, reference: JsonObject) -> bool:
         """Whether an owner does not exist; kinds that are not served cannot be judged, so their
         objects count as living.
         """
@@ -135,16 +135,16 @@ class GarbageCollector:
             return False
         return FOREGROUND in (owner.decode()["metadata"].get("finalizers") or ())
 
-    def _policy_below(self, dependent: Entry) -> str:
+    def _policy_below(self, dependent: StoredObject) -> str:
         return "Foreground" if self._objects.store.has_dependents(dependent.uid) else "Background"
 
-    async def _delete(self, call: Call, entry: Entry, policy: str) -> None:
+    async def _delete(self, call: Call, entry: StoredObject, policy: str) -> None:
         kind = self._objects.registry.get(*entry.collection)
         if kind is not None:
             options = DeleteOptions(propagation=policy, uid=entry.uid)
             await _ignore_missing(delete(self._objects, call, target_of(kind, entry), options))
 
-    async def _drop_owners(self, call: Call, entry: Entry, uids: set[str]) -> None:
+    async def _drop_owners(self, call: Call, entry: StoredObject, uids: set[str]) -> None:
         kind = self._objects.registry.get(*entry.collection)
         if kind is None:
             return
@@ -161,7 +161,9 @@ class GarbageCollector:
             update(self._objects, call, target_of(kind, entry), Change(produce=without_owners))
         )
 
-    async def _drop_finalizer(self, call: Call, kind: Kind, entry: Entry, finalizer: str) -> None:
+    async def _drop_finalizer(
+        self, call: Call, kind: Kind, entry: StoredObject, finalizer: str
+    ) -> None:
         def without_finalizer(obj: JsonObject) -> JsonObject:
             kept = [each for each in obj["metadata"].get("finalizers") or () if each != finalizer]
             return _with_metadata(obj, "finalizers", kept)
@@ -187,6 +189,6 @@ def _with_metadata(obj: JsonObject, name: str, values: list[Any]) -> JsonObject:
     return obj
 
 
-def _blocks(dependent: Entry, owner_uid: str) -> bool:
+def _blocks(dependent: StoredObject, owner_uid: str) -> bool:
     references = dependent.decode()["metadata"].get("ownerReferences") or ()
     return any(each["uid"] == owner_uid and each.get("blockOwnerDeletion") for each in references)

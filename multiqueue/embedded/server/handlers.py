@@ -14,15 +14,15 @@ from multiqueue.embedded.server.kinds import Kind, KindVersion
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.pod_logs import PodLog, get_log
 from multiqueue.embedded.server.query import first_values
-from multiqueue.embedded.server.request import Request, parse_accept, status_response
+from multiqueue.embedded.server.request import ServerRequest, parse_accept, status_response
 from multiqueue.embedded.server.routes import Route, parse_route
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.store import StorageFailed
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 
 log = structlog.get_logger(__name__)
 
-Handler = Callable[[Request, Target], Awaitable[web.StreamResponse]]
+Handler = Callable[[ServerRequest, OperationTarget], Awaitable[web.StreamResponse]]
 
 COLLECTION: dict[str, tuple[str, Handler]] = {
     "GET": ("list", handlers_objects.list_or_watch),
@@ -88,10 +88,10 @@ class Handlers:
             answer = self._meta.answer(path, http, query)
             return answer if answer is not None else page_not_found()
         wanted = parse_accept(http.headers.get("Accept", ""))
-        request = Request(http, self._objects, self._entrance, user, query, wanted)
+        request = ServerRequest(http, self._objects, self._entrance, user, query, wanted)
         return await self._answer_resource(request, route)
 
-    async def _answer_resource(self, request: Request, route: Route) -> web.StreamResponse:
+    async def _answer_resource(self, request: ServerRequest, route: Route) -> web.StreamResponse:
         kind = self._objects.registry.get(route.group, route.plural)
         version = kind.version(route.version) if kind is not None else None
         if kind is None or version is None or not _fits(route, kind):
@@ -99,7 +99,7 @@ class Handlers:
         if version.deprecated:
             text = f"{kind.api_version(version.name)} {kind.kind} is deprecated"
             request.warnings.append(version.deprecation_warning or text)
-        target = Target(
+        target = OperationTarget(
             kind=kind,
             version=version,
             namespace=route.namespace or "",
@@ -115,7 +115,7 @@ class Handlers:
         return await handler(request, target)
 
     async def _answer_subresource(
-        self, request: Request, target: Target, method: str
+        self, request: ServerRequest, target: OperationTarget, method: str
     ) -> web.StreamResponse:
         if _has_standard_subresource(target.version, target.subresource):
             handler = SUBRESOURCE.get(method, ("", None))[1]

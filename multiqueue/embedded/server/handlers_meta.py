@@ -8,7 +8,7 @@ from aiohttp import web
 from multiqueue.embedded.server import discovery, openapi, openapi_protobuf
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
 from multiqueue.embedded.server.kinds import JsonObject, Registry
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 
 HEALTH_CHECKS = ("ping", "storage", "poststarthook/crd-informer-synced")
 JSON = "application/json"
@@ -17,7 +17,7 @@ JSON = "application/json"
 class MetaHandlers:
     """Answers from what is served, not from what is stored."""
 
-    def __init__(self, registry: Registry, store: Store, aggregator: Aggregator) -> None:
+    def __init__(self, registry: Registry, store: ObjectStore, aggregator: Aggregator) -> None:
         self._registry = registry
         self._store = store
         self._aggregator = aggregator

@@ -13,12 +13,12 @@ from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.causes import forbidden
 from multiqueue.embedded.server.create import create, create_by_put
 from multiqueue.embedded.server.delete import DeleteOptions, delete, parse_delete_options
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.handlers_watch import watch
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject, Scale, Subresource
 from multiqueue.embedded.server.lists import (
-    Page,
-    Selection,
+    ListAnswer,
+    ListSelection,
     find_page,
     parse_revision,
     parse_selection,
@@ -27,16 +27,16 @@ from multiqueue.embedded.server.metadata import check_identity
 from multiqueue.embedded.server.namespaces import check_mortal
 from multiqueue.embedded.server.patch import APPLY_YAML, parse_patch
 from multiqueue.embedded.server.representation import show_object, show_page
-from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.scale import scale_of, through_scale
 from multiqueue.embedded.server.schema import admit
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, Produce, update
 
 NO_FORCE = "may not be specified for non-apply patch"
 
 
-async def get(request: Request, target: Target) -> web.StreamResponse:
+async def get(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """GET an object."""
     wanted = parse_revision(request.query.get("resourceVersion", ""))
     store = request.objects.store
@@ -53,7 +53,7 @@ async def get(request: Request, target: Target) -> web.StreamResponse:
     return request.answer(show_object(request, target, entry))
 
 
-async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
+async def list_or_watch(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """GET a collection."""
     if request.flag("watch"):
         return await watch(request, target)
@@ -67,7 +67,7 @@ async def list_or_watch(request: Request, target: Target) -> web.StreamResponse:
     return request.answer(show_page(request, target, page))
 
 
-async def prepare_fields(request: Request, selection: Selection) -> None:
+async def prepare_fields(request: ServerRequest, selection: ListSelection) -> None:
     """Have at hand what field selectors of a converted version look into."""
     if selection.looks_into_converted:
         target, store = selection.target, request.objects.store
@@ -75,7 +75,7 @@ async def prepare_fields(request: Request, selection: Selection) -> None:
         await request.objects.conversions.prepare(target.kind, target.version, entries)
 
 
-async def post(request: Request, target: Target) -> web.StreamResponse:
+async def post(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """POST to a collection."""
     raw = await request.body()
     body = decode_object(raw, request.content_type)
@@ -88,7 +88,7 @@ async def post(request: Request, target: Target) -> web.StreamResponse:
     return request.answer(show_object(request, target, entry), status=201)
 
 
-async def put(request: Request, target: Target) -> web.StreamResponse:
+async def put(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """PUT an object."""
     raw = await request.body()
     body = decode_object(raw, request.content_type)
@@ -105,7 +105,7 @@ async def put(request: Request, target: Target) -> web.StreamResponse:
     return await _change(request, target, change)
 
 
-async def patch(request: Request, target: Target) -> web.StreamResponse:
+async def patch(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """PATCH an object."""
     if request.content_type == APPLY_YAML:
         return await _apply(request, target)
@@ -115,7 +115,7 @@ async def patch(request: Request, target: Target) -> web.StreamResponse:
     return await _change(request, target, change)
 
 
-async def _apply(request: Request, target: Target) -> web.StreamResponse:
+async def _apply(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     call = request.call()
     entry, created = await apply(
         request.objects,
@@ -132,7 +132,7 @@ async def _apply(request: Request, target: Target) -> web.StreamResponse:
     return request.answer(show_object(request, target, entry), status=code)
 
 
-async def remove(request: Request, target: Target) -> web.StreamResponse:
+async def remove(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """DELETE an object."""
     options = await _delete_options(request)
     check_mortal(target)
@@ -143,16 +143,16 @@ async def remove(request: Request, target: Target) -> web.StreamResponse:
     return request.answer(show_object(request, target, outcome.entry))
 
 
-async def remove_collection(request: Request, target: Target) -> web.StreamResponse:
+async def remove_collection(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """DELETE what a selection finds."""
     options = await _delete_options(request)
     selection = parse_selection(target, request.query)
     await prepare_fields(request, selection)
     page = find_page(request.objects.store, selection, {}, 0)
     call = request.call()
-    deleted: list[Entry] = []
+    deleted: list[StoredObject] = []
     for entry in page.entries:
-        single = Target(
+        single = OperationTarget(
             kind=target.kind, version=target.version, namespace=entry.namespace, name=entry.name
         )
         check_mortal(single)
@@ -161,11 +161,13 @@ async def remove_collection(request: Request, target: Target) -> web.StreamRespo
         except status.StatusError as error:
             if error.code != 404:
                 raise
-    return request.answer(show_page(request, target, Page(deleted, request.objects.store.revision)))
+    return request.answer(
+        show_page(request, target, ListAnswer(deleted, request.objects.store.revision))
+    )
 
 
 async def change_subresource(
-    request: Request, target: Target, subresource: Subresource
+    request: ServerRequest, target: OperationTarget, subresource: Subresource
 ) -> web.StreamResponse:
     """POST or PUT to a subresource other than status and scale."""
     body = decode_object(await request.body(), request.content_type)
@@ -202,7 +204,7 @@ async def change_subresource(
 
 
 async def _evict(
-    request: Request, target: Target, body: Mapping[str, Any], call: Call
+    request: ServerRequest, target: OperationTarget, body: Mapping[str, Any], call: Call
 ) -> web.StreamResponse:
     options = parse_delete_options(body.get("deleteOptions") or {}, {})
     await delete(request.objects, call, target, options)
@@ -212,7 +214,9 @@ async def _evict(
     )
 
 
-async def _change(request: Request, target: Target, change: Change) -> web.StreamResponse:
+async def _change(
+    request: ServerRequest, target: OperationTarget, change: Change
+) -> web.StreamResponse:
     scale = target.version.scale if target.subresource == "scale" else None
     if scale is not None:
         produce: Produce = through_scale(target, scale, change.produce)
@@ -222,11 +226,15 @@ async def _change(request: Request, target: Target, change: Change) -> web.Strea
     return request.answer(show_object(request, target, entry))
 
 
-def _answer_scale(request: Request, target: Target, scale: Scale, entry: Entry) -> web.Response:
+def _answer_scale(
+    request: ServerRequest, target: OperationTarget, scale: Scale, entry: StoredObject
+) -> web.Response:
     return request.answer_object(scale_of(scale, orjson.loads(target.raw(entry))))
 
 
-def _respond(request: Request, target: Target, body: Any, call: Call) -> web.Response:
+def _respond(
+    request: ServerRequest, target: OperationTarget, body: Any, call: Call
+) -> web.Response:
     """Answer a review; nothing is stored."""
     respond = target.kind.hooks.respond
     assert respond is not None, "only virtual kinds come here"
@@ -239,12 +247,12 @@ def _respond(request: Request, target: Target, body: Any, call: Call) -> web.Res
     return request.answer_object(respond(admitted.obj, call), status=201)
 
 
-def _may_repeat_fields(request: Request) -> bool:
+def _may_repeat_fields(request: ServerRequest) -> bool:
     """Duplicate fields are looked for in JSON only; YAML decoding keeps no trace of them."""
     return request.content_type in {"", "application/json"}
 
 
-async def _delete_options(request: Request) -> DeleteOptions:
+async def _delete_options(request: ServerRequest) -> DeleteOptions:
     raw = await request.body()
     body = decode_object(raw, request.content_type) if raw.strip() else {}
     options = parse_delete_options(body, request.query)

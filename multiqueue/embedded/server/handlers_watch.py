@@ -8,17 +8,17 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from multiqueue.embedded.server.entry import Entry
-from multiqueue.embedded.server.lists import Selection, parse_revision, parse_selection
+from multiqueue.embedded.server.entry import StoredObject
+from multiqueue.embedded.server.lists import ListSelection, parse_revision, parse_selection
 from multiqueue.embedded.server.representation import show_in_watch
-from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.status import (
     StatusError,
     bad_request,
     expired,
     too_large_resource_version,
 )
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.watch import ADDED, BOOKMARK, ERROR, MAX_PENDING, Notice, Watcher
 
 BOOKMARK_SECONDS = 60.0
@@ -42,7 +42,7 @@ class WatchOptions:
     timeout: float
 
 
-def parse_watch_options(request: Request) -> WatchOptions:
+def parse_watch_options(request: ServerRequest) -> WatchOptions:
     """Read the query.
 
     Raises:
@@ -73,7 +73,7 @@ def parse_watch_options(request: Request) -> WatchOptions:
     )
 
 
-async def watch(request: Request, target: Target) -> web.StreamResponse:
+async def watch(request: ServerRequest, target: OperationTarget) -> web.StreamResponse:
     """Answer a watch request."""
     selection = parse_selection(target, request.query)
     options = parse_watch_options(request)
@@ -101,8 +101,8 @@ class _Stream:
 
     def __init__(
         self,
-        request: Request,
-        selection: Selection,
+        request: ServerRequest,
+        selection: ListSelection,
         options: WatchOptions,
         response: web.StreamResponse,
     ) -> None:
@@ -120,7 +120,7 @@ class _Stream:
         """Send frames until the time is over or nobody listens."""
         options, store = self.options, self.store
         collection = store.collection(self.key)
-        initial: list[Entry] = []
+        initial: list[StoredObject] = []
         replay = False
         if options.send_initial or options.revision == 0:
             start = store.revision
@@ -162,7 +162,7 @@ class _Stream:
         await self.response.prepare(self.request.http)
         await self.response.write(frame(ERROR, orjson.dumps(error.body())))
 
-    async def _send_initial(self, initial: Sequence[Entry], revision: int) -> None:
+    async def _send_initial(self, initial: Sequence[StoredObject], revision: int) -> None:
         for index in range(0, len(initial), CHUNK):
             notices = [
                 Notice(ADDED, entry, entry.revision) for entry in initial[index : index + CHUNK]
@@ -215,13 +215,13 @@ class _Stream:
             return b"".join(frame(notice.type, target.raw(entry)) for notice, entry in shown)
         return b"".join(frame(notice.type, self._shown(entry)) for notice, entry in shown)
 
-    def _state(self, notice: Notice) -> Entry:
+    def _state(self, notice: Notice) -> StoredObject:
         entry = notice.entry
         if entry.revision == notice.revision:
             return entry
         return self.store.make_entry(self.key, entry.decode(), notice.revision)
 
-    def _shown(self, entry: Entry) -> bytes:
+    def _shown(self, entry: StoredObject) -> bytes:
         first, self.sent_any = not self.sent_any, True
         return show_in_watch(self.request, self.target, entry, first=first)
 

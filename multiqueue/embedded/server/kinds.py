@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from multiqueue.embedded.server.auth import User
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.auth import ApiUser
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.version_order import version_priority
 
 JsonObject = dict[str, Any]
@@ -45,14 +45,14 @@ class RequestContext(Protocol):
         """Stored objects of a kind (all namespaces if None), read only."""
 
     @property
-    def user_info(self) -> User:
+    def user_info(self) -> ApiUser:
         """Who asks."""
 
 
 PrepareCreate = Callable[[JsonObject, RequestContext], None]
 PrepareUpdate = Callable[[JsonObject, Mapping[str, Any], RequestContext], None]
-ValidateCreate = Callable[[JsonObject, RequestContext], list[Cause]]
-ValidateUpdate = Callable[[JsonObject, Mapping[str, Any], RequestContext], list[Cause]]
+ValidateCreate = Callable[[JsonObject, RequestContext], list[FieldCause]]
+ValidateUpdate = Callable[[JsonObject, Mapping[str, Any], RequestContext], list[FieldCause]]
 
 
 def _no_change(_obj: JsonObject) -> None:
@@ -67,13 +67,13 @@ def _no_change_update(_new: JsonObject, _old: Mapping[str, Any], _context: Reque
     pass
 
 
-def _no_causes_create(_obj: JsonObject, _context: RequestContext) -> list[Cause]:
+def _no_causes_create(_obj: JsonObject, _context: RequestContext) -> list[FieldCause]:
     return []
 
 
 def _no_causes_update(
     _new: JsonObject, _old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     return []
 
 

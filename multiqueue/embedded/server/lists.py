@@ -8,7 +8,7 @@ from itertools import islice
 
 import orjson
 
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.field_selectors import (
     NAME,
     NAMESPACE,
@@ -22,8 +22,8 @@ from multiqueue.embedded.server.status import (
     expired,
     too_large_resource_version,
 )
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.watch import Event, Matches
 from multiqueue.lib.selectors import EVERYTHING, LabelSelector, SelectorError, parse_label_selector
 
@@ -43,10 +43,10 @@ TOO_OLD_CONTINUE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ListSelection:
     """Which objects of a collection are meant."""
 
-    target: Target
+    target: OperationTarget
     labels: LabelSelector
     fields: FieldSelector
     matches: Matches | None
@@ -65,7 +65,7 @@ class Selection:
         return converted and any(name not in {NAME, NAMESPACE} for name, _, _ in self.fields.terms)
 
 
-def parse_selection(target: Target, query: Mapping[str, str]) -> Selection:
+def parse_selection(target: OperationTarget, query: Mapping[str, str]) -> ListSelection:
     """The selectors of a request; a name in the path is a selector too.
 
     Raises:
@@ -79,10 +79,12 @@ def parse_selection(target: Target, query: Mapping[str, str]) -> Selection:
     if target.name:
         text = f"metadata.name={target.name},{text}" if text else f"metadata.name={target.name}"
     fields = parse_field_selector(text)
-    return Selection(target, labels, fields, _matcher(target, labels, fields))
+    return ListSelection(target, labels, fields, _matcher(target, labels, fields))
 
 
-def _matcher(target: Target, labels: LabelSelector, fields: FieldSelector) -> Matches | None:
+def _matcher(
+    target: OperationTarget, labels: LabelSelector, fields: FieldSelector
+) -> Matches | None:
     if not fields.terms:
         return None if labels is EVERYTHING else lambda entry: labels.matches(entry.labels)
     fields_match = fields.matcher(target.kind, target.version)
@@ -92,10 +94,10 @@ def _matcher(target: Target, labels: LabelSelector, fields: FieldSelector) -> Ma
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListAnswer:
     """What a list request is answered with."""
 
-    entries: list[Entry]
+    entries: list[StoredObject]
     revision: int
     next_token: str = ""
     remaining: int | None = None
@@ -110,7 +112,9 @@ class Page:
         return metadata
 
 
-def find_page(store: Store, selection: Selection, query: Mapping[str, str], limit: int) -> Page:
+def find_page(
+    store: ObjectStore, selection: ListSelection, query: Mapping[str, str], limit: int
+) -> ListAnswer:
     """The page that a request asks for; the caller awaits the durability of ``page.revision``.
 
     Raises:
@@ -118,19 +122,19 @@ def find_page(store: Store, selection: Selection, query: Mapping[str, str], limi
     """
     token = query.get("continue", "")
     revision, after = _position(store, selection, query, token)
-    entries: Iterable[Entry] = _entries_at(store, selection, revision, after)
+    entries: Iterable[StoredObject] = _entries_at(store, selection, revision, after)
     if selection.matches is not None:
         entries = filter(selection.matches, entries)
     if not limit:
-        return Page(list(entries), revision)
+        return ListAnswer(list(entries), revision)
     iterator = iter(entries)
     page = list(islice(iterator, limit))
     more = next(iterator, None)
     if more is None:
-        return Page(page, revision)
+        return ListAnswer(page, revision)
     remaining = 1 + sum(1 for _ in iterator) if selection.matches is None else None
     last = page[-1]
-    return Page(page, revision, encode_token(revision, last.namespace, last.name), remaining)
+    return ListAnswer(page, revision, encode_token(revision, last.namespace, last.name), remaining)
 
 
 def encode_token(revision: int, namespace: str, name: str) -> str:
@@ -149,7 +153,7 @@ def _decode_token(token: str) -> tuple[int, tuple[str, str]]:
 
 
 def _position(
-    store: Store, selection: Selection, query: Mapping[str, str], token: str
+    store: ObjectStore, selection: ListSelection, query: Mapping[str, str], token: str
 ) -> tuple[int, tuple[str, str] | None]:
     """(revision, last object already sent)."""
     asked = query.get("resourceVersion", "")
@@ -230,8 +234,8 @@ def _no_revision(text: str, why: str) -> StatusError:
 
 
 def _entries_at(
-    store: Store, selection: Selection, revision: int, after: tuple[str, str] | None
-) -> Iterable[Entry]:
+    store: ObjectStore, selection: ListSelection, revision: int, after: tuple[str, str] | None
+) -> Iterable[StoredObject]:
     """Objects as they were at a revision, in order, behind ``after``."""
     target = selection.target
     key = target.kind.storage_key
@@ -252,7 +256,9 @@ def _entries_at(
     return (entry for entry in entries if (entry.namespace, entry.name) > after)
 
 
-def _undone(entries: Iterable[Entry], newer: Sequence[Event], namespace: str | None) -> list[Entry]:
+def _undone(
+    entries: Iterable[StoredObject], newer: Sequence[Event], namespace: str | None
+) -> list[StoredObject]:
     """Take newer changes back."""
     world = {(entry.namespace, entry.name): entry for entry in entries}
     for event in reversed(newer):

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.managed.owners import MANAGED_FIELDS
 from multiqueue.embedded.server.status import bad_request, conflict
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """No vowels and no look-alikes, as in Kubernetes: generated names spell nothing."""
@@ -27,7 +27,7 @@ _SERVER_OWNED = (
 )
 
 
-def check_identity(body: Any, target: Target) -> JsonObject:
+def check_identity(body: Any, target: OperationTarget) -> JsonObject:
     """Check that a body is an object of the endpoint's kind and namespace; the answer is a shallow
     copy with its own metadata.
 
@@ -100,7 +100,7 @@ def stamp_new(metadata: JsonObject, now: datetime, *, has_generation: bool) -> N
         metadata["generation"] = 1
 
 
-def check_update_identity(new: JsonObject, target: Target) -> None:
+def check_update_identity(new: JsonObject, target: OperationTarget) -> None:
     """Check that an update does not rename its object.
 
     Raises:
@@ -113,7 +113,7 @@ def check_update_identity(new: JsonObject, target: Target) -> None:
         )
 
 
-def check_uid(entry: Entry, target: Target, uid: Any) -> None:
+def check_uid(entry: StoredObject, target: OperationTarget, uid: Any) -> None:
     """Check that a whole object was sent for this one, and not for an earlier one of its name.
 
     Raises:
@@ -137,7 +137,7 @@ def keep_server_fields(new: JsonObject, old: Mapping[str, Any]) -> None:
     new_metadata.pop("selfLink", None)
 
 
-def metadata_causes(new: JsonObject, old: Mapping[str, Any]) -> list[Cause]:
+def metadata_causes(new: JsonObject, old: Mapping[str, Any]) -> list[FieldCause]:
     """What may not change in the metadata of an existing object."""
     new_metadata, old_metadata = new["metadata"], old["metadata"]
     causes = []

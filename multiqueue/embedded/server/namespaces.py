@@ -7,12 +7,12 @@ from multiqueue.embedded.server.auth import NAMESPACE_CONTROLLER
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.delete import DeleteOptions, delete, is_finished
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.metadata import generated_uid
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError, forbidden, not_found
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target, target_of
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget, target_of
 from multiqueue.embedded.server.watch import Event
 
 KEY = ("", "namespaces")
@@ -20,7 +20,7 @@ INITIAL = ("default", "kube-node-lease", "kube-public", "kube-system")
 IMMORTAL = ("default", "kube-public", "kube-system")
 
 
-def check_namespace(objects: Objects, target: Target) -> None:
+def check_namespace(objects: Objects, target: OperationTarget) -> None:
     """Refuse content for a namespace that does not exist or goes away.
 
     Raises:
@@ -46,7 +46,7 @@ def check_namespace(objects: Objects, target: Target) -> None:
         raise forbidden(target.kind, target.name, why, [cause])
 
 
-def check_mortal(target: Target) -> None:
+def check_mortal(target: OperationTarget) -> None:
     """Refuse to delete the namespaces that a cluster cannot be without.
 
     Raises:
@@ -56,7 +56,7 @@ def check_mortal(target: Target) -> None:
         raise forbidden(target.kind, target.name, "this namespace may not be deleted")
 
 
-def create_initial(store: Store, now: datetime) -> None:
+def create_initial(store: ObjectStore, now: datetime) -> None:
     """Make the namespaces that every cluster has."""
     for name in INITIAL:
         if store.get(KEY, "", name) is None:
@@ -116,7 +116,7 @@ class NamespaceController:
         if not remaining:
             self._let_go(name)
 
-    async def _delete(self, call: Call, target: Target, entry: Entry) -> bool:
+    async def _delete(self, call: Call, target: OperationTarget, entry: StoredObject) -> bool:
         """Whether the object is gone."""
         if entry.deleting:
             return False

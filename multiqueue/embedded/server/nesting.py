@@ -6,12 +6,12 @@ The decoders and encoders below give up at some depth, so depth is looked at bef
 from typing import Any
 
 from multiqueue.embedded.server.status import bad_request
-from multiqueue.lib.bounded_yaml import Limits
+from multiqueue.lib.bounded_yaml import YamlLimits
 from multiqueue.lib.nesting import is_deeper
 
 MAX_DEPTH = 200
 """Deeper than any object is; orjson encodes 254 levels."""
-YAML_LIMITS = Limits(nodes=100_000, levels=MAX_DEPTH)
+YAML_LIMITS = YamlLimits(nodes=100_000, levels=MAX_DEPTH)
 """With all references written out: reading so many values takes seconds. Clients send large objects
 as JSON."""
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from multiqueue.embedded.server.admission import Admission
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.admission import WebhookAdmission
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import Registry
 from multiqueue.embedded.server.schema import FieldValidation
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.kube.clock import Clock
 
 
@@ -17,14 +17,14 @@ class Objects:
     """The stored objects, their kinds, and who is asked before one of them changes."""
 
     registry: Registry
-    store: Store
-    admission: Admission
+    store: ObjectStore
+    admission: WebhookAdmission
     conversions: Conversions
     clock: Clock
 
     def call(
         self,
-        user: User,
+        user: ApiUser,
         *,
         dry_run: bool = False,
         field_validation: FieldValidation = "Ignore",

@@ -15,7 +15,7 @@ from multiqueue.embedded.server.status import (
     unprocessable,
     unsupported_media_type,
 )
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, Produce
 from multiqueue.lib.merge_patch import apply_merge_patch
 
@@ -28,7 +28,7 @@ MAX_OPERATIONS = 10_000
 """Kubernetes' limit for one JSON patch."""
 
 
-def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
+def parse_patch(target: OperationTarget, media_type: str, body: bytes) -> Change:
     """What a patch that is not an apply does to an object in the version of the request.
 
     Raises:
@@ -51,7 +51,7 @@ def parse_patch(target: Target, media_type: str, body: bytes) -> Change:
     return Change(produce=lambda obj: _strategic(obj, patch, schema), mutates=False)
 
 
-def supported_types(target: Target) -> tuple[str, ...]:
+def supported_types(target: OperationTarget) -> tuple[str, ...]:
     """Patch types that a kind takes: custom kinds know no strategic merge."""
     if target.kind.builtin:
         return (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_YAML)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid, invalid_message
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid, invalid_message
 from multiqueue.embedded.server.query import parse_int64
-from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.status import StatusError, bad_request
 
 KIND = "PodLogOptions"
@@ -20,7 +20,7 @@ LIMITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogOptions:
+class PodLogOptions:
     """How much of which log is wanted."""
 
     container: str = ""
@@ -33,7 +33,7 @@ class LogOptions:
     limit_bytes: int | None = None
 
 
-def parse_log_options(request: Request, name: str) -> LogOptions:
+def parse_log_options(request: ServerRequest, name: str) -> PodLogOptions:
     """Read the query of a request for the log of a pod of this name.
 
     Raises:
@@ -48,7 +48,7 @@ def parse_log_options(request: Request, name: str) -> LogOptions:
         raise StatusError(422, "Invalid", message, details=details)
     if (seconds := numbers.get("sinceSeconds")) is not None:
         since = _ago(request.objects.clock.now(), seconds)
-    return LogOptions(
+    return PodLogOptions(
         container=query.get("container", ""),
         follow=request.flag("follow"),
         previous=request.flag("previous"),
@@ -84,7 +84,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from spec.get(field) or ()
 
 
-def _causes(query: Mapping[str, str], numbers: Mapping[str, int]) -> list[Cause]:
+def _causes(query: Mapping[str, str], numbers: Mapping[str, int]) -> list[FieldCause]:
     causes = [
         invalid(key, number, LIMITS[key][1])
         for key, number in numbers.items()

@@ -14,11 +14,15 @@ from typing import Any
 from aiohttp import web
 
 from multiqueue.embedded.server import status
-from multiqueue.embedded.server.entry import Entry
-from multiqueue.embedded.server.pod_log_options import LogOptions, find_container, parse_log_options
-from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.entry import StoredObject
+from multiqueue.embedded.server.pod_log_options import (
+    PodLogOptions,
+    find_container,
+    parse_log_options,
+)
+from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.status import bad_request
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.watch import Watcher
 
 NODES = ("", "nodes")
@@ -36,7 +40,9 @@ def no_log(_pod: Pod, _container: str, _run: State) -> Iterable[Line]:
     return ()
 
 
-async def get_log(pod_log: PodLog, request: Request, target: Target) -> web.StreamResponse:
+async def get_log(
+    pod_log: PodLog, request: ServerRequest, target: OperationTarget
+) -> web.StreamResponse:
     """Answer a request for a log."""
     store = request.objects.store
     entry = target.find(store)
@@ -88,7 +94,7 @@ class Printer:
 
     source: PodLog
     container: str
-    options: LogOptions
+    options: PodLogOptions
     count: int = 0
     """Lines of the run that were looked at."""
     size: int = 0
@@ -117,7 +123,11 @@ class Printer:
 
 
 async def _follow(
-    request: Request, target: Target, printer: Printer, text: bytes, entry: Entry
+    request: ServerRequest,
+    target: OperationTarget,
+    printer: Printer,
+    text: bytes,
+    entry: StoredObject,
 ) -> web.StreamResponse:
     """Send what is there and what comes, until the run is over."""
     store, key = request.objects.store, target.kind.storage_key

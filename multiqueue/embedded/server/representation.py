@@ -6,17 +6,17 @@ from typing import Any, cast
 import orjson
 
 from multiqueue.embedded.server import table
-from multiqueue.embedded.server.entry import Entry, bare_in, with_owners
+from multiqueue.embedded.server.entry import StoredObject, bare_in, with_owners
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.lists import Page
-from multiqueue.embedded.server.request import Request
+from multiqueue.embedded.server.lists import ListAnswer
+from multiqueue.embedded.server.request import ServerRequest
 from multiqueue.embedded.server.status import bad_request
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 
 INCLUDES = ("None", "Metadata", "Object")
 
 
-def show_object(request: Request, target: Target, entry: Entry) -> bytes:
+def show_object(request: ServerRequest, target: OperationTarget, entry: StoredObject) -> bytes:
     """One object in the wanted form."""
     form = request.wanted
     if form == "Object":
@@ -26,7 +26,7 @@ def show_object(request: Request, target: Target, entry: Entry) -> bytes:
     return orjson.dumps(_metadata_only(target.raw(entry)))
 
 
-def show_page(request: Request, target: Target, page: Page) -> bytes:
+def show_page(request: ServerRequest, target: OperationTarget, page: ListAnswer) -> bytes:
     """A list in the wanted form."""
     form, metadata = request.wanted, page.metadata()
     if form == "Table":
@@ -50,12 +50,14 @@ def show_page(request: Request, target: Target, page: Page) -> bytes:
     )
 
 
-def _listed(target: Target, entry: Entry) -> bytes:
+def _listed(target: OperationTarget, entry: StoredObject) -> bytes:
     """An object's JSON that nobody else asks for at the same time: not kept for others."""
     return with_owners(bare_in(target.kind, target.version, entry), entry.managed)
 
 
-def show_in_watch(request: Request, target: Target, entry: Entry, *, first: bool) -> bytes:
+def show_in_watch(
+    request: ServerRequest, target: OperationTarget, entry: StoredObject, *, first: bool
+) -> bytes:
     """One object as the ``object`` of a watch frame."""
     if request.wanted == "Table":
         return _table(request, target, [entry], None, with_columns=first)
@@ -63,9 +65,9 @@ def show_in_watch(request: Request, target: Target, entry: Entry, *, first: bool
 
 
 def _table(
-    request: Request,
-    target: Target,
-    entries: Iterable[Entry],
+    request: ServerRequest,
+    target: OperationTarget,
+    entries: Iterable[StoredObject],
     list_metadata: JsonObject | None,
     *,
     with_columns: bool = True,

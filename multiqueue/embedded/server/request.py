@@ -7,7 +7,7 @@ from typing import Literal
 import orjson
 from aiohttp import web
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.authz.entrance import Entrance
 from multiqueue.embedded.server.body import media_type, too_large, too_slow
 from multiqueue.embedded.server.call import Call
@@ -32,13 +32,13 @@ _ANY = {"*/*", "application/*", JSON}
 
 
 @dataclass(slots=True)
-class Request:
+class ServerRequest:
     """A request of a known user."""
 
     http: web.BaseRequest
     objects: Objects
     entrance: Entrance
-    user: User
+    user: ApiUser
     query: Mapping[str, str]
     wanted: Form
     """What the Accept header asks for."""

@@ -5,7 +5,7 @@ from typing import Any
 from multiqueue.embedded.server.causes import invalid as invalid_cause
 from multiqueue.embedded.server.kinds import JsonObject, Scale
 from multiqueue.embedded.server.status import bad_request, invalid
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Produce
 
 API_VERSION = "autoscaling/v1"
@@ -27,7 +27,7 @@ def scale_of(scale: Scale, obj: JsonObject) -> JsonObject:
     }
 
 
-def through_scale(target: Target, scale: Scale, produce: Produce) -> Produce:
+def through_scale(target: OperationTarget, scale: Scale, produce: Produce) -> Produce:
     """A change of an object from a change of its Scale."""
 
     def produce_object(obj: JsonObject) -> JsonObject:

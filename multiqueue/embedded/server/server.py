@@ -9,13 +9,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from multiqueue.embedded.server import crds, namespaces
-from multiqueue.embedded.server.admission import Admission
+from multiqueue.embedded.server.admission import WebhookAdmission
 from multiqueue.embedded.server.aggregation.aggregator import Aggregator
 from multiqueue.embedded.server.aggregation.front_proxy import FrontProxy, create_proxy_authority
-from multiqueue.embedded.server.auth import ADMIN, API_SERVER, Authenticator, User, new_token
+from multiqueue.embedded.server.auth import (
+    ADMIN,
+    API_SERVER,
+    ApiUser,
+    TokenAuthenticator,
+    new_token,
+)
 from multiqueue.embedded.server.authz.aggregation import AggregationController
 from multiqueue.embedded.server.authz.attributes import Audit
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.authz.bootstrap import create_policy
 from multiqueue.embedded.server.authz.default_accounts import DefaultAccounts
 from multiqueue.embedded.server.authz.entrance import Entrance
@@ -28,7 +34,7 @@ from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.converters import Converters
 from multiqueue.embedded.server.crds import CrdController
 from multiqueue.embedded.server.create import create
-from multiqueue.embedded.server.gc import GarbageCollector
+from multiqueue.embedded.server.gc import OwnerCollector
 from multiqueue.embedded.server.handlers import Handlers
 from multiqueue.embedded.server.handlers_meta import MetaHandlers
 from multiqueue.embedded.server.kinds import GroupPlural, Registry
@@ -39,8 +45,8 @@ from multiqueue.embedded.server.pod_logs import PodLog, no_log
 from multiqueue.embedded.server.storage import Saved, Storage
 from multiqueue.embedded.server.storage_memory import MemoryStorage
 from multiqueue.embedded.server.storage_sqlite import SqliteStorage
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.webhook_transport import WebhookTransport
 from multiqueue.kube.clock import Clock, SystemClock
@@ -76,7 +82,7 @@ class ServerOptions:
     """(group, kind) -> function (object, wanted apiVersion) -> object, for kinds with several
     versions.
     """
-    tokens: Mapping[str, User] = field(default_factory=dict)
+    tokens: Mapping[str, ApiUser] = field(default_factory=dict)
     """Bearer tokens besides that of the administrator."""
     audit: Audit | None = None
     """Is told of every request of a known user that names a resource or a path."""
@@ -101,7 +107,7 @@ class ApiServer:
         self._authority: Authority | None = None
         self._proxy_authority: Authority | None = None
         self._storage: Storage = _storage(self.options)
-        self._store: Store | None = None
+        self._store: ObjectStore | None = None
         self._aggregator: Aggregator | None = None
         self._webhooks = WebhookTransport(self.options.services)
         self._server: HttpServer | None = None
@@ -127,7 +133,7 @@ class ApiServer:
         """Load, listen, and answer the URL."""
         saved = self._storage.open()
         self._load_secrets(saved)
-        store = self._store = Store(self._storage, history_length=self.options.history_length)
+        store = self._store = ObjectStore(self._storage, history_length=self.options.history_length)
         objects, entrance = self._build_objects(store)
         aggregator = self._aggregator = Aggregator(
             objects, self.options.services, self._front_proxy()
@@ -201,16 +207,16 @@ class ApiServer:
         assert self._proxy_authority is not None, "secrets are loaded first"
         return FrontProxy(self._proxy_authority, self.options.clock.now())
 
-    def _build_objects(self, store: Store) -> tuple[Objects, Entrance]:
+    def _build_objects(self, store: ObjectStore) -> tuple[Objects, Entrance]:
         clock = self.options.clock
         tokens = ServiceAccountTokens(store, clock, self._signing_key)
-        authenticator = Authenticator({self._token: ADMIN, **self.options.tokens}, tokens)
-        authorizer = Authorizer()
+        authenticator = TokenAuthenticator({self._token: ADMIN, **self.options.tokens}, tokens)
+        authorizer = RoleAuthorizer()
         conversions = Conversions(self._webhooks)
         objects = Objects(
             registry=builtin_registry(authenticator, authorizer, tokens),
             store=store,
-            admission=Admission(store, conversions, self._webhooks),
+            admission=WebhookAdmission(store, conversions, self._webhooks),
             conversions=conversions,
             clock=clock,
         )
@@ -220,11 +226,11 @@ class ApiServer:
         return objects, entrance
 
     def _start_controllers(
-        self, objects: Objects, authorizer: Authorizer, aggregator: Aggregator, saved: Saved
+        self, objects: Objects, authorizer: RoleAuthorizer, aggregator: Aggregator, saved: Saved
     ) -> None:
         store = objects.store
         crd_controller = CrdController(objects, self.options.converters)
-        namespace_controller, collector = NamespaceController(objects), GarbageCollector(objects)
+        namespace_controller, collector = NamespaceController(objects), OwnerCollector(objects)
         stored = list(saved.objects)
         store.load(saved.revision, [each for each in stored if each[0] == crds.KEY])
         crd_controller.resume()
@@ -253,7 +259,9 @@ class ApiServer:
         assert kind is not None, "definitions are built in"
         call = objects.call(API_SERVER)
         for crd in self.options.crds:
-            target = Target(kind=kind, version=kind.storage_version, name=crd["metadata"]["name"])
+            target = OperationTarget(
+                kind=kind, version=kind.storage_version, name=crd["metadata"]["name"]
+            )
             if target.find(objects.store) is None:
                 await create(objects, call, target, crd)
             else:

@@ -7,7 +7,7 @@ Kubernetes to the letter.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid_message
+from multiqueue.embedded.server.causes import FieldCause, invalid_message
 from multiqueue.embedded.server.causes import invalid as invalid_cause
 from multiqueue.embedded.server.kinds import JsonObject, Kind
 
@@ -149,7 +149,7 @@ def unsupported_media_type(given: str, supported: Iterable[str]) -> StatusError:
     return error
 
 
-def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> StatusError:
+def invalid(kind: Kind, name: str, causes: Sequence[FieldCause]) -> StatusError:
     """Validation failed, with one cause per field."""
     details = {
         "name": name,
@@ -170,7 +170,7 @@ def revision_required(kind: Kind, name: str) -> StatusError:
     return StatusError(422, "Invalid", message, details=details)
 
 
-def invalid_options(kind: str, causes: Sequence[Cause]) -> StatusError:
+def invalid_options(kind: str, causes: Sequence[FieldCause]) -> StatusError:
     """Query parameters are wrong together; ``kind`` is PatchOptions or the like."""
     group = "meta.k8s.io"
     details = {"group": group, "kind": kind, "causes": [cause.as_dict() for cause in causes]}

@@ -2,9 +2,9 @@
 order.
 
 Single writer: everything runs on the event loop, and no method between reading and
-:meth:`Store.put` awaits. A change is visible
+:meth:`ObjectStore.put` awaits. A change is visible
 to later writes at once, to watchers (and in answers) only when it is durable; readers wait with
-:meth:`Store.durable`.
+:meth:`ObjectStore.durable`.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import orjson
 
-from multiqueue.embedded.server.entry import Entry, encode_bare
+from multiqueue.embedded.server.entry import StoredObject, encode_bare
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject, KindVersion
 from multiqueue.embedded.server.managed.owners import Owners, take
 from multiqueue.embedded.server.storage import Storage, Write
-from multiqueue.embedded.server.watch import Event, History, Watcher
+from multiqueue.embedded.server.watch import Event, Watcher, WatchHistory
 
 FIRST_REVISION = 1000
 """A new server starts here, so that small revisions are "too old", as in any cluster that has lived
@@ -35,20 +35,20 @@ class Collection:
 
     def __init__(self, key: GroupPlural, *, floor: int, history_length: int) -> None:
         self.key = key
-        self.history = History(floor=floor, length=history_length)
-        self._by_namespace: dict[str, dict[str, Entry]] = {}
+        self.history = WatchHistory(floor=floor, length=history_length)
+        self._by_namespace: dict[str, dict[str, StoredObject]] = {}
         self._sorted_names: dict[str, list[str]] = {}
         self.changes = 0
         """Grows with every change: what is compiled from the objects compares it."""
 
-    def get(self, namespace: str, name: str) -> Entry | None:
+    def get(self, namespace: str, name: str) -> StoredObject | None:
         """One object; namespace is empty for cluster-scoped kinds."""
         names = self._by_namespace.get(namespace)
         return names.get(name) if names else None
 
     def entries(
         self, namespace: str | None = None, after: tuple[str, str] | None = None
-    ) -> Iterator[Entry]:
+    ) -> Iterator[StoredObject]:
         """Objects by namespace and name (all namespaces if None), optionally only those behind
         (namespace, name).
 
@@ -64,7 +64,7 @@ class Collection:
                 )
                 yield from map(names.__getitem__, order[start:] if start else order)
 
-    def _order(self, namespace: str, names: Mapping[str, Entry]) -> list[str]:
+    def _order(self, namespace: str, names: Mapping[str, StoredObject]) -> list[str]:
         order = self._sorted_names.get(namespace)
         if order is None:
             order = self._sorted_names[namespace] = sorted(names)
@@ -76,7 +76,7 @@ class Collection:
             return len(self._by_namespace.get(namespace, ()))
         return sum(map(len, self._by_namespace.values()))
 
-    def set(self, entry: Entry) -> None:
+    def set(self, entry: StoredObject) -> None:
         """Insert or replace."""
         self.changes += 1
         names = self._by_namespace.setdefault(entry.namespace, {})
@@ -84,7 +84,7 @@ class Collection:
             self._sorted_names.pop(entry.namespace, None)
         names[entry.name] = entry
 
-    def discard(self, entry: Entry) -> None:
+    def discard(self, entry: StoredObject) -> None:
         """Remove."""
         self.changes += 1
         names = self._by_namespace[entry.namespace]
@@ -94,14 +94,14 @@ class Collection:
             del self._by_namespace[entry.namespace]
 
 
-class Store:
+class ObjectStore:
     """All collections and the indexes across them."""
 
     def __init__(self, storage: Storage, *, history_length: int) -> None:
         self._storage = storage
         self._history_length = history_length
         self._collections: dict[GroupPlural, Collection] = {}
-        self._by_uid: dict[str, Entry] = {}
+        self._by_uid: dict[str, StoredObject] = {}
         self._dependents: dict[str, dict[str, None]] = {}
         self._unpublished: deque[Event] = deque()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -144,16 +144,16 @@ class Store:
             self._collections[key] = collection
         return collection
 
-    def get(self, key: GroupPlural, namespace: str, name: str) -> Entry | None:
+    def get(self, key: GroupPlural, namespace: str, name: str) -> StoredObject | None:
         """The newest state of an object, durable or not."""
         collection = self._collections.get(key)
         return collection.get(namespace, name) if collection else None
 
-    def by_uid(self, uid: str) -> Entry | None:
+    def by_uid(self, uid: str) -> StoredObject | None:
         """The object with this uid."""
         return self._by_uid.get(uid)
 
-    def dependents(self, owner_uid: str) -> list[Entry]:
+    def dependents(self, owner_uid: str) -> list[StoredObject]:
         """Objects with an owner reference to this uid."""
         return [self._by_uid[uid] for uid in self._dependents.get(owner_uid, ())]
 
@@ -181,7 +181,7 @@ class Store:
         obj: JsonObject,
         managed: Owners | None = None,
         admitted: KindVersion | None = None,
-    ) -> Entry:
+    ) -> StoredObject:
         """Create or replace an object; stamps its resourceVersion. The caller awaits
         :meth:`durable` before it answers.
 
@@ -203,8 +203,8 @@ class Store:
         return entry
 
     def remove(
-        self, entry: Entry, last: JsonObject | None = None, managed: Owners | None = None
-    ) -> Entry:
+        self, entry: StoredObject, last: JsonObject | None = None, managed: Owners | None = None
+    ) -> StoredObject:
         """Remove an object; the answer is its last state (default: as stored) with the revision of
         the removal.
         """
@@ -239,7 +239,7 @@ class Store:
 
     def make_entry(
         self, key: GroupPlural, obj: JsonObject, revision: int, managed: Owners | None = None
-    ) -> Entry:
+    ) -> StoredObject:
         """A state that is not kept (dry run, last state); stamps its resourceVersion."""
         obj["metadata"]["resourceVersion"] = str(revision)
         return self._entry(key, obj, revision, managed)
@@ -278,12 +278,12 @@ class Store:
         revision: int,
         managed: Owners | None = None,
         admitted: KindVersion | None = None,
-    ) -> Entry:
+    ) -> StoredObject:
         metadata = obj["metadata"]
         if managed is None:
             managed = take(metadata)
         owners = metadata.get("ownerReferences")
-        return Entry(
+        return StoredObject(
             collection=key,
             namespace=metadata.get("namespace") or "",
             name=metadata["name"],
@@ -297,13 +297,13 @@ class Store:
             admitted=admitted,
         )
 
-    def _index(self, entry: Entry) -> None:
+    def _index(self, entry: StoredObject) -> None:
         self.collection(entry.collection).set(entry)
         self._by_uid[entry.uid] = entry
         for owner in entry.owners:
             self._dependents.setdefault(owner, {})[entry.uid] = None
 
-    def _unindex_owners(self, entry: Entry) -> None:
+    def _unindex_owners(self, entry: StoredObject) -> None:
         for owner in entry.owners:
             uids = self._dependents.get(owner)
             if uids is not None:

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server import crds
 from multiqueue.embedded.server.call import Call
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.delete import is_finished
-from multiqueue.embedded.server.entry import Entry, decode_bare_in, decode_in
+from multiqueue.embedded.server.entry import StoredObject, decode_bare_in, decode_in
 from multiqueue.embedded.server.kinds import AdmissionRefused, JsonObject
-from multiqueue.embedded.server.managed.apply import Applied
+from multiqueue.embedded.server.managed.apply import ServerSideApplied
 from multiqueue.embedded.server.managed.owners import Owners, same_fields
 from multiqueue.embedded.server.managed.tracking import after_change, asked, shown
 from multiqueue.embedded.server.managed.updates import States, reset_fields
@@ -33,10 +33,10 @@ from multiqueue.embedded.server.status import (
     not_found,
     revision_required,
 )
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.validation import validate_status, validate_update
 from multiqueue.embedded.server.versions import is_stored_in, noted_as_admitted
-from multiqueue.embedded.server.webhook_match import Review
+from multiqueue.embedded.server.webhook_match import WebhookReview
 
 STATUS = "status"
 ATTEMPTS = 5
@@ -59,7 +59,7 @@ class Change:
     """The bytes of a sent object, to find duplicate fields."""
     mutates: bool = True
     """``produce`` changes what it is given; if not, it is spared a copy of its own."""
-    apply: Callable[[JsonObject, Owners], Applied] | None = None
+    apply: Callable[[JsonObject, Owners], ServerSideApplied] | None = None
     """Instead of ``produce``: it decides who owns what, too."""
 
 
@@ -71,7 +71,9 @@ class Prepared(NamedTuple):
     owners: Owners
 
 
-async def update(objects: Objects, call: Call, target: Target, change: Change) -> Entry:
+async def update(
+    objects: Objects, call: Call, target: OperationTarget, change: Change
+) -> StoredObject:
     """Change an object; ``target.subresource`` is "" or "status" (others change it like "").
 
     Raises:
@@ -89,14 +91,16 @@ async def update(objects: Objects, call: Call, target: Target, change: Change) -
 
 
 async def _update_once(
-    objects: Objects, call: Call, target: Target, change: Change, entry: Entry
-) -> Entry | None:
+    objects: Objects, call: Call, target: OperationTarget, change: Change, entry: StoredObject
+) -> StoredObject | None:
     """Apply the change to one state of the object; None: the object changed meanwhile."""
     kind, version, admission = target.kind, target.version, objects.admission
     await objects.conversions.prepare(kind, version, (entry,))
     old = decode_bare_in(kind, version, entry)
     new, admitted, owners = _prepared(call, target, change, entry, old)
-    review = Review(operation="UPDATE", target=target, obj=new, old=old, options=_options(call))
+    review = WebhookReview(
+        operation="UPDATE", target=target, obj=new, old=old, options=_options(call)
+    )
     judged = admission.concerns(review)
     if judged:
         review = replace(review, obj=shown(new, owners), old=shown(old, entry.managed))
@@ -112,7 +116,7 @@ async def _update_once(
 
 
 def _prepared(
-    call: Call, target: Target, change: Change, entry: Entry, old: JsonObject
+    call: Call, target: OperationTarget, change: Change, entry: StoredObject, old: JsonObject
 ) -> Prepared:
     kind, version = target.kind, target.version
     produced, owners = _produced(target, change, entry, old)
@@ -154,7 +158,9 @@ def _prepared(
     return Prepared(_owned_by_server(target, new, old), admitted, owners)
 
 
-def _produced(target: Target, change: Change, entry: Entry, old: JsonObject) -> tuple[Any, Owners]:
+def _produced(
+    target: OperationTarget, change: Change, entry: StoredObject, old: JsonObject
+) -> tuple[Any, Owners]:
     """The wanted object, and who owns the fields of the current one (after an apply: of the wanted
     one).
     """
@@ -170,7 +176,7 @@ def _produced(target: Target, change: Change, entry: Entry, old: JsonObject) -> 
 
 
 def _owners_after(
-    call: Call, target: Target, old: JsonObject, new: JsonObject, owners: Owners
+    call: Call, target: OperationTarget, old: JsonObject, new: JsonObject, owners: Owners
 ) -> Owners:
     kind, version = target.kind, target.version
     reset = reset_fields(version, target.subresource, builtin=kind.builtin)
@@ -183,7 +189,9 @@ def _owners_after(
     )
 
 
-def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObject) -> None:
+def _check_lock(
+    target: OperationTarget, change: Change, entry: StoredObject, metadata: JsonObject
+) -> None:
     """Optimistic concurrency: the resourceVersion, and the uid of a whole object, must be the
     current ones.
     """
@@ -196,7 +204,7 @@ def _check_lock(target: Target, change: Change, entry: Entry, metadata: JsonObje
         raise conflict(target.kind, target.name)
 
 
-def _with_new_status(target: Target, body: JsonObject, old: JsonObject) -> JsonObject:
+def _with_new_status(target: OperationTarget, body: JsonObject, old: JsonObject) -> JsonObject:
     """The old object with the new status; built-in kinds also take labels and annotations along."""
     metadata = (
         body["metadata"]
@@ -213,7 +221,7 @@ def _with_new_status(target: Target, body: JsonObject, old: JsonObject) -> JsonO
     return combined
 
 
-def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonObject:
+def _owned_by_server(target: OperationTarget, new: JsonObject, old: JsonObject) -> JsonObject:
     keep_server_fields(new, old)
     if (
         target.kind.has_generation
@@ -226,8 +234,12 @@ def _owned_by_server(target: Target, new: JsonObject, old: JsonObject) -> JsonOb
 
 
 def _causes(
-    call: Call, target: Target, new: JsonObject, old: JsonObject, schema_causes: list[Cause]
-) -> list[Cause]:
+    call: Call,
+    target: OperationTarget,
+    new: JsonObject,
+    old: JsonObject,
+    schema_causes: list[FieldCause],
+) -> list[FieldCause]:
     validate = validate_status if target.subresource == STATUS else validate_update
     causes = [*schema_causes, *metadata_causes(new, old)]
     if _is_action(target):
@@ -239,11 +251,11 @@ def _causes(
 async def _commit(  # noqa: PLR0917 - the two states of one object, and the context
     objects: Objects,
     call: Call,
-    target: Target,
-    entry: Entry,
+    target: OperationTarget,
+    entry: StoredObject,
     old: JsonObject,
     prepared: Prepared,
-) -> Entry | None:
+) -> StoredObject | None:
     new, _, owners = prepared
     kind, version, store = target.kind, target.version, objects.store
     stored = await objects.conversions.to_storage(kind, version, new)
@@ -269,7 +281,7 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
     return last
 
 
-def _is_action(target: Target) -> bool:
+def _is_action(target: OperationTarget) -> bool:
     """Whether a subresource such as ``pods/binding`` changes the object by a rule of its own, not
     as a user may.
     """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.cel.custom_rules import rule_causes
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion, RequestContext
 from multiqueue.embedded.server.schema.metadata import validate_metadata
@@ -15,8 +15,8 @@ def validate_create(
     obj: JsonObject,
     context: RequestContext,
     *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
+    schema_causes: Iterable[FieldCause] = (),
+) -> list[FieldCause]:
     """Metadata, the kind's own rules and those of its schema, for a new object.
 
     ``schema_causes`` are those that ``schema.admit`` found.
@@ -33,8 +33,8 @@ def validate_update(
     old: Mapping[str, Any],
     context: RequestContext,
     *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
+    schema_causes: Iterable[FieldCause] = (),
+) -> list[FieldCause]:
     """The same for an update; ``old`` in the same version."""
     causes = validate_metadata(obj.get("metadata", {}), kind.name_rule)
     causes += kind.hooks.validate_update(obj, old, context)
@@ -48,8 +48,8 @@ def validate_status(
     old: Mapping[str, Any],
     context: RequestContext,
     *,
-    schema_causes: Iterable[Cause] = (),
-) -> list[Cause]:
+    schema_causes: Iterable[FieldCause] = (),
+) -> list[FieldCause]:
     """The same for an update through the status subresource."""
     causes = kind.hooks.validate_status(obj, old, context)
     return causes + rule_causes(version, obj, old, schema_causes)

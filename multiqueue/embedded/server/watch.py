@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 
-Matches = Callable[[Entry], bool]
+Matches = Callable[[StoredObject], bool]
 
 ADDED = "ADDED"
 MODIFIED = "MODIFIED"
@@ -25,9 +25,9 @@ shared.
 class Event:
     """One change of one object."""
 
-    entry: Entry
+    entry: StoredObject
     """The new state; for a removal the last state, with the revision of the removal."""
-    previous: Entry | None
+    previous: StoredObject | None
     deleted: bool
 
     @property
@@ -41,7 +41,7 @@ class Notice:
     """What one watcher is told: a type and the state that goes with it."""
 
     type: str
-    entry: Entry
+    entry: StoredObject
     revision: int
     """Of the change; newer than ``entry.revision`` where an object left the selection."""
 
@@ -125,7 +125,7 @@ class Watcher:
             self._wake.set_result(None)
 
 
-class History:
+class WatchHistory:
     """The last changes of one collection, and those who follow it."""
 
     def __init__(self, *, floor: int, length: int) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.webhook_match import Webhook
+from multiqueue.embedded.server.webhook_match import MatchedWebhook
 from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookTransport
 
 API_VERSION = "admission.k8s.io/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class WebhookVerdict:
     """What a webhook said."""
 
     allowed: bool
@@ -30,7 +30,7 @@ class WebhookClient:
     def __init__(self, transport: WebhookTransport) -> None:
         self._transport = transport
 
-    async def ask(self, webhook: Webhook, request: JsonObject) -> Verdict:
+    async def ask(self, webhook: MatchedWebhook, request: JsonObject) -> WebhookVerdict:
         """The webhook's verdict on a request.
 
         Raises:
@@ -48,13 +48,13 @@ class WebhookClient:
         return _verdict(answer, request["uid"])
 
 
-def _verdict(answer: bytes, uid: str) -> Verdict:
+def _verdict(answer: bytes, uid: str) -> WebhookVerdict:
     try:
         review = orjson.loads(answer)
         response = review["response"]
         if response["uid"] != uid:
             raise WebhookFailed(f'expected response.uid="{uid}", got "{response["uid"]}"')
-        return Verdict(
+        return WebhookVerdict(
             allowed=response["allowed"] is True,
             status=response.get("status") or {},
             patch=_patch(response),

@@ -11,8 +11,8 @@ import orjson
 from multiqueue.embedded.server.call import Call
 from multiqueue.embedded.server.conversion import Conversions
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ DEFAULT_TIMEOUT_SECONDS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class WebhookReview:
     """One operation as webhooks judge it; objects in the version of the target."""
 
     operation: Operation
-    target: Target
+    target: OperationTarget
     obj: JsonObject | None
     old: JsonObject | None
     options: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class WebhookRule:
     """One entry of ``rules``."""
 
     operations: frozenset[str]
@@ -60,11 +60,11 @@ class ConditionError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class MatchedWebhook:
     """One webhook of a configuration."""
 
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[WebhookRule, ...]
     exact: bool
     namespace_selector: LabelSelector
     object_selector: LabelSelector
@@ -96,14 +96,16 @@ class Webhook:
 class Match:
     """A webhook and the version in which it wants to see the object."""
 
-    webhook: Webhook
+    webhook: MatchedWebhook
     version: KindVersion
 
-    def selects(self, store: Store, review: Review) -> bool:
+    def selects(self, store: ObjectStore, review: WebhookReview) -> bool:
         """Whether namespace and object selectors agree."""
         return self._selects_namespace(store, review) and self._selects_object(review)
 
-    async def request(self, conversions: Conversions, call: Call, review: Review) -> JsonObject:
+    async def request(
+        self, conversions: Conversions, call: Call, review: WebhookReview
+    ) -> JsonObject:
         """The ``request`` of the AdmissionReview."""
         target, kind = review.target, review.target.kind
         version = self.version.name
@@ -139,7 +141,7 @@ class Match:
         return request
 
     async def patched(
-        self, conversions: Conversions, review: Review, patch: list[Any]
+        self, conversions: Conversions, review: WebhookReview, patch: list[Any]
     ) -> JsonObject:
         """The object after the webhook's patch, in the version of the target.
 
@@ -155,7 +157,7 @@ class Match:
         return await conversions.convert(target.kind, self.version, target.version, changed)
 
     async def _seen(
-        self, conversions: Conversions, review: Review, obj: JsonObject | None
+        self, conversions: Conversions, review: WebhookReview, obj: JsonObject | None
     ) -> JsonObject | None:
         target = review.target
         if obj is None or self.version is target.version:
@@ -163,7 +165,7 @@ class Match:
         copy = orjson.loads(orjson.dumps(obj))
         return await conversions.convert(target.kind, target.version, self.version, copy)
 
-    def _selects_namespace(self, store: Store, review: Review) -> bool:
+    def _selects_namespace(self, store: ObjectStore, review: WebhookReview) -> bool:
         selector, kind = self.webhook.namespace_selector, review.target.kind
         if kind.key == NAMESPACES:
             return selector.matches(_labels(review.obj or review.old))
@@ -172,12 +174,12 @@ class Match:
         namespace = store.get(NAMESPACES, "", review.target.namespace)
         return selector.matches(namespace.labels if namespace is not None else {})
 
-    def _selects_object(self, review: Review) -> bool:
+    def _selects_object(self, review: WebhookReview) -> bool:
         present = [obj for obj in (review.obj, review.old) if obj is not None]
         return any(self.webhook.object_selector.matches(_labels(obj)) for obj in present)
 
 
-def find_match(webhook: Webhook, review: Review) -> Match | None:
+def find_match(webhook: MatchedWebhook, review: WebhookReview) -> Match | None:
     """How a webhook wants to see an operation; None: its rules do not name it.
 
     With matchPolicy Equivalent a rule for another version of the same kind counts too.
@@ -193,14 +195,14 @@ def find_match(webhook: Webhook, review: Review) -> Match | None:
     return None
 
 
-def compile_webhooks(configurations: Iterable[Mapping[str, Any]]) -> tuple[Webhook, ...]:
+def compile_webhooks(configurations: Iterable[Mapping[str, Any]]) -> tuple[MatchedWebhook, ...]:
     """The webhooks of all configurations, in the order in which they are asked."""
     ordered = sorted(configurations, key=lambda each: str(each["metadata"]["name"]))
     return tuple(_webhook(hook) for each in ordered for hook in each.get("webhooks") or ())
 
 
-def _webhook(hook: Mapping[str, Any]) -> Webhook:
-    return Webhook(
+def _webhook(hook: Mapping[str, Any]) -> MatchedWebhook:
+    return MatchedWebhook(
         name=hook["name"],
         rules=tuple(_rule(rule) for rule in hook.get("rules") or ()),
         exact=hook.get("matchPolicy") == "Exact",
@@ -224,8 +226,8 @@ def _conditions(conditions: Sequence[Mapping[str, Any]]) -> "tuple[MatchConditio
     return compile_conditions(conditions)
 
 
-def _rule(rule: Mapping[str, Any]) -> Rule:
-    return Rule(
+def _rule(rule: Mapping[str, Any]) -> WebhookRule:
+    return WebhookRule(
         operations=frozenset(rule.get("operations") or ()),
         groups=frozenset(rule.get("apiGroups") or ()),
         versions=frozenset(rule.get("apiVersions") or ()),

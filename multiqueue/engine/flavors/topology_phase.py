@@ -40,7 +40,7 @@ class Unplaced(NamedTuple):
     failure: PlacementFailure
 
 
-class Places(NamedTuple):
+class TopologyPlaces(NamedTuple):
     """The domains by name of the pod set, and what they mean for the nodes."""
 
     topologies: Mapping[str, TopologyAssignment] = {}
@@ -68,7 +68,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         assignment = self._delay(assignment)
         if assignment.mode is Mode.FIT:
             found = self.find(assignment)
-            if isinstance(found, Places):
+            if isinstance(found, TopologyPlaces):
                 return replace(assignment, topologies=found.topologies, placed=found.placed)
             assignment = _refuse(assignment, found, FlavorMode.PREEMPT)
         names = {pod_set.pod_set.name for pod_set in self._asking(assignment)}
@@ -88,7 +88,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
 
     def is_placeable(self, assignment: Assignment) -> bool:
         """Whether all pods find a place at the usage of the moment."""
-        return isinstance(self.find(assignment), Places)
+        return isinstance(self.find(assignment), TopologyPlaces)
 
     def asks(self, assignment: Assignment) -> bool:
         """Whether any pod set is placed with the admission."""
@@ -96,7 +96,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
 
     # ---------------------------------------------------------------- search
 
-    def find(self, assignment: Assignment, *, empty: bool = False) -> Places | Unplaced:
+    def find(self, assignment: Assignment, *, empty: bool = False) -> TopologyPlaces | Unplaced:
         """Place all pod sets, flavor by flavor; each sees the places of those before it.
 
         Deviates: pod sets that find no place beside those before them are placed first, then.
@@ -121,13 +121,13 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         ]
         found = refusal = self._place_all(groups, empty=empty)
         for _ in groups[1:]:
-            if isinstance(found, Places):
+            if isinstance(found, TopologyPlaces):
                 break
             groups.sort(key=partial(_is_placed, found.pod_sets))
             found = self._place_all(groups, empty=empty)
-        return found if isinstance(found, Places) else refusal
+        return found if isinstance(found, TopologyPlaces) else refusal
 
-    def _place_all(self, groups: Sequence[Group], *, empty: bool) -> Places | Unplaced:
+    def _place_all(self, groups: Sequence[Group], *, empty: bool) -> TopologyPlaces | Unplaced:
         topologies: dict[str, TopologyAssignment] = {}
         placed: list[PlacedPods] = []
         with ExitStack() as assumed:
@@ -138,11 +138,11 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
                 topologies |= found.topologies
                 placed += found.placed
                 assumed.enter_context(self.forest.assuming(found.placed))
-        return Places(topologies, tuple(placed))
+        return TopologyPlaces(topologies, tuple(placed))
 
     def _place(
         self, flavor: str, group: Sequence[PodSetResult], *, empty: bool
-    ) -> Places | Unplaced:
+    ) -> TopologyPlaces | Unplaced:
         names = _names(group)
         grown = self.forest.tree(flavor)
         if grown is None:
@@ -153,7 +153,7 @@ class TopologyPhase(Value, frozen=True, kw_only=True, gc=False):
         if isinstance(found, PlacementFailure):
             return Unplaced(names, flavor, found)
         placed = tuple(PlacedPods(flavor, each.requests, found[each.name]) for each in pods)
-        return Places(found, placed)
+        return TopologyPlaces(found, placed)
 
     def pods(self, result: PodSetResult) -> PodsToPlace:
         """Return the pods of a pod set with all that they demand of nodes."""

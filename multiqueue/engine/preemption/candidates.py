@@ -28,7 +28,7 @@ PastUsage: TypeAlias = Callable[[str, str], float | None]
 """(ClusterQueue, key of the LocalQueue) -> usage by E-120, None where it does not count (E-127)."""
 
 
-class Candidate(NamedTuple):
+class QuotaHolder(NamedTuple):
     """A holder of quota; ``order`` differs between any two, so candidates sort by it alone."""
 
     order: Order
@@ -41,7 +41,7 @@ class Eligible(NamedTuple):
     Shape: ``totals`` is what they use together of the needed flavor-resources.
     """
 
-    candidates: Sequence[Candidate]
+    candidates: Sequence[QuotaHolder]
     totals: Mapping[FlavorResource, Amount]
 
 
@@ -86,7 +86,7 @@ class _SortedHolders:
 
     def __init__(self, version: int, holders: Iterable[Entry]) -> None:
         self.version = version
-        self._all = sorted(Candidate(order_of(entry), entry) for entry in holders)
+        self._all = sorted(QuotaHolder(order_of(entry), entry) for entry in holders)
         self._using: dict[frozenset[FlavorResource], Eligible] = {}
         self._behind: dict[tuple[frozenset[FlavorResource], RankLimit], Eligible] = {}
 
@@ -106,7 +106,7 @@ class _SortedHolders:
         return behind
 
 
-def _summed_up(found: Iterable[Candidate], needed: frozenset[FlavorResource]) -> Eligible:
+def _summed_up(found: Iterable[QuotaHolder], needed: frozenset[FlavorResource]) -> Eligible:
     candidates = list(found)
     totals = {
         pair: sum(candidate.entry.usage.get(pair, 0) for candidate in candidates) for pair in needed
@@ -164,8 +164,8 @@ def find_candidates(
 
 
 def sort_candidates(
-    candidates: Iterable[Candidate], past_usage: PastUsage | None = None
-) -> list[Candidate]:
+    candidates: Iterable[QuotaHolder], past_usage: PastUsage | None = None
+) -> list[QuotaHolder]:
     """Sort candidates, of one or several queues, into the order of preemption (E-90).
 
     Past usage counts only between LocalQueues of the same ClusterQueue, and is no order over all:
@@ -182,7 +182,7 @@ def sort_candidates(
             usages[queues] = past_usage(*queues)
         return usages[queues]
 
-    def compare(one: Candidate, other: Candidate) -> int:
+    def compare(one: QuotaHolder, other: QuotaHolder) -> int:
         if one.order[0] == other.order[0] and one.entry.charged == other.entry.charged:
             used, also_used = usage_of(one.entry), usage_of(other.entry)
             if used is not None and also_used is not None and used != also_used:

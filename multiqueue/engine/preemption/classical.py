@@ -10,7 +10,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.preemption.candidates import is_within_nominal
 from multiqueue.engine.preemption.context import SearchContext
-from multiqueue.engine.preemption.hierarchy import Candidates, Claim
+from multiqueue.engine.preemption.hierarchy import CandidateClaim, Candidates
 from multiqueue.engine.preemption.room import can_make_room, fill_back, fits, simulate
 from multiqueue.engine.preemption.target import PreemptionRequest, Target
 from multiqueue.engine.queues.entry import Entry
@@ -63,7 +63,7 @@ def _try(
         for candidate, claim in candidates.in_order(may_borrow=may_borrow):
             entry = candidate.entry
             reason = _reason(request, claim, entry)
-            if claim is not Claim.OWN:
+            if claim is not CandidateClaim.OWN:
                 if may_borrow and _is_without_borrowing(claim, reason):
                     continue
                 common = candidates.lowest_common[entry.charged]
@@ -78,12 +78,15 @@ def _try(
     return []
 
 
-def _reason(request: PreemptionRequest, claim: Claim, entry: Entry) -> Reason:
+def _reason(request: PreemptionRequest, claim: CandidateClaim, entry: Entry) -> Reason:
     """Return the reason of the preemption (E-89, E-95)."""
-    if claim is Claim.OWN:
+    if claim is CandidateClaim.OWN:
         return Reason.IN_CLUSTER_QUEUE
     preemption = request.queue.spec.preemption
-    if claim is Claim.BY_RIGHT or preemption.borrow_within_cohort is PreemptionPolicy.NEVER:
+    if (
+        claim is CandidateClaim.BY_RIGHT
+        or preemption.borrow_within_cohort is PreemptionPolicy.NEVER
+    ):
         return Reason.IN_COHORT_RECLAMATION
     priority, threshold = entry.workload.priority, preemption.borrow_max_priority_threshold
     if priority >= request.workload.priority or (threshold is not None and priority > threshold):
@@ -91,9 +94,9 @@ def _reason(request: PreemptionRequest, claim: Claim, entry: Entry) -> Reason:
     return Reason.IN_COHORT_RECLAIM_WHILE_BORROWING
 
 
-def _is_without_borrowing(claim: Claim, reason: Reason) -> bool:
+def _is_without_borrowing(claim: CandidateClaim, reason: Reason) -> bool:
     """Whether a candidate leaves only for a preemptor that does not borrow itself."""
-    return claim is Claim.BY_PRIORITY and reason is Reason.IN_COHORT_RECLAMATION
+    return claim is CandidateClaim.BY_PRIORITY and reason is Reason.IN_COHORT_RECLAMATION
 
 
 def _still_borrows(

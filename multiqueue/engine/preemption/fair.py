@@ -15,8 +15,8 @@ from multiqueue.engine.cache.drs import Share, ShareLoss, share_of
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.options import FairSharing, FairStrategy
 from multiqueue.engine.preemption.candidates import (
-    Candidate,
     Eligible,
+    QuotaHolder,
     find_candidates,
     is_within_nominal,
     rank_limit,
@@ -81,7 +81,7 @@ def find_fair_candidates(
     }
 
 
-def _by_queue(found: Mapping[str, Eligible]) -> dict[str, Sequence[Candidate]]:
+def _by_queue(found: Mapping[str, Eligible]) -> dict[str, Sequence[QuotaHolder]]:
     return {name: eligible.candidates for name, eligible in found.items()}
 
 
@@ -113,12 +113,12 @@ class _Search:
         self._request = request
         self._sharing = sharing
         self._simulation = simulation
-        self._retry: dict[str, list[Candidate]] = {}
+        self._retry: dict[str, list[QuotaHolder]] = {}
         self._below = _children_on_path(request.queue.node)
         self.targets: list[Target] = []
 
     def make_room(
-        self, candidates: Mapping[str, Sequence[Candidate]], needed: frozenset[FlavorResource]
+        self, candidates: Mapping[str, Sequence[QuotaHolder]], needed: frozenset[FlavorResource]
     ) -> bool:
         """Return whether the request fits without the targets; its usage counts meanwhile."""
         strategies = self._sharing.strategies
@@ -175,14 +175,14 @@ class _Search:
             ranking.drop(queue)
         return False
 
-    def _take(self, candidate: Candidate, reason: Reason) -> bool:
+    def _take(self, candidate: QuotaHolder, reason: Reason) -> bool:
         """Take a workload out, and say whether the request fits now."""
         self._simulation.remove(candidate.entry)
         self.targets.append(Target(candidate.entry, reason))
         return fits_in_use(self._request)
 
     def _share_without(
-        self, queue: CachedQueue, compared: QuotaNode, candidate: Candidate
+        self, queue: CachedQueue, compared: QuotaNode, candidate: QuotaHolder
     ) -> Share:
         node = queue.node
         if compared is node:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from multiqueue.engine.cache.cached_queue import CachedQueue
 from multiqueue.engine.cache.drs import Share, is_borrowing, share_of
 from multiqueue.engine.cache.quota_node import QuotaNode
-from multiqueue.engine.preemption.candidates import Candidate, Order
+from multiqueue.engine.preemption.candidates import Order, QuotaHolder
 from multiqueue.engine.preemption.target import PreemptionRequest
 
 Standing: TypeAlias = tuple[bool, float, bool, bool, Order]
@@ -34,7 +34,7 @@ class Ranking:
     __slots__ = ("_candidates", "_cohorts", "_dropped", "_own_path", "_queues", "_request", "_root")
 
     def __init__(
-        self, request: PreemptionRequest, candidates: Mapping[str, Iterable[Candidate]]
+        self, request: PreemptionRequest, candidates: Mapping[str, Iterable[QuotaHolder]]
     ) -> None:
         self._request = request
         self._candidates = {name: deque(found) for name, found in candidates.items()}
@@ -75,11 +75,11 @@ class Ranking:
                 yield queue
                 self._rank_again(queue)
 
-    def take(self, queue: CachedQueue) -> Candidate:
+    def take(self, queue: CachedQueue) -> QuotaHolder:
         """Take the first candidate that is left in a queue that has one."""
         return self._candidates[queue.name].popleft()
 
-    def left(self, queue: CachedQueue) -> deque[Candidate]:
+    def left(self, queue: CachedQueue) -> deque[QuotaHolder]:
         """Return the candidates that are left in a queue; clearing them drops it."""
         return self._candidates[queue.name]
 

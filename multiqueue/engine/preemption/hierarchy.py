@@ -14,8 +14,8 @@ from itertools import chain
 from multiqueue.engine.cache.quota_node import FlavorResource, QuotaNode
 from multiqueue.engine.cache.tree import Tree
 from multiqueue.engine.preemption.candidates import (
-    Candidate,
     Eligible,
+    QuotaHolder,
     RankLimit,
     find_candidates,
     is_within_nominal,
@@ -28,7 +28,7 @@ from multiqueue.lib.amount import UNLIMITED, Amount
 from multiqueue.model.cluster_queue import PreemptionPolicy
 
 
-class Claim(Enum):
+class CandidateClaim(Enum):
     """Why a candidate is one."""
 
     BY_RIGHT = "the preemptor's subtree has the quota for the request"
@@ -77,13 +77,13 @@ class Candidates:
         if limit is not None:
             self._walk_up(request, context, needed, limit)
 
-    def in_order(self, *, may_borrow: bool) -> Iterator[tuple[Candidate, Claim]]:
+    def in_order(self, *, may_borrow: bool) -> Iterator[tuple[QuotaHolder, CandidateClaim]]:
         """Iterate in the order of an attempt: all that leave anyway come first (E-91)."""
         lists = [
             (self._merge([eligible.candidates for eligible in found]), claim)
             for found, claim in self._classes(may_borrow=may_borrow)
         ]
-        put_off: list[tuple[Iterable[Candidate], Claim]] = []
+        put_off: list[tuple[Iterable[QuotaHolder], CandidateClaim]] = []
         for candidates, claim in lists:
             for candidate in candidates:
                 if candidate.order[0]:
@@ -100,13 +100,13 @@ class Candidates:
             for eligible in found:
                 yield eligible.totals
 
-    def _classes(self, *, may_borrow: bool) -> Iterator[tuple[list[Eligible], Claim]]:
-        yield self.by_right, Claim.BY_RIGHT
+    def _classes(self, *, may_borrow: bool) -> Iterator[tuple[list[Eligible], CandidateClaim]]:
+        yield self.by_right, CandidateClaim.BY_RIGHT
         if self._takes_while_borrowing or not may_borrow:
-            yield self.by_priority, Claim.BY_PRIORITY
-        yield self.own, Claim.OWN
+            yield self.by_priority, CandidateClaim.BY_PRIORITY
+        yield self.own, CandidateClaim.OWN
 
-    def _merge(self, sorted_lists: Sequence[Sequence[Candidate]]) -> Iterator[Candidate]:
+    def _merge(self, sorted_lists: Sequence[Sequence[QuotaHolder]]) -> Iterator[QuotaHolder]:
         """Merge what is sorted already; most attempts end after the first few."""
         if self._past_usage is not None:
             return iter(sort_candidates(chain(*sorted_lists), self._past_usage))

@@ -30,7 +30,7 @@ _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
 
 
-class Place(Enum):
+class QueuePlace(Enum):
     """Where a workload is (E-16). It is in exactly one place."""
 
     NOWHERE = "no queue takes it"
@@ -48,7 +48,7 @@ class Victims(NamedTuple):
     counts: Mapping[Entry, int]
 
 
-class Remembered(Protocol):
+class RememberedVerdict(Protocol):
     """The last verdict on an entry, and the state that it holds for; nomination knows the rest."""
 
     @property
@@ -96,7 +96,7 @@ class Entry:
         self.key = workload.key
         self.workload = workload
         self.rank = rank_of(workload)
-        self.place = Place.NOWHERE
+        self.place = QueuePlace.NOWHERE
         self.queue = ""
         self.equals: EquivalenceClass | None = None
         self.charged = ""
@@ -110,25 +110,25 @@ class Entry:
         self.victims: Victims | None = None
         self.resume: ResumeState | None = None
         self.explanation: Explanation | None = None
-        self.memo: Remembered | None = None
+        self.memo: RememberedVerdict | None = None
 
     @property
     def is_parked(self) -> bool:
         """Whether only a wake or an event of its own brings it back into the heap."""
         if self.equals is not None:
             return self in self.equals.parked
-        return self.place in {Place.PARKED, Place.HELD}
+        return self.place in {QueuePlace.PARKED, QueuePlace.HELD}
 
     @property
     def is_leaving(self) -> bool:
         """Whether it was told to give its quota back, or is being told."""
         is_told = self.preempted or is_evicted(self.workload)
-        return self.place is Place.HOLDING and is_told
+        return self.place is QueuePlace.HOLDING and is_told
 
     @property
     def awaits_wake(self) -> bool:
         """Whether it is parked for what others hold, not for a backoff of its own."""
-        return self.is_parked and self.place is not Place.HELD
+        return self.is_parked and self.place is not QueuePlace.HELD
 
     def replace(self, workload: Workload) -> None:
         """Take over a newer object."""

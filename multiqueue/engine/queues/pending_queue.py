@@ -13,7 +13,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.queues.entry import Entry, EquivalenceClass, Place, count, is_backoff_over
+from multiqueue.engine.queues.entry import (
+    Entry,
+    EquivalenceClass,
+    QueuePlace,
+    count,
+    is_backoff_over,
+)
 from multiqueue.engine.queues.lanes import Lanes, UsageOf
 from multiqueue.lib.heap import KeyedHeap
 from multiqueue.model.cluster_queue import QueueingStrategy
@@ -69,7 +75,7 @@ class PendingQueue:
         """Queue a workload after an event of its own; it may have to wait (E-17)."""
         self._enter(entry)
         if not is_backoff_over(entry.workload, now):
-            entry.place = Place.HELD
+            entry.place = QueuePlace.HELD
             return
         equals = self._class_of(entry, entry.workload.shape)
         if equals.verdict is not None and self.strategy is QueueingStrategy.BEST_EFFORT_FIFO:
@@ -92,7 +98,7 @@ class PendingQueue:
     def push_held(self, entry: Entry) -> None:
         """Queue a workload that has to wait, whatever its own backoff says."""
         self._enter(entry)
-        entry.place = Place.HELD
+        entry.place = QueuePlace.HELD
 
     def keep(self, entry: Entry, now: datetime) -> None:
         """Leave a head where it is after its cycle, unless its backoff says otherwise (E-24)."""
@@ -103,7 +109,7 @@ class PendingQueue:
         """Let a head wait for a wake, alone."""
         self._hold(entry)
         if is_backoff_over(entry.workload, now):
-            entry.place = Place.PARKED
+            entry.place = QueuePlace.PARKED
             self._parked_alone.setdefault(entry.workload.namespace, {})[entry.key] = entry
 
     def park_equals(self, entry: Entry, now: datetime, verdict: Explanation) -> None:
@@ -125,7 +131,7 @@ class PendingQueue:
         self.revision = object()
 
     def _activate(self, entry: Entry, equals: EquivalenceClass) -> None:
-        entry.place = Place.QUEUED
+        entry.place = QueuePlace.QUEUED
         entry.equals = equals
         equals.activate(entry)
         self._count({entry.workload.queue: 1}, 1)
@@ -133,10 +139,10 @@ class PendingQueue:
 
     def _hold(self, entry: Entry) -> None:
         self._leave_class(entry)
-        entry.place = Place.HELD
+        entry.place = QueuePlace.HELD
 
     def _park_with_equals(self, entry: Entry, equals: EquivalenceClass) -> None:
-        entry.place = Place.QUEUED
+        entry.place = QueuePlace.QUEUED
         entry.equals = equals
         equals.hold(entry)
 
@@ -171,7 +177,7 @@ class PendingQueue:
 
     def remove(self, entry: Entry) -> None:
         """Take a workload out, wherever in this queue it is."""
-        if entry.place is Place.PARKED:
+        if entry.place is QueuePlace.PARKED:
             self._unpark(entry)
         self._leave_class(entry)
         if self.sticky is entry:
@@ -179,7 +185,7 @@ class PendingQueue:
         del self.members[entry.key]
         self.revision = object()
         entry.queue = ""
-        entry.place = Place.NOWHERE
+        entry.place = QueuePlace.NOWHERE
 
     def _leave_class(self, entry: Entry) -> None:
         equals = entry.equals
@@ -213,7 +219,7 @@ class PendingQueue:
 
     def look_again(self, entry: Entry) -> None:
         """Make one parked workload active; its equals stay parked."""
-        if entry.place is Place.PARKED:
+        if entry.place is QueuePlace.PARKED:
             self._unpark(entry)
         self._leave_class(entry)
         self.release(entry)

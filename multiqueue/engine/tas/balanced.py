@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from multiqueue.engine.tas.counts import CountTable
 from multiqueue.engine.tas.request import PlacementRequest
-from multiqueue.engine.tas.select import Selection
-from multiqueue.engine.tas.spread import Share
+from multiqueue.engine.tas.select import DomainSelection
+from multiqueue.engine.tas.spread import DomainShare
 from multiqueue.engine.tas.tree import DomainTree
 
 
@@ -39,7 +39,7 @@ class _Greedy(NamedTuple):
 
 def select_balanced(
     tree: DomainTree, table: CountTable, request: PlacementRequest, need: int, leaders: int
-) -> Selection | None:
+) -> DomainSelection | None:
     """Choose domains and the slices of each; None where BestFit has to do."""
     goes_below = request.level < request.slice_level
     best: tuple[int, int, list[_Room]] | None = None
@@ -58,7 +58,7 @@ def select_balanced(
         rooms = [part for room in chosen for part in room.parts]
         level += 1
     shares = _place(rooms, need, leaders, request.slice_size, threshold)
-    return None if shares is None else Selection(level, shares)
+    return None if shares is None else DomainSelection(level, shares)
 
 
 def _sibling_groups(
@@ -218,20 +218,20 @@ def _entropy(room: _Room) -> float:
 
 def _place(
     rooms: Sequence[_Room], need: int, leaders: int, size: int, threshold: int
-) -> list[Share] | None:
+) -> list[DomainShare] | None:
     """Give each chosen room its threshold of slices, and the first ones what is left."""
     chosen = _fewest(sorted(rooms, key=lambda room: room.domain), need, leaders, size)
     if chosen is None or need < len(chosen) * threshold:
         return None
     extra = need - len(chosen) * threshold
-    shares: list[Share] = []
+    shares: list[DomainShare] = []
     for room in _sorted_led(chosen):
         led = 1 if leaders and room.leaders else 0
         most = (room.slices_led if led else room.slices) - threshold
         if most < 0:
             return None
         more = min(most, extra)
-        shares.append(Share(room.domain, threshold + more, led))
+        shares.append(DomainShare(room.domain, threshold + more, led))
         extra -= more
         leaders -= led
     return None if extra or leaders else shares

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from multiqueue.engine.tas.counts import CountTable
 from multiqueue.engine.tas.request import PlacementRequest
-from multiqueue.engine.tas.select import Selection, slice_measure
-from multiqueue.engine.tas.spread import Measure, Share, order_domains, spread
+from multiqueue.engine.tas.select import DomainSelection, slice_measure
+from multiqueue.engine.tas.spread import DomainShare, Measure, order_domains, spread
 from multiqueue.engine.tas.tree import DomainTree
 
 
@@ -15,11 +15,11 @@ def descend(
     tree: DomainTree,
     table: CountTable,
     request: PlacementRequest,
-    selection: Selection,
+    selection: DomainSelection,
     *,
     least_free: bool,
     keeps_parents: bool = False,
-) -> list[Share] | None:
+) -> list[DomainShare] | None:
     """Return the shares of the leaves, in pods; None where the leader leaves too little room.
 
     Above the slice level the children of all chosen domains compete; from there on, and with
@@ -36,7 +36,7 @@ def descend(
     level, slices = selection.level, selection.shares
     while level < request.slice_level:
         groups = [(slices, slices)] if not keeps_parents else [([s], [s]) for s in slices]
-        below: list[Share] = []
+        below: list[DomainShare] = []
         for parents, shares in groups:
             found = _spread_slices(
                 tree, table, level, parents, _total(shares), least_free=least_free
@@ -45,9 +45,9 @@ def descend(
                 return None
             below += found
         level, slices = level + 1, below
-    pods = [Share(s.domain, s.units * request.slice_size, s.leaders) for s in slices]
+    pods = [DomainShare(s.domain, s.units * request.slice_size, s.leaders) for s in slices]
     while level < tree.lowest:
-        pods_below: list[Share] = []
+        pods_below: list[DomainShare] = []
         for share in pods:
             size = request.inner_sizes[level + 1]
             leaves = _spread_pods(tree, table, level, share, size, least_free=least_free)
@@ -58,7 +58,7 @@ def descend(
     return pods
 
 
-def _total(shares: Sequence[Share]) -> tuple[int, int]:
+def _total(shares: Sequence[DomainShare]) -> tuple[int, int]:
     return sum(share.units for share in shares), sum(share.leaders for share in shares)
 
 
@@ -66,11 +66,11 @@ def _spread_slices(
     tree: DomainTree,
     table: CountTable,
     level: int,
-    parents: Sequence[Share],
+    parents: Sequence[DomainShare],
     total: tuple[int, int],
     *,
     least_free: bool,
-) -> list[Share] | None:
+) -> list[DomainShare] | None:
     counts = table.levels[level + 1]
     scores = table.scores[level + 1] if table.scores else None
     children = [child for share in parents for child in tree.children[level][share.domain]]
@@ -79,8 +79,14 @@ def _spread_slices(
 
 
 def _spread_pods(
-    tree: DomainTree, table: CountTable, level: int, share: Share, size: int, *, least_free: bool
-) -> list[Share] | None:
+    tree: DomainTree,
+    table: CountTable,
+    level: int,
+    share: DomainShare,
+    size: int,
+    *,
+    least_free: bool,
+) -> list[DomainShare] | None:
     """Spread the pods of one domain over its children, in slices of ``size`` pods."""
     if not share.units and not share.leaders:
         return []
@@ -99,4 +105,4 @@ def _spread_pods(
     shares = spread(order, measure, share.units // size, share.leaders, best_fit=not least_free)
     if shares is None:
         return None
-    return [Share(child, units * size, leaders) for child, units, leaders in shares]
+    return [DomainShare(child, units * size, leaders) for child, units, leaders in shares]

@@ -12,8 +12,8 @@ from multiqueue.engine.tas.failure import PlacementFailure
 from multiqueue.engine.tas.flavor_tree import FlavorTree
 from multiqueue.engine.tas.node_filter import build_filter
 from multiqueue.engine.tas.request import PlacementRequest, TopologyRequestError, interpret
-from multiqueue.engine.tas.select import NoRoom, Selection, select
-from multiqueue.engine.tas.spread import Share
+from multiqueue.engine.tas.select import DomainSelection, NoRoom, select
+from multiqueue.engine.tas.spread import DomainShare
 from multiqueue.engine.tas.tree import DomainTree
 from multiqueue.engine.value import Value
 from multiqueue.lib.amount import Amount
@@ -120,7 +120,7 @@ def _shape(
 
 def _find_shares(
     flavor: FlavorTree, table: CountTable, request: PlacementRequest, need: int, leaders: int
-) -> list[Share] | NoRoom:
+) -> list[DomainShare] | NoRoom:
     profile, tree = flavor.profile, flavor.tree
     if profile.balanced and not request.required and not request.unconstrained:
         balanced = select_balanced(tree, table, request, need, leaders)
@@ -130,13 +130,13 @@ def _find_shares(
                 return shares
     least_free = request.unconstrained and profile.mixed
     selection = select(table, request, need, leaders, least_free=least_free)
-    if not isinstance(selection, Selection):
+    if not isinstance(selection, DomainSelection):
         return selection
     found = descend(tree, table, request, selection, least_free=least_free)
     return NoRoom(0, selection.level) if found is None else found
 
 
-def _trim(shares: Sequence[Share], count: int) -> list[tuple[int, int]]:
+def _trim(shares: Sequence[DomainShare], count: int) -> list[tuple[int, int]]:
     """Take pods that nobody asked for from the last domains."""
     pods = [(share.domain, share.units) for share in shares]
     extra = sum(units for _, units in pods) - count

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from multiqueue.engine.tas.counts import CountTable, LevelCounts
 from multiqueue.engine.tas.request import PlacementRequest
 from multiqueue.engine.tas.spread import (
+    DomainShare,
     Measure,
-    Share,
     find_tightest,
     lead_first,
     order_domains,
@@ -17,11 +17,11 @@ from multiqueue.engine.tas.spread import (
 )
 
 
-class Selection(NamedTuple):
+class DomainSelection(NamedTuple):
     """Domains of one level; the shares are in slices."""
 
     level: int
-    shares: list[Share]
+    shares: list[DomainShare]
 
 
 class NoRoom(NamedTuple):
@@ -33,7 +33,7 @@ class NoRoom(NamedTuple):
 
 def select(
     table: CountTable, request: PlacementRequest, need: int, leaders: int, *, least_free: bool
-) -> Selection | NoRoom:
+) -> DomainSelection | NoRoom:
     """Choose the domains for that many slices and leaders.
 
     The requested level is tried first; where no domain of it holds everything, ``preferred`` goes
@@ -45,7 +45,7 @@ def select(
         scores = table.scores[level] if table.scores else None
         single = _find_single(counts, scores, request, need, leaders, least_free=least_free)
         if single is not None:
-            return Selection(level, [Share(single, need, leaders)])
+            return DomainSelection(level, [DomainShare(single, need, leaders)])
         if request.required or not counts.slices:
             return NoRoom(
                 _top_slices(counts, scores, least_free=least_free, leaders=leaders), level
@@ -126,7 +126,7 @@ def _top_slices(
 
 def _take_several(
     table: CountTable, level: int, need: int, leaders: int, *, least_free: bool
-) -> Selection | NoRoom:
+) -> DomainSelection | NoRoom:
     counts = table.levels[level]
     scores = table.scores[level] if table.scores else None
     measure = slice_measure(counts, scores)
@@ -160,4 +160,4 @@ def _take_several(
     if rest_need > 0:
         return NoRoom(need - rest_need, level)
     shares = spread(chosen, measure, need, leaders, best_fit=not least_free)
-    return NoRoom(0, level) if shares is None else Selection(level, shares)
+    return NoRoom(0, level) if shares is None else DomainSelection(level, shares)

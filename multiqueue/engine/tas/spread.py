@@ -10,7 +10,7 @@ from multiqueue.engine.tas.counts import LevelCounts
 ByDomain: TypeAlias = Sequence[int] | Mapping[int, int]
 
 
-class Share(NamedTuple):
+class DomainShare(NamedTuple):
     """What a domain gets: pods or slices, and leaders."""
 
     domain: int
@@ -94,14 +94,14 @@ def find_tightest(order: Sequence[int], measure: Measure, need: int, leaders: in
 
 def spread(
     order: Sequence[int], measure: Measure, need: int, leaders: int, *, best_fit: bool
-) -> list[Share] | None:
+) -> list[DomainShare] | None:
     """Give out units, and leaders with the first of them; None where they do not all fit.
 
     Each domain is filled up, but for the last: with ``best_fit`` that is the tightest one that can
     hold the rest.
     """
     order = lead_first(order, measure, need, leaders)
-    shares: list[Share] = []
+    shares: list[DomainShare] = []
     for position, first in enumerate(order):
         units = measure.led if leaders else measure.plain
         domain = first
@@ -109,9 +109,9 @@ def spread(
             domain = find_tightest(order[position:], measure, need, leaders)
         capable = measure.leaders[domain]
         if units[domain] >= need and capable >= leaders:
-            shares.append(Share(domain, need, leaders))
+            shares.append(DomainShare(domain, need, leaders))
             return shares
-        share = Share(domain, min(units[domain], need), min(capable, leaders))
+        share = DomainShare(domain, min(units[domain], need), min(capable, leaders))
         shares.append(share)
         need -= share.units
         leaders -= share.leaders

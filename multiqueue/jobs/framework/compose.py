@@ -17,7 +17,7 @@ from multiqueue.api.slices import slice_name
 from multiqueue.api.v1beta2 import PodSet, PodSetTopologyRequest, Workload
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError, Job
-from multiqueue.jobs.framework.priority import Priority
+from multiqueue.jobs.framework.priority import JobPriority
 from multiqueue.lib.digits import is_number
 
 HASH_LENGTH = 5
@@ -90,7 +90,7 @@ def compose_workload(
     job: Job,
     gvk: GroupVersionKind,
     pod_sets: Sequence[PodSet],
-    priority: Priority,
+    priority: JobPriority,
     *,
     label_keys: Sequence[str] = (),
     name_limit: int = MAX_NAME,
@@ -122,7 +122,7 @@ def compose_slice(
     job: Job,
     gvk: GroupVersionKind,
     pod_sets: Sequence[PodSet],
-    priority: Priority,
+    priority: JobPriority,
     *,
     label_keys: Sequence[str] = (),
     name_limit: int = MAX_NAME,
@@ -173,7 +173,7 @@ def _slice_name(job: Job, gvk: GroupVersionKind, limit: int, taken: frozenset[st
     return next(name for name in made if name not in taken)
 
 
-def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: Priority) -> dict[str, Any]:
+def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: JobPriority) -> dict[str, Any]:
     """Return the spec of a job's Workload.
 
     Raises:
@@ -191,7 +191,7 @@ def build_spec(job: Job, pod_sets: Sequence[PodSet], priority: Priority) -> dict
     return spec
 
 
-def build_priority(priority: Priority) -> dict[str, Any]:
+def build_priority(priority: JobPriority) -> dict[str, Any]:
     """Return the fields of spec that hold a priority."""
     fields: dict[str, Any] = {"priority": priority.value}
     if priority.reference is not None:

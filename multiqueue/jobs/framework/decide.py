@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from multiqueue.jobs.framework.integration import InvalidJobError
-from multiqueue.jobs.framework.plan import JobPlan, Note, Wait
+from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait
 from multiqueue.jobs.framework.priority import PriorityClassNotFoundError
 from multiqueue.jobs.framework.rules import (
     ending,
@@ -65,9 +65,9 @@ def decide(view: JobView) -> JobPlan:
             if plan is not None:
                 return plan
     except InvalidJobError as error:
-        return Wait(note=Note(reason="ErrWorkloadCompose", message=str(error), warning=True))
+        return Wait(note=EventNote(reason="ErrWorkloadCompose", message=str(error), warning=True))
     except PriorityClassNotFoundError as error:
         return Wait(
-            note=Note(reason="WorkloadPriorityClassNotFound", message=str(error), warning=True)
+            note=EventNote(reason="WorkloadPriorityClassNotFound", message=str(error), warning=True)
         )
     return Wait()

@@ -12,11 +12,11 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
-    CreateWorkload,
+    CreateJobWorkload,
     DeleteJob,
     DeleteWorkload,
+    EventNote,
     JobPlan,
-    Note,
     PatchWorkload,
     ReleaseWorkload,
     Wait,
@@ -55,7 +55,7 @@ class JobExecutor:
             case Wait():
                 self._note(plan.note, view, view.workload if plan.note else None)
                 return Result(requeue_after=plan.requeue_after)
-            case CreateWorkload():
+            case CreateJobWorkload():
                 return await self._create(plan, view)
             case WriteJob():
                 return await self._write_job(plan, view)
@@ -95,7 +95,7 @@ class JobExecutor:
         except NotFound:
             return
 
-    async def _create(self, plan: CreateWorkload, view: JobView) -> Result | None:
+    async def _create(self, plan: CreateJobWorkload, view: JobView) -> Result | None:
         metadata = plan.body["metadata"]
         try:
             workload = await self._context.writer.create(plan.body)
@@ -105,10 +105,12 @@ class JobExecutor:
             if error.status not in _REFUSALS:
                 raise
             words = error.server_message or str(error)
-            self._note(Note(reason="ErrWorkloadCompose", message=words, warning=True), view, None)
+            self._note(
+                EventNote(reason="ErrWorkloadCompose", message=words, warning=True), view, None
+            )
             return Result(requeue_after=REFUSED_SECONDS)
         self._note(
-            Note(
+            EventNote(
                 reason="CreatedWorkload",
                 message=f"Created Workload: {workload.metadata.key}",
             ),
@@ -128,7 +130,9 @@ class JobExecutor:
         if workload.metadata.deletion_timestamp:
             return Result(requeue_after=TERMINATING_SECONDS)
         message = f'Workload "{key}" exists and is not owned by this job; delete or rename it'
-        self._note(Note(reason="ErrWorkloadCompose", message=message, warning=True), view, None)
+        self._note(
+            EventNote(reason="ErrWorkloadCompose", message=message, warning=True), view, None
+        )
         return Result(requeue_after=REFUSED_SECONDS)
 
     async def _write_job(self, plan: WriteJob, view: JobView) -> Result | None:
@@ -171,7 +175,7 @@ class JobExecutor:
         self._note(plan.note, view, None)
         return DONE
 
-    def _note(self, note: Note | None, view: JobView, workload: Workload | None) -> None:
+    def _note(self, note: EventNote | None, view: JobView, workload: Workload | None) -> None:
         if note is None:
             return
         regarding = (

@@ -14,7 +14,7 @@ from multiqueue.jobs.framework.integration import JobPatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class EventNote:
     """An event to record once the write succeeded; on the job unless ``on_workload``."""
 
     reason: str
@@ -28,11 +28,11 @@ class Wait:
     """Nothing to do until something changes, or for so many seconds."""
 
     requeue_after: float | None = None
-    note: Note | None = None
+    note: EventNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateWorkload:
+class CreateJobWorkload:
     """Create the job's Workload."""
 
     body: Mapping[str, Any]
@@ -43,7 +43,7 @@ class DeleteWorkload:
     """Delete a Workload and release its finalizer."""
 
     workload: Workload
-    note: Note | None = None
+    note: EventNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class PatchWorkload:
 
     workload: Workload
     patch: Mapping[str, Any]
-    note: Note | None = None
+    note: EventNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class ChangeStatus:
 
     workload: Workload
     change: Callable[[Workload], WorkloadStatus]
-    note: Note | None = None
+    note: EventNote | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class WriteJob:
 
     patch: JobPatch
     strict: bool = True
-    note: Note | None = None
+    note: EventNote | None = None
     start_of: Workload | None = None
 
 
@@ -93,12 +93,12 @@ class WriteJob:
 class DeleteJob:
     """Delete the job itself (E-116)."""
 
-    note: Note
+    note: EventNote
 
 
 JobPlan: TypeAlias = (
     Wait
-    | CreateWorkload
+    | CreateJobWorkload
     | DeleteWorkload
     | ReleaseWorkload
     | PatchWorkload

@@ -22,7 +22,7 @@ DEFAULT_CLASS = DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priority:
+class JobPriority:
     """A priority, and the class it comes from."""
 
     value: int = 0
@@ -50,7 +50,7 @@ class PriorityClasses:
     has_default: bool = True
 
 
-def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClasses) -> Priority:
+def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClasses) -> JobPriority:
     """Return the priority for a job with these class names; empty where it names none.
 
     Raises:
@@ -75,7 +75,7 @@ def resolve_priority(workload_class: str, pod_class: str, classes: PriorityClass
             )
         return _pod_priority(pod)
     default_pod_class = _find_default(classes)
-    return _pod_priority(default_pod_class) if default_pod_class else Priority()
+    return _pod_priority(default_pod_class) if default_pod_class else JobPriority()
 
 
 def refuse_pod_priority(pod_sets: Iterable[PodSet], classes: PriorityClasses) -> None:
@@ -111,16 +111,16 @@ def _find_default(classes: PriorityClasses) -> Mapping[str, Any] | None:
     return min(defaults, key=lambda c: (c.get("value", 0), c["metadata"]["name"]), default=None)
 
 
-def workload_priority(found: WorkloadPriorityClass) -> Priority:
+def workload_priority(found: WorkloadPriorityClass) -> JobPriority:
     """Return the priority that a WorkloadPriorityClass gives."""
     reference = PriorityClassRef(
         group=GROUP, kind=WORKLOAD_PRIORITY_CLASS, name=found.metadata.name
     )
-    return Priority(value=found.value, reference=reference)
+    return JobPriority(value=found.value, reference=reference)
 
 
-def _pod_priority(found: Mapping[str, Any]) -> Priority:
+def _pod_priority(found: Mapping[str, Any]) -> JobPriority:
     reference = PriorityClassRef(
         group=PRIORITY_CLASS_GROUP, kind=PRIORITY_CLASS, name=found["metadata"]["name"]
     )
-    return Priority(value=int(found.get("value", 0)), reference=reference)
+    return JobPriority(value=int(found.get("value", 0)), reference=reference)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiqueue.lint.rule import Rule
+from multiqueue.lint.rule import LintRule
 from multiqueue.lint.rules import (
     checks,
     flavors,
@@ -16,9 +16,9 @@ from multiqueue.lint.rules import (
     wishes,
     workers,
 )
-from multiqueue.lint.world import Lookup, World
+from multiqueue.lint.world import LintInput, Lookup
 
-LOCAL_RULES: tuple[Rule[Lookup], ...] = (
+LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
     *validity.LOCAL,
     *flavors.LOCAL,
     *queues.LOCAL,
@@ -30,7 +30,7 @@ LOCAL_RULES: tuple[Rule[Lookup], ...] = (
     *profiles.LOCAL,
 )
 """Rules that need only an object and what it names."""
-RULES: tuple[Rule[World], ...] = (
+RULES: tuple[LintRule[LintInput], ...] = (
     *LOCAL_RULES,
     *flavors.WORLD,
     *quota.WORLD,

@@ -12,8 +12,8 @@ from multiqueue.api.names import (
 from multiqueue.api.validation.access import Object, mapping, strings, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, checks_of, missing_severity
-from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import Lookup, World, name_of
+from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.world import LintInput, Lookup, name_of
 
 _PARAMETERS = {
     MULTIKUEUE_CONTROLLER: "MultiKueueConfig",
@@ -34,7 +34,7 @@ def _check_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-CHECK_MISSING = Rule[Lookup](
+CHECK_MISSING = LintRule[Lookup](
     id="check-missing",
     kinds=("ClusterQueue",),
     severity=Severity.ERROR,
@@ -62,7 +62,7 @@ def _multikueue_alone(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         yield Hit(other[0][0], what, "move this check to the ClusterQueues of the workers")
 
 
-MULTIKUEUE_ALONE = Rule[Lookup](
+MULTIKUEUE_ALONE = LintRule[Lookup](
     id="multikueue-check-combination",
     kinds=("ClusterQueue",),
     severity=Severity.ERROR,
@@ -83,7 +83,7 @@ def _controller(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CONTROLLER = Rule[Lookup](
+CONTROLLER = LintRule[Lookup](
     id="check-controller",
     kinds=("AdmissionCheck",),
     severity=Severity.INFO,
@@ -115,7 +115,7 @@ def _parameters(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-PARAMETERS = Rule[Lookup](
+PARAMETERS = LintRule[Lookup](
     id="check-parameters",
     kinds=("AdmissionCheck",),
     severity=Severity.ERROR,
@@ -136,7 +136,7 @@ def _block_admission(check: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-BLOCK_ADMISSION = Rule[Lookup](
+BLOCK_ADMISSION = LintRule[Lookup](
     id="multikueue-block-admission",
     kinds=("AdmissionCheck",),
     severity=Severity.WARNING,
@@ -147,7 +147,7 @@ BLOCK_ADMISSION = Rule[Lookup](
 )
 
 
-def _same_class(queue: Object, world: World) -> Iterator[Hit]:
+def _same_class(queue: Object, world: LintInput) -> Iterator[Hit]:
     seen: dict[tuple[str, str], str] = {}
     for path, rule in checks_of(queue):
         name = text(rule.get("name"))
@@ -168,7 +168,7 @@ def _same_class(queue: Object, world: World) -> Iterator[Hit]:
                 )
 
 
-SAME_CLASS = Rule[World](
+SAME_CLASS = LintRule[LintInput](
     id="provisioning-class-twice",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -189,7 +189,7 @@ def _unknown_workers(config: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-UNKNOWN_WORKERS = Rule[Lookup](
+UNKNOWN_WORKERS = LintRule[Lookup](
     id="worker-missing",
     kinds=("MultiKueueConfig",),
     severity=Severity.ERROR,
@@ -211,7 +211,7 @@ def _kubeconfig_path(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-KUBECONFIG_PATH = Rule[Lookup](
+KUBECONFIG_PATH = LintRule[Lookup](
     id="worker-kubeconfig-path",
     kinds=("MultiKueueCluster",),
     severity=Severity.ERROR,
@@ -221,7 +221,7 @@ KUBECONFIG_PATH = Rule[Lookup](
 )
 
 
-def _kubeconfig(cluster: Object, world: World) -> Iterator[Hit]:
+def _kubeconfig(cluster: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(cluster)
     if problem := world.kubeconfig_problems.get(name):
         yield Hit("spec.clusterSource.kubeConfig", problem, "put a usable kubeconfig there")
@@ -230,7 +230,7 @@ def _kubeconfig(cluster: Object, world: World) -> Iterator[Hit]:
         yield Hit("", f"its cluster was not looked at: {problem}", todo, Severity.INFO)
 
 
-KUBECONFIG = Rule[World](
+KUBECONFIG = LintRule[LintInput](
     id="worker-kubeconfig",
     kinds=("MultiKueueCluster",),
     severity=Severity.ERROR,
@@ -241,7 +241,7 @@ KUBECONFIG = Rule[World](
 )
 
 
-def _unused(cluster: Object, world: World) -> Iterator[Hit]:
+def _unused(cluster: Object, world: LintInput) -> Iterator[Hit]:
     configs = world.all("MultiKueueConfig")
     if any(name_of(cluster) in strings(mapping(c, "spec").get("clusters")) for c in configs):
         return
@@ -250,7 +250,7 @@ def _unused(cluster: Object, world: World) -> Iterator[Hit]:
     )
 
 
-UNUSED = Rule[World](
+UNUSED = LintRule[LintInput](
     id="worker-unused",
     kinds=("MultiKueueCluster",),
     severity=Severity.INFO,

@@ -8,8 +8,8 @@ from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import matching_nodes, needs_nodes, uncovered_taints
 from multiqueue.lint.quotas import absent, missing_severity, quotas_of
-from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import Lookup, Sight, World, flavors_of, labels_of, name_of
+from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.world import LintInput, Lookup, Sight, flavors_of, labels_of, name_of
 
 
 def _missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
@@ -24,7 +24,7 @@ def _missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-MISSING = Rule[Lookup](
+MISSING = LintRule[Lookup](
     id="flavor-missing",
     kinds=("ClusterQueue", "Cohort"),
     severity=Severity.ERROR,
@@ -46,7 +46,7 @@ def _topology_missing(flavor: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-TOPOLOGY_MISSING = Rule[Lookup](
+TOPOLOGY_MISSING = LintRule[Lookup](
     id="flavor-topology-missing",
     kinds=("ResourceFlavor",),
     severity=Severity.ERROR,
@@ -56,7 +56,7 @@ TOPOLOGY_MISSING = Rule[Lookup](
 )
 
 
-def _without_nodes(flavor: Object, world: World) -> Iterator[Hit]:
+def _without_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
     labels = mapping(flavor, "spec", "nodeLabels")
     if world.sight("Node") is Sight.NONE or not needs_nodes(name_of(flavor), world):
         return
@@ -69,7 +69,7 @@ def _without_nodes(flavor: Object, world: World) -> Iterator[Hit]:
         )
 
 
-WITHOUT_NODES = Rule[World](
+WITHOUT_NODES = LintRule[LintInput](
     id="flavor-without-nodes",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
@@ -80,7 +80,7 @@ WITHOUT_NODES = Rule[World](
 )
 
 
-def _tainted(flavor: Object, world: World) -> Iterator[Hit]:
+def _tainted(flavor: Object, world: LintInput) -> Iterator[Hit]:
     if not needs_nodes(name_of(flavor), world):
         return
     nodes = matching_nodes(flavor, world)
@@ -98,7 +98,7 @@ def _tainted(flavor: Object, world: World) -> Iterator[Hit]:
     )
 
 
-TAINTED = Rule[World](
+TAINTED = LintRule[LintInput](
     id="flavor-taints",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
@@ -108,7 +108,7 @@ TAINTED = Rule[World](
 )
 
 
-def _overlap(flavor: Object, world: World) -> Iterator[Hit]:
+def _overlap(flavor: Object, world: LintInput) -> Iterator[Hit]:
     for other in world.all("ResourceFlavor"):
         if name_of(other) <= name_of(flavor):
             continue
@@ -123,12 +123,12 @@ def _overlap(flavor: Object, world: World) -> Iterator[Hit]:
             )
 
 
-def _resources(flavor: Object, world: World) -> set[str]:
+def _resources(flavor: Object, world: LintInput) -> set[str]:
     queues = world.queues_by_flavor.get(name_of(flavor), ())
     return {q.resource for queue in queues for q in quotas_of(queue) if q.flavor == name_of(flavor)}
 
 
-def _nodes_of_both(flavor: Object, other: Object, world: World) -> str:
+def _nodes_of_both(flavor: Object, other: Object, world: LintInput) -> str:
     ours, theirs = (mapping(f, "spec") for f in (flavor, other))
     if list(items(ours.get("nodeTaints"))) != list(items(theirs.get("nodeTaints"))):
         return ""
@@ -139,7 +139,7 @@ def _nodes_of_both(flavor: Object, other: Object, world: World) -> str:
     return "all of its nodes" if mine <= others or others <= mine else ""
 
 
-OVERLAP = Rule[World](
+OVERLAP = LintRule[LintInput](
     id="flavors-overlap",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
@@ -149,7 +149,7 @@ OVERLAP = Rule[World](
 )
 
 
-def _levels(topology: Object, world: World) -> Iterator[Hit]:
+def _levels(topology: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(topology)
     flavors = [
         flavor
@@ -170,7 +170,7 @@ def _levels(topology: Object, world: World) -> Iterator[Hit]:
             )
 
 
-LEVELS = Rule[World](
+LEVELS = LintRule[LintInput](
     id="topology-labels",
     kinds=("Topology",),
     severity=Severity.WARNING,

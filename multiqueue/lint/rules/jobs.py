@@ -24,7 +24,7 @@ from multiqueue.lint.quotas import (
     requests_of,
     template_of,
 )
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import Lookup, Sight, labels_of, namespace_of
 from multiqueue.model.resources import amount_of, format_amount
 
@@ -64,7 +64,7 @@ def _queue_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-QUEUE_MISSING = Rule[Lookup](
+QUEUE_MISSING = LintRule[Lookup](
     id="job-queue-missing",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -88,7 +88,7 @@ def _priority_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-PRIORITY_MISSING = Rule[Lookup](
+PRIORITY_MISSING = LintRule[Lookup](
     id="job-priority-class-missing",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -124,7 +124,7 @@ def _name(queue: Object) -> str:
     return text(mapping(queue, "metadata").get("name"))
 
 
-UNCOVERED = Rule[Lookup](
+UNCOVERED = LintRule[Lookup](
     id="job-resource-not-covered",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -147,7 +147,7 @@ def _request_missing(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-REQUEST_MISSING = Rule[Lookup](
+REQUEST_MISSING = LintRule[Lookup](
     id="job-request-missing",
     kinds=("Job",),
     severity=Severity.INFO,
@@ -193,7 +193,7 @@ def _most(queue: Object) -> Mapping[str, int]:
     return most
 
 
-TOO_LARGE = Rule[Lookup](
+TOO_LARGE = LintRule[Lookup](
     id="job-too-large",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -240,7 +240,7 @@ def _refusal(pod: Object, flavor: Object, keys: set[str]) -> str:
     return ""
 
 
-NO_FLAVOR = Rule[Lookup](
+NO_FLAVOR = LintRule[Lookup](
     id="job-no-flavor",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -257,7 +257,7 @@ def _not_queued(obj: Object, lookup: Lookup) -> Iterator[Hit]:
         yield Hit(LABEL, found.what, found.todo)
 
 
-NOT_QUEUED = Rule[Lookup](
+NOT_QUEUED = LintRule[Lookup](
     id="kind-not-queued",
     kinds=tuple(row.kind for row in UNSUPPORTED),
     severity=Severity.ERROR,

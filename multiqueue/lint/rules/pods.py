@@ -18,11 +18,11 @@ from multiqueue.api.validation.pod_sets import iterate_resources
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import pods_of, queue_label, template_of
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.rules.jobs import CONTAINERS, is_done, of_queued
-from multiqueue.lint.world import Lookup, World, labels_of, name_of, namespace_of
+from multiqueue.lint.world import LintInput, Lookup, labels_of, name_of, namespace_of
 from multiqueue.model.surroundings import (
-    Surroundings,
+    NamespaceSurroundings,
     adjust_template,
     find_broken_limits,
     summarize_limit_ranges,
@@ -54,7 +54,7 @@ def _is_extended(resource: str) -> bool:
     return not native and not resource.startswith("requests.")
 
 
-EXTENDED_LIMITS = Rule[Lookup](
+EXTENDED_LIMITS = LintRule[Lookup](
     id="job-extended-resource-limit",
     kinds=("Job",),
     severity=Severity.WARNING,
@@ -78,7 +78,7 @@ def _pod_priority(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-POD_PRIORITY = Rule[Lookup](
+POD_PRIORITY = LintRule[Lookup](
     id="job-pod-priority",
     kinds=("Job",),
     severity=Severity.WARNING,
@@ -101,7 +101,7 @@ def _min_parallelism(job: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-MIN_PARALLELISM = Rule[Lookup](
+MIN_PARALLELISM = LintRule[Lookup](
     id="job-min-parallelism",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -143,7 +143,7 @@ def _saving(job: Object, pod: Object) -> Iterator[tuple[str, int, str]]:
             yield f"{CONTAINERS}[{i}].lifecycle.preStop", seconds, "the hook sleeps"
 
 
-GRACE = Rule[Lookup](
+GRACE = LintRule[Lookup](
     id="checkpoint-exceeds-grace",
     kinds=("Job",),
     severity=Severity.WARNING,
@@ -155,16 +155,16 @@ GRACE = Rule[Lookup](
 
 
 @of_queued
-def _limit_ranges(job: Object, world: World) -> Iterator[Hit]:
+def _limit_ranges(job: Object, world: LintInput) -> Iterator[Hit]:
     namespace = namespace_of(job)
     ranges = [r for r in world.all("LimitRange") if namespace_of(r) == namespace]
-    around = Surroundings(limits=summarize_limit_ranges(ranges))
+    around = NamespaceSurroundings(limits=summarize_limit_ranges(ranges))
     template = adjust_template(template_of(job), around)
     for problem in find_broken_limits(template, around):
         yield Hit(CONTAINERS, problem, "change the request or limit, or the LimitRange")
 
 
-LIMIT_RANGES = Rule[World](
+LIMIT_RANGES = LintRule[LintInput](
     id="job-limit-range",
     kinds=("Job",),
     severity=Severity.ERROR,
@@ -174,7 +174,7 @@ LIMIT_RANGES = Rule[World](
 )
 
 
-def _budget(budget: Object, world: World) -> Iterator[Hit]:
+def _budget(budget: Object, world: LintInput) -> Iterator[Hit]:
     spec = mapping(budget, "spec")
     field = _allows_nothing(spec)
     if not field:
@@ -200,7 +200,7 @@ def _allows_nothing(spec: Mapping[str, object]) -> str:
     return "minAvailable" if spec.get("minAvailable") == "100%" else ""
 
 
-BUDGET = Rule[World](
+BUDGET = LintRule[LintInput](
     id="budget-blocks-eviction",
     kinds=("PodDisruptionBudget",),
     severity=Severity.WARNING,
@@ -212,7 +212,7 @@ BUDGET = Rule[World](
 )
 
 
-def _without_queue(job: Object, world: World) -> Iterator[Hit]:
+def _without_queue(job: Object, world: LintInput) -> Iterator[Hit]:
     owners = items(mapping(job, "metadata").get("ownerReferences"))
     if queue_label(job) or is_done(job) or any(o.get("controller") for _, o in owners):
         return
@@ -230,7 +230,7 @@ def _without_queue(job: Object, world: World) -> Iterator[Hit]:
     )
 
 
-def _is_managed(namespace: str, world: World) -> bool:
+def _is_managed(namespace: str, world: LintInput) -> bool:
     if world.config is None:
         return True
     labels = {
@@ -240,7 +240,7 @@ def _is_managed(namespace: str, world: World) -> bool:
     return label_selector_from(world.config.jobs_namespace_selector).matches(labels)
 
 
-WITHOUT_QUEUE = Rule[World](
+WITHOUT_QUEUE = LintRule[LintInput](
     id="job-without-queue",
     kinds=("Job",),
     severity=Severity.WARNING,

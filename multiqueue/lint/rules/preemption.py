@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from multiqueue.api.validation.access import Object, mapping, number
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import cohort_of, preemption_of
-from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import World, name_of
+from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.world import LintInput, name_of
 
 _SYSTEM = 1_000_000_000
 """Classes above belong to Kubernetes itself."""
 
 
-def _values(world: World) -> dict[str, int]:
+def _values(world: LintInput) -> dict[str, int]:
     """The priorities that jobs may have, by class; those of workloads count before those of pods,
     which a cluster has for other reasons, too.
     """
@@ -26,7 +26,7 @@ def _values(world: World) -> dict[str, int]:
     return {}
 
 
-def _never(queue: Object, world: World) -> Iterator[Hit]:
+def _never(queue: Object, world: LintInput) -> Iterator[Hit]:
     values = _values(world)
     reclaims = cohort_of(queue) and preemption_of(queue, "reclaimWithinCohort") != "Never"
     if len(set(values.values())) < 2 or reclaims:
@@ -40,7 +40,7 @@ def _never(queue: Object, world: World) -> Iterator[Hit]:
         )
 
 
-NEVER = Rule[World](
+NEVER = LintRule[LintInput](
     id="priority-never-preempts",
     kinds=("ClusterQueue",),
     severity=Severity.INFO,
@@ -51,7 +51,7 @@ NEVER = Rule[World](
 )
 
 
-def _threshold(queue: Object, world: World) -> Iterator[Hit]:
+def _threshold(queue: Object, world: LintInput) -> Iterator[Hit]:
     borrow = mapping(queue, "spec", "preemption", "borrowWithinCohort")
     threshold = borrow.get("maxPriorityThreshold")
     values = _values(world)
@@ -66,7 +66,7 @@ def _threshold(queue: Object, world: World) -> Iterator[Hit]:
         )
 
 
-THRESHOLD = Rule[World](
+THRESHOLD = LintRule[LintInput](
     id="threshold-below-all",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -77,7 +77,7 @@ THRESHOLD = Rule[World](
 )
 
 
-def _ignored_policy(priority: Object, world: World) -> Iterator[Hit]:
+def _ignored_policy(priority: Object, world: LintInput) -> Iterator[Hit]:
     _ = world
     if priority.get("preemptionPolicy") == "Never":
         yield Hit(
@@ -87,7 +87,7 @@ def _ignored_policy(priority: Object, world: World) -> Iterator[Hit]:
         )
 
 
-IGNORED_POLICY = Rule[World](
+IGNORED_POLICY = LintRule[LintInput](
     id="preemption-policy-of-class",
     kinds=("PriorityClass",),
     severity=Severity.INFO,

@@ -8,7 +8,7 @@ from multiqueue.api.names import DISPATCH_PROFILE
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import Lookup, name_of
 
 PROFILE = "DispatchProfile"
@@ -34,7 +34,7 @@ def _references(obj: Object) -> Iterator[tuple[str, str]]:
         yield f"spec.{side}.profile", text(mapping(obj, "spec", side).get("profile"))
 
 
-PROFILE_MISSING = Rule[Lookup](
+PROFILE_MISSING = LintRule[Lookup](
     id="dispatch-profile-missing",
     kinds=("LocalQueue", "ClusterQueue", "MultiKueueConfig", PROFILE),
     severity=Severity.ERROR,
@@ -58,7 +58,7 @@ def _of_itself(profile: Object, lookup: Lookup) -> Iterator[Hit]:
             yield Hit(f"spec.{side}.profile", f'"{name}" is this profile', "name another one")
 
 
-PROFILE_OF_ITSELF = Rule[Lookup](
+PROFILE_OF_ITSELF = LintRule[Lookup](
     id="dispatch-profile-of-itself",
     kinds=(PROFILE,),
     severity=Severity.ERROR,

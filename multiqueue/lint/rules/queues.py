@@ -8,7 +8,7 @@ from multiqueue.api.validation.access import Object, items, mapping, text
 from multiqueue.lib.selectors import SelectorError, label_selector_from
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import Lookup, labels_of, name_of, namespace_of
 
 
@@ -23,7 +23,7 @@ def _cluster_queue_missing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CLUSTER_QUEUE_MISSING = Rule[Lookup](
+CLUSTER_QUEUE_MISSING = LintRule[Lookup](
     id="cluster-queue-missing",
     kinds=("LocalQueue",),
     severity=Severity.ERROR,
@@ -78,7 +78,7 @@ def _wanted(selector: object) -> str:
     return "; ".join(parts)
 
 
-NAMESPACE_NOT_SELECTED = Rule[Lookup](
+NAMESPACE_NOT_SELECTED = LintRule[Lookup](
     id="namespace-not-selected",
     kinds=("LocalQueue",),
     severity=Severity.ERROR,
@@ -98,7 +98,7 @@ def _selects_nothing(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-SELECTS_NOTHING = Rule[Lookup](
+SELECTS_NOTHING = LintRule[Lookup](
     id="selects-no-namespace",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -120,7 +120,7 @@ def _stopped(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-STOPPED = Rule[Lookup](
+STOPPED = LintRule[Lookup](
     id="queue-stopped",
     kinds=("ClusterQueue", "LocalQueue"),
     severity=Severity.INFO,
@@ -140,7 +140,7 @@ def _strict_fifo(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-STRICT_FIFO = Rule[Lookup](
+STRICT_FIFO = LintRule[Lookup](
     id="strict-fifo",
     kinds=("ClusterQueue",),
     severity=Severity.INFO,
@@ -165,7 +165,7 @@ def _cycle(cohort: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-CYCLE = Rule[Lookup](
+CYCLE = LintRule[Lookup](
     id="cohort-cycle",
     kinds=("Cohort",),
     severity=Severity.ERROR,

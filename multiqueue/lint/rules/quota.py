@@ -8,8 +8,8 @@ from multiqueue.api.validation.access import Object, mapping, quantity
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.nodes import allocatable, matching_nodes, needs_nodes
 from multiqueue.lint.quotas import ZERO, cohort_of, preemption_of, quotas_of
-from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import Lookup, Sight, World, name_of, root_of
+from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.world import LintInput, Lookup, Sight, name_of, root_of
 
 
 def _limit_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
@@ -27,7 +27,7 @@ def _limit_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
             )
 
 
-LIMIT_WITHOUT_COHORT = Rule[Lookup](
+LIMIT_WITHOUT_COHORT = LintRule[Lookup](
     id="limit-without-cohort",
     kinds=("ClusterQueue", "Cohort"),
     severity=Severity.WARNING,
@@ -50,7 +50,7 @@ def _policy_without_cohort(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-POLICY_WITHOUT_COHORT = Rule[Lookup](
+POLICY_WITHOUT_COHORT = LintRule[Lookup](
     id="reclaim-without-cohort",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -77,7 +77,7 @@ def _never_reclaimed(queue: Object, lookup: Lookup) -> Iterator[Hit]:
     )
 
 
-NEVER_RECLAIMED = Rule[Lookup](
+NEVER_RECLAIMED = LintRule[Lookup](
     id="lent-and-never-reclaimed",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -88,7 +88,7 @@ NEVER_RECLAIMED = Rule[Lookup](
 )
 
 
-def _cohort_of_one(queue: Object, world: World) -> Iterator[Hit]:
+def _cohort_of_one(queue: Object, world: LintInput) -> Iterator[Hit]:
     cohort = cohort_of(queue)
     if not cohort:
         return
@@ -106,14 +106,14 @@ def _cohort_of_one(queue: Object, world: World) -> Iterator[Hit]:
     )
 
 
-def _has_quota(root: str, world: World) -> bool:
+def _has_quota(root: str, world: LintInput) -> bool:
     return any(
         root_of(name_of(cohort), world) == root and any(True for _ in quotas_of(cohort))
         for cohort in world.all("Cohort")
     )
 
 
-COHORT_OF_ONE = Rule[World](
+COHORT_OF_ONE = LintRule[LintInput](
     id="cohort-of-one",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -140,7 +140,7 @@ def _without_quota(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-WITHOUT_QUOTA = Rule[Lookup](
+WITHOUT_QUOTA = LintRule[Lookup](
     id="queue-without-quota",
     kinds=("ClusterQueue",),
     severity=Severity.WARNING,
@@ -150,7 +150,7 @@ WITHOUT_QUOTA = Rule[Lookup](
 )
 
 
-def _more_than_nodes(flavor: Object, world: World) -> Iterator[Hit]:
+def _more_than_nodes(flavor: Object, world: LintInput) -> Iterator[Hit]:
     name = name_of(flavor)
     if not needs_nodes(name, world) or not (nodes := matching_nodes(flavor, world)):
         return
@@ -168,7 +168,7 @@ def _more_than_nodes(flavor: Object, world: World) -> Iterator[Hit]:
             )
 
 
-MORE_THAN_NODES = Rule[World](
+MORE_THAN_NODES = LintRule[LintInput](
     id="quota-exceeds-nodes",
     kinds=("ResourceFlavor",),
     severity=Severity.WARNING,
@@ -197,7 +197,7 @@ def _weight_zero(queue: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-WEIGHT_ZERO = Rule[Lookup](
+WEIGHT_ZERO = LintRule[Lookup](
     id="fair-sharing-weight",
     kinds=("ClusterQueue", "Cohort"),
     severity=Severity.WARNING,

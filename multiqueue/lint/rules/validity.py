@@ -13,7 +13,7 @@ from multiqueue.api.names import V1BETA2
 from multiqueue.api.validation import RULES
 from multiqueue.api.validation.access import Object
 from multiqueue.lint.finding import Severity
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import OURS, OWN, Lookup
 
 
@@ -24,7 +24,7 @@ def _invalid(obj: Object, lookup: Lookup) -> Iterator[Hit]:
         yield Hit(error.path, str(error).removeprefix(f"{error.path}: "), "correct the field")
 
 
-INVALID = Rule[Lookup](
+INVALID = LintRule[Lookup](
     id="invalid",
     kinds=OURS,
     severity=Severity.ERROR,
@@ -43,7 +43,7 @@ def _refused_upstream(obj: Object, lookup: Lookup) -> Iterator[Hit]:
             yield Hit(path, text, "change it if the manifest shall work with upstream Kueue, too")
 
 
-REFUSED_UPSTREAM = Rule[Lookup](
+REFUSED_UPSTREAM = LintRule[Lookup](
     id="refused-upstream",
     kinds=("ClusterQueue", "Cohort"),
     severity=Severity.WARNING,
@@ -91,7 +91,7 @@ def _unknown(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[tuple
             yield at, list(fields)
 
 
-UNKNOWN_FIELD = Rule[Lookup](
+UNKNOWN_FIELD = LintRule[Lookup](
     id="unknown-field",
     kinds=(*OURS, *OWN),
     severity=Severity.ERROR,

@@ -10,7 +10,7 @@ from multiqueue.api.names import CLUSTER_NAMES, DRAIN, MULTIKUEUE_ORIGIN
 from multiqueue.api.validation.access import Object, mapping, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import absent, missing_severity
-from multiqueue.lint.rule import Hit, Rule
+from multiqueue.lint.rule import Hit, LintRule
 from multiqueue.lint.world import Lookup, labels_of
 
 
@@ -26,7 +26,7 @@ def _unclear_order(cluster: Object, lookup: Lookup) -> Iterator[Hit]:
         )
 
 
-UNCLEAR_ORDER = Rule[Lookup](
+UNCLEAR_ORDER = LintRule[Lookup](
     id="worker-drain-unclear",
     kinds=("MultiKueueCluster",),
     severity=Severity.WARNING,
@@ -54,7 +54,7 @@ def _rank(severity: Severity) -> int:
     return [Severity.INFO, Severity.WARNING, Severity.ERROR].index(severity)
 
 
-UNKNOWN_CLUSTERS = Rule[Lookup](
+UNKNOWN_CLUSTERS = LintRule[Lookup](
     id="job-cluster-unknown",
     kinds=("Job", "Workload"),
     severity=Severity.WARNING,
@@ -72,7 +72,7 @@ def _malformed(obj: Object, lookup: Lookup) -> Iterator[Hit]:
         yield Hit(f"metadata.annotations[{name}]", problem, "correct it, or leave it out")
 
 
-MALFORMED = Rule[Lookup](
+MALFORMED = LintRule[Lookup](
     id="declaration-malformed",
     kinds=("Job", "Workload", "MultiKueueCluster"),
     severity=Severity.WARNING,

@@ -8,8 +8,8 @@ from multiqueue.api.names import MULTIKUEUE_CONTROLLER
 from multiqueue.api.validation.access import Object, mapping, strings, text
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.quotas import ZERO, checks_of, cohort_of, covered_by, quotas_of
-from multiqueue.lint.rule import Hit, Rule
-from multiqueue.lint.world import Lookup, Sight, World, flavors_of, name_of, namespace_of
+from multiqueue.lint.rule import Hit, LintRule
+from multiqueue.lint.world import LintInput, Lookup, Sight, flavors_of, name_of, namespace_of
 
 
 def workers_of(queue: Object, lookup: Lookup) -> list[str]:
@@ -23,7 +23,7 @@ def workers_of(queue: Object, lookup: Lookup) -> list[str]:
     return []
 
 
-def _queue_missing(queue: Object, world: World) -> Iterator[Hit]:
+def _queue_missing(queue: Object, world: LintInput) -> Iterator[Hit]:
     namespace, name = namespace_of(queue), name_of(queue)
     for worker, remote in _remotes(queue, world):
         unknown_namespace = (
@@ -50,20 +50,20 @@ def _queue_missing(queue: Object, world: World) -> Iterator[Hit]:
             )
 
 
-def _remotes(queue: Object, world: World) -> Iterator[tuple[str, World]]:
+def _remotes(queue: Object, world: LintInput) -> Iterator[tuple[str, LintInput]]:
     target = world.get("ClusterQueue", text(mapping(queue, "spec").get("clusterQueue")))
     for worker in workers_of(target or {}, world):
         if worker in world.workers:
             yield worker, world.workers[worker]
 
 
-def _target(queue: Object, remote: World) -> Object | None:
+def _target(queue: Object, remote: LintInput) -> Object | None:
     """The ClusterQueue behind the LocalQueue of the same name on a worker."""
     local = remote.get("LocalQueue", name_of(queue), namespace_of(queue))
     return remote.get("ClusterQueue", text(mapping(local, "spec").get("clusterQueue")))
 
 
-QUEUE_MISSING = Rule[World](
+QUEUE_MISSING = LintRule[LintInput](
     id="worker-queue-missing",
     kinds=("LocalQueue",),
     severity=Severity.ERROR,
@@ -74,7 +74,7 @@ QUEUE_MISSING = Rule[World](
 )
 
 
-def _quota_differs(queue: Object, world: World) -> Iterator[Hit]:
+def _quota_differs(queue: Object, world: LintInput) -> Iterator[Hit]:
     here = world.get("ClusterQueue", text(mapping(queue, "spec").get("clusterQueue")))
     if here is None:
         return
@@ -106,7 +106,7 @@ def _is_zero(queue: Object, resource: str) -> bool:
     return not cohort_of(queue) and all(amount == ZERO for amount in nominal)
 
 
-QUOTA_DIFFERS = Rule[World](
+QUOTA_DIFFERS = LintRule[LintInput](
     id="worker-quota-differs",
     kinds=("LocalQueue",),
     severity=Severity.WARNING,
@@ -116,7 +116,7 @@ QUOTA_DIFFERS = Rule[World](
 )
 
 
-def _stopped(queue: Object, world: World) -> Iterator[Hit]:
+def _stopped(queue: Object, world: LintInput) -> Iterator[Hit]:
     for worker, remote in _remotes(queue, world):
         local = remote.get("LocalQueue", name_of(queue), namespace_of(queue))
         for there in (local, _target(queue, remote)):
@@ -129,7 +129,7 @@ def _stopped(queue: Object, world: World) -> Iterator[Hit]:
                 )
 
 
-STOPPED = Rule[World](
+STOPPED = LintRule[LintInput](
     id="worker-queue-stopped",
     kinds=("LocalQueue",),
     severity=Severity.WARNING,

@@ -28,7 +28,7 @@ TEAM_LABEL = "kueue.x-k8s.io/team"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
+class DemoWorker:
     """One worker cluster and its hardware."""
 
     name: str
@@ -47,8 +47,8 @@ class Team:
 
 
 WORKERS = (
-    Worker(name="worker-a100", flavor="a100", gpus=8, cpu=96, memory_gib=1024),
-    Worker(name="worker-h100", flavor="h100", gpus=4, cpu=192, memory_gib=2048),
+    DemoWorker(name="worker-a100", flavor="a100", gpus=8, cpu=96, memory_gib=1024),
+    DemoWorker(name="worker-h100", flavor="h100", gpus=4, cpu=192, memory_gib=2048),
 )
 TEAMS = (
     Team(name="research", gpus={"a100": 3, "h100": 1}),
@@ -94,7 +94,7 @@ def kubeconfig_secrets(kubeconfigs: Mapping[str, Mapping[str, Any]]) -> list[Obj
     return [_kubeconfig_secret(name, kubeconfig) for name, kubeconfig in kubeconfigs.items()]
 
 
-def worker_objects(worker: Worker) -> list[Object]:
+def worker_objects(worker: DemoWorker) -> list[Object]:
     """Return what a worker cluster holds, in an order in which it can be created."""
     quota = {GPU: worker.gpus, "cpu": worker.cpu, "memory": f"{worker.memory_gib}Gi"}
     objects = [
@@ -194,7 +194,7 @@ def _local_queue(team: str, cluster_queue: str) -> Object:
     return queue
 
 
-def _worker_cluster(worker: Worker) -> Object:
+def _worker_cluster(worker: DemoWorker) -> Object:
     source = {"kubeConfig": {"locationType": "Secret", "location": _secret_name(worker.name)}}
     return _kueue("MultiKueueCluster", worker.name, {"clusterSource": source})
 

@@ -12,8 +12,8 @@ from multiqueue.kube.errors import ApiError
 from multiqueue.kube.resources import JOBS
 from multiqueue.runtime.components import open_scope
 from multiqueue.runtime.demo.jobs import ONCE, DemoJob, build_job
-from multiqueue.runtime.demo.tracker import Stage, Track, Tracker
-from multiqueue.runtime.demo.world import MANAGER, World
+from multiqueue.runtime.demo.tracker import JobStage, Track, Tracker
+from multiqueue.runtime.demo.world import MANAGER, DemoWorld
 
 PAUSE_SECONDS = 0.15
 """Between two submissions, so that their order is clear."""
@@ -46,7 +46,7 @@ class JobOutcome:
         }
 
 
-async def run_once(world: World, tracker: Tracker) -> list[JobOutcome]:
+async def run_once(world: DemoWorld, tracker: Tracker) -> list[JobOutcome]:
     """Submit the twelve jobs, wait for their ends and judge them."""
     async with open_scope() as scope:
         await tracker.start(scope)
@@ -72,7 +72,7 @@ async def submit(client: KubeClient, tracker: Tracker, job: DemoJob) -> None:
 
 def judge(track: Track) -> JobOutcome:
     """Compare the end of a job with the one that it should have."""
-    ran = track.stage in {Stage.SUCCEEDED, Stage.FAILED}
+    ran = track.stage in {JobStage.SUCCEEDED, JobStage.FAILED}
     return JobOutcome(
         name=track.job.name,
         gpus=track.job.gpus,

@@ -19,15 +19,15 @@ from multiqueue.api.workload_state import has_quota
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import JOBS, PODS, WORKLOADS
-from multiqueue.runtime.components import Scope
+from multiqueue.runtime.components import TaskScope
 from multiqueue.runtime.demo.jobs import DemoJob
-from multiqueue.views.phase import AT_WORK, ENDED, State, find_phase
+from multiqueue.views.phase import AT_WORK, ENDED, PhaseState, find_phase
 
 HOPELESS = frozenset({Reason.EXCEEDS_MAX_QUOTA, Reason.NO_MATCHING_FLAVOR})
 """Reasons that say: waiting will not help."""
 
 
-class Stage(StrEnum):
+class JobStage(StrEnum):
     """The way of a job."""
 
     SUBMITTED = "Submitted"
@@ -48,21 +48,21 @@ class Stage(StrEnum):
 
 
 _STAGES = {
-    State.QUEUED: Stage.QUEUED,
-    State.CHECKING: Stage.QUEUED,
-    State.DISPATCHED: Stage.DISPATCHED,
-    State.ADMITTED: Stage.STARTING,
-    State.STARTING: Stage.STARTING,
-    State.RUNNING: Stage.RUNNING,
-    State.MOVING: Stage.MOVING,
-    State.EVICTED: Stage.MOVING,
-    State.DEACTIVATED: Stage.QUEUED,
-    State.REJECTED: Stage.IMPOSSIBLE,
-    State.SUCCEEDED: Stage.SUCCEEDED,
-    State.FAILED: Stage.FAILED,
-    State.REPLACED: Stage.RUNNING,
+    PhaseState.QUEUED: JobStage.QUEUED,
+    PhaseState.CHECKING: JobStage.QUEUED,
+    PhaseState.DISPATCHED: JobStage.DISPATCHED,
+    PhaseState.ADMITTED: JobStage.STARTING,
+    PhaseState.STARTING: JobStage.STARTING,
+    PhaseState.RUNNING: JobStage.RUNNING,
+    PhaseState.MOVING: JobStage.MOVING,
+    PhaseState.EVICTED: JobStage.MOVING,
+    PhaseState.DEACTIVATED: JobStage.QUEUED,
+    PhaseState.REJECTED: JobStage.IMPOSSIBLE,
+    PhaseState.SUCCEEDED: JobStage.SUCCEEDED,
+    PhaseState.FAILED: JobStage.FAILED,
+    PhaseState.REPLACED: JobStage.RUNNING,
 }
-_FINAL = frozenset({Stage.SUCCEEDED, Stage.FAILED, Stage.IMPOSSIBLE, Stage.REFUSED})
+_FINAL = frozenset({JobStage.SUCCEEDED, JobStage.FAILED, JobStage.IMPOSSIBLE, JobStage.REFUSED})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class Track:
 
     job: DemoJob
     submitted_at: float
-    stage: Stage = Stage.SUBMITTED
+    stage: JobStage = JobStage.SUBMITTED
     reason: str = ""
     worker: str = ""
     nominated: tuple[str, ...] = ()
@@ -134,7 +134,7 @@ class Tracker:
             self.pods[name] = Informer(client, PODS)
             self._informers += [jobs, self.pods[name]]
 
-    async def start(self, scope: Scope) -> None:
+    async def start(self, scope: TaskScope) -> None:
         """Begin to watch; returns when everything is seen."""
         for informer in self._informers:
             scope.create_task(informer.run())
@@ -151,7 +151,7 @@ class Tracker:
     def refuse(self, job: DemoJob, reason: str) -> None:
         """The API server did not take the job."""
         track = self.tracks[job.key]
-        track.stage, track.reason, track.ended_at = Stage.REFUSED, reason, _now()
+        track.stage, track.reason, track.ended_at = JobStage.REFUSED, reason, _now()
         self._note()
 
     def forget(self, key: str) -> None:
@@ -201,10 +201,10 @@ def observe_workload(track: Track, workload: Workload, at: float) -> None:
         track.ended_at = at
         return
     track.reserved_at = track.reserved_at or at if has_quota(workload.status) else None
-    if phase.state is State.QUEUED and phase.why.partition(":")[0] in HOPELESS:
-        track.stage = Stage.IMPOSSIBLE
+    if phase.state is PhaseState.QUEUED and phase.why.partition(":")[0] in HOPELESS:
+        track.stage = JobStage.IMPOSSIBLE
     elif phase.state in AT_WORK and track.running_at is not None:
-        track.stage = Stage.RUNNING
+        track.stage = JobStage.RUNNING
 
 
 def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: float) -> None:
@@ -215,8 +215,8 @@ def observe_remote_job(track: Track, job: Mapping[str, Any], cluster: str, at: f
         track.ran_on.add(cluster)
         if status["ready"] >= track.job.pods:
             track.running_at = track.running_at or at
-            if track.stage in {Stage.DISPATCHED, Stage.STARTING}:
-                track.stage = Stage.RUNNING
+            if track.stage in {JobStage.DISPATCHED, JobStage.STARTING}:
+                track.stage = JobStage.RUNNING
     ended = any(
         condition["type"] in {"Complete", "Failed"} and condition["status"] == "True"
         for condition in status.get("conditions") or ()

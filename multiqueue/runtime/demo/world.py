@@ -24,10 +24,10 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CLUSTER_QUEUES, MULTIKUEUE_CLUSTERS
-from multiqueue.runtime.components import Scope, open_scope
+from multiqueue.runtime.components import TaskScope, open_scope
 from multiqueue.runtime.demo import objects
 from multiqueue.runtime.demo.manager_process import ManagerProcess
-from multiqueue.runtime.demo.objects import WORKERS, Worker
+from multiqueue.runtime.demo.objects import WORKERS, DemoWorker
 from multiqueue.runtime.embedded import EmbeddedCluster, EmbeddedOptions
 from multiqueue.runtime.files import write_yaml
 
@@ -65,7 +65,7 @@ class WorldOptions:
     speed: float = 1.0
 
 
-class World:
+class DemoWorld:
     """What is up and running.
 
     Attributes:
@@ -106,7 +106,7 @@ class World:
             await self._wait_until_connected()
             yield
 
-    async def _start_workers(self, scope: Scope) -> dict[str, EmbeddedCluster]:
+    async def _start_workers(self, scope: TaskScope) -> dict[str, EmbeddedCluster]:
         clusters = {worker.name: self._worker_cluster(worker) for worker in WORKERS}
         for cluster in clusters.values():
             scope.start(cluster)
@@ -114,7 +114,7 @@ class World:
             await cluster.ready.wait()
         return clusters
 
-    def _worker_cluster(self, worker: Worker) -> EmbeddedCluster:
+    def _worker_cluster(self, worker: DemoWorker) -> EmbeddedCluster:
         pool = parse_node_pool(f"{worker.flavor}/{worker.gpus}")
         return EmbeddedCluster(
             EmbeddedOptions(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
-from multiqueue.simulation.fleet import Fleet, find_span
+from multiqueue.simulation.fleet import SimulatedFleet, find_span
 from multiqueue.simulation.traces import acme_like, helios_like
 from multiqueue.simulation.traces.arrivals import arrange
 from multiqueue.simulation.traces.csv_loader import TraceError, load_csv
@@ -41,7 +41,7 @@ class TraceWish:
     teams: int
 
 
-def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
+def make_trace(wish: TraceWish, fleet: SimulatedFleet, seed: int) -> Trace:
     """Return the jobs of one seed, from 1 on; of a file, each seed is another part.
 
     Raises:
@@ -66,7 +66,7 @@ def make_trace(wish: TraceWish, fleet: Fleet, seed: int) -> Trace:
     return replace(made, jobs=tuple(with_speeds(made.jobs, fleet)))
 
 
-def with_speeds(jobs: Sequence[TraceJob], fleet: Fleet) -> list[TraceJob]:
+def with_speeds(jobs: Sequence[TraceJob], fleet: SimulatedFleet) -> list[TraceJob]:
     """Return jobs that know how fast they are on the hardware of the fleet, and how large.
 
     A gang of fewer GPUs is slower by as much: so long, all in all, it has each of them.
@@ -81,7 +81,7 @@ def with_speeds(jobs: Sequence[TraceJob], fleet: Fleet) -> list[TraceJob]:
     return made
 
 
-def _alternatives_of(job: TraceJob, fleet: Fleet) -> dict[str, int]:
+def _alternatives_of(job: TraceJob, fleet: SimulatedFleet) -> dict[str, int]:
     """Return how many GPUs do by hardware: gangs of several nodes take some of these."""
     nodes, rest = divmod(job.gpus, NODE_GPUS)
     if rest or nodes < 2:
@@ -90,7 +90,7 @@ def _alternatives_of(job: TraceJob, fleet: Fleet) -> dict[str, int]:
     return {name: count * NODE_GPUS for name, count in found.items() if count < nodes}
 
 
-def _speeds_of(kind: str, model: str, fleet: Fleet) -> dict[str, int]:
+def _speeds_of(kind: str, model: str, fleet: SimulatedFleet) -> dict[str, int]:
     """Return the speeds of a kind, then those of its model, then what the fleet says of either."""
     trained = MODELS.get(model, {}) if kind in TRAINING else {}
     told = {**fleet.speeds.get(kind, {}), **fleet.speeds.get(model, {})}

@@ -23,7 +23,7 @@ from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.validation import FieldError
 from multiqueue.api.validation.access import mapping
 from multiqueue.api.validation.field_error import forbidden
-from multiqueue.webhooks.review import Request, Verdict
+from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 
 MAX_MARKS = 4000
 """Names that are remembered, the ones that were heard of last: some 700 KB, which fits into one
@@ -87,22 +87,22 @@ class EpochBook:
             assert stamp is not None
             self._raise(name, stamp.epoch)
 
-    def judge(self, request: Request) -> Verdict:
+    def judge(self, request: ReviewRequest) -> ReviewVerdict:
         """Refuse what belongs to an older reservation than one that was seen."""
         if request.operation == "DELETE":
             self.see(request.kind, request.old)
-            return Verdict()
+            return ReviewVerdict()
         stamp = read_stamp(request.kind, _with_name(request))
         if stamp is None or mapping(request.obj, "metadata").get("deletionTimestamp"):
-            return Verdict()
+            return ReviewVerdict()
         newest = max((self._marks[n] for n in stamp.names if n in self._marks), default=stamp.epoch)
         if stamp.epoch >= newest:
             for name in stamp.names:
                 self._raise(name, stamp.epoch)
-            return Verdict()
+            return ReviewVerdict()
         if request.operation == "UPDATE" and not _starts_or_rewinds(request, stamp):
-            return Verdict()
-        return Verdict(errors=[_refuse(newest)])
+            return ReviewVerdict()
+        return ReviewVerdict(errors=[_refuse(newest)])
 
     def _raise(self, name: str, epoch: datetime) -> None:
         known = self._marks.get(name)
@@ -122,7 +122,7 @@ def _parse(text: object) -> datetime | None:
         return None
 
 
-def _starts_or_rewinds(request: Request, stamp: Stamp) -> bool:
+def _starts_or_rewinds(request: ReviewRequest, stamp: Stamp) -> bool:
     """Whether an update lets an old object run, or makes a newer one old.
 
     Everything else about it is the business of the worker's own controllers, above all to stop it.
@@ -134,7 +134,7 @@ def _starts_or_rewinds(request: Request, stamp: Stamp) -> bool:
     return bool(was.get("suspend")) and not now.get("suspend")
 
 
-def _with_name(request: Request, *, old: bool = False) -> Json:
+def _with_name(request: ReviewRequest, *, old: bool = False) -> Json:
     body = request.old if old else request.obj
     metadata = {"namespace": request.namespace, "name": request.name}
     return {**body, "metadata": {**metadata, **mapping(body, "metadata")}}

@@ -20,7 +20,7 @@ from multiqueue.kube.errors import AlreadyExists, KubeError, NotFound
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import CONFIG_MAPS, VALIDATING_WEBHOOKS, WORKLOADS, Resource
 from multiqueue.kube.tls import build_server_context
-from multiqueue.kube.trust import Trust
+from multiqueue.kube.trust import CertificateTrust
 from multiqueue.webhooks.addresses import Address
 from multiqueue.webhooks.guard.epochs import EpochBook
 from multiqueue.webhooks.registration import ensure_configuration
@@ -183,7 +183,7 @@ class WorkerGuard:
             try:
                 serving = await self._certificates.load()
                 wanted = build_configuration(self._resources, self._address(), serving.authority)
-                trust = Trust(serving.certificate, serving.key, self._address().host)
+                trust = CertificateTrust(serving.certificate, serving.key, self._address().host)
                 problem = await ensure_configuration(
                     self._client, VALIDATING_WEBHOOKS, wanted, trust
                 )

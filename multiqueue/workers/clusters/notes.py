@@ -16,11 +16,11 @@ from multiqueue.api.conditions import (
 from multiqueue.api.names import MANAGER, MULTIKUEUE_ORIGIN
 from multiqueue.api.v1beta2.meta import Condition
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class ClusterNote:
     """A condition that is worth having only once it was true.
 
     Attributes:
@@ -36,19 +36,19 @@ class Note:
     message: str
 
 
-def note_expiry(source: SafeKubeconfig, now: datetime) -> Note:
+def note_expiry(source: SafeKubeconfig, now: datetime) -> ClusterNote:
     """Say whether credentials should be renewed now."""
     ending = [expiry for expiry in source.expiries if expiry.warn_at <= now]
     if not ending:
         message = source.expiries[0].describe() if source.expiries else "no end is known"
-        return Note(
+        return ClusterNote(
             type_=CREDENTIALS_EXPIRING,
             holds=False,
             reason=ClusterReason.NOT_EXPIRING,
             message=message,
         )
     words = ", ".join(expiry.describe() for expiry in ending)
-    return Note(
+    return ClusterNote(
         type_=CREDENTIALS_EXPIRING,
         holds=True,
         reason=ClusterReason.EXPIRING,
@@ -56,16 +56,16 @@ def note_expiry(source: SafeKubeconfig, now: datetime) -> Note:
     )
 
 
-def note_twins(twins: Collection[str], owner: Owner) -> Note:
+def note_twins(twins: Collection[str], owner: ManagerIdentity) -> ClusterNote:
     """Say whether another manager with our origin has objects on the worker."""
     if not twins:
-        return Note(
+        return ClusterNote(
             type_=ORIGIN_SHARED,
             holds=False,
             reason=ClusterReason.NO_OTHER_MANAGER,
             message="nobody else has objects with our origin there",
         )
-    return Note(
+    return ClusterNote(
         type_=ORIGIN_SHARED,
         holds=True,
         reason=ClusterReason.OTHER_MANAGER,
@@ -86,7 +86,7 @@ def find_next_warning(source: SafeKubeconfig, now: datetime) -> datetime | None:
 
 def apply_notes(
     conditions: tuple[Condition, ...],
-    notes: Iterable[Note],
+    notes: Iterable[ClusterNote],
     *,
     now: datetime,
     observed_generation: int,
@@ -106,7 +106,7 @@ def apply_notes(
     return conditions
 
 
-def list_news(conditions: tuple[Condition, ...], notes: Iterable[Note]) -> list[Note]:
+def list_news(conditions: tuple[Condition, ...], notes: Iterable[ClusterNote]) -> list[ClusterNote]:
     """Return the notes that hold and did not before."""
     news = []
     for note in notes:

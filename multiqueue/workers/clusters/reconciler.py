@@ -24,7 +24,7 @@ from multiqueue.kube.reconciler import DONE, Reconciler, Result
 from multiqueue.kube.resources import MULTIKUEUE_CLUSTERS
 from multiqueue.workers.clusters.conditions import write_conditions
 from multiqueue.workers.clusters.notes import (
-    Note,
+    ClusterNote,
     apply_notes,
     find_next_warning,
     list_news,
@@ -39,7 +39,7 @@ from multiqueue.workers.connections.status import first_lost_at
 from multiqueue.workers.kubeconfigs.credentials import (
     PATH_PREFIX,
     ConnectionStatus,
-    Refusal,
+    KubeconfigRefusal,
     SafeKubeconfig,
 )
 from multiqueue.workers.kubeconfigs.sources import PATH, ClusterSources
@@ -139,21 +139,21 @@ class ClusterReconciler:
         connection = self._fleet.ensure(name, lost_at=self._first_lost_at(cluster))
         connection.configure(source)
         metrics.worker_connected.child(name).set(connection.session is not None)
-        status = source.status if isinstance(source, Refusal) else connection.status
+        status = source.status if isinstance(source, KubeconfigRefusal) else connection.status
         in_use = connection.source or source
         notes = self._list_notes(connection, in_use)
         await self._write(cluster, status, notes)
         self._tell(cluster, notes)
         return self._plan(cluster, in_use)
 
-    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
         """Read the way to a worker; one that makes this program raise is refused, and says so."""
         try:
             return await self._sources.load(cluster)
         except Exception as error:  # one MultiKueueCluster must not stop the others
             log.exception("kubeconfig not read", worker=cluster.metadata.name)
             self._context.metrics.object_failures_total.child(MULTIKUEUE_CLUSTERS.plural).inc()
-            return Refusal(
+            return KubeconfigRefusal(
                 reason=ClusterReason.BAD_KUBE_CONFIG,
                 message=(
                     f"the kubeconfig cannot be read: internal error: {type(error).__name__}; see "
@@ -162,8 +162,8 @@ class ClusterReconciler:
             )
 
     def _list_notes(
-        self, connection: WorkerConnection, source: SafeKubeconfig | Refusal
-    ) -> list[Note]:
+        self, connection: WorkerConnection, source: SafeKubeconfig | KubeconfigRefusal
+    ) -> list[ClusterNote]:
         """Say what else there is to know, and export when the credentials end."""
         notes = []
         now, name = self._context.clock.now, connection.name
@@ -184,12 +184,14 @@ class ClusterReconciler:
             notes.append(note_twins(connection.session.twins, self._fleet.owner))
         return notes
 
-    def _tell(self, cluster: api.MultiKueueCluster, notes: Iterable[Note]) -> None:
+    def _tell(self, cluster: api.MultiKueueCluster, notes: Iterable[ClusterNote]) -> None:
         regarding = reference_of(MULTIKUEUE_CLUSTERS, cluster.metadata)
         for note in list_news(cluster.status.conditions, notes):
             self._context.recorder.event(regarding, "Warning", note.type_, note.message)
 
-    def _plan(self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | Refusal) -> Result:
+    def _plan(
+        self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | KubeconfigRefusal
+    ) -> Result:
         """Say when to look again though nothing changes."""
         waits = []
         kubeconfig = cluster.spec.cluster_source.kube_config
@@ -202,7 +204,7 @@ class ClusterReconciler:
         return Result(requeue_after=min(waits)) if waits else DONE
 
     def _note_server(
-        self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | Refusal
+        self, cluster: api.MultiKueueCluster, source: SafeKubeconfig | KubeconfigRefusal
     ) -> None:
         age = (cluster.metadata.creation_timestamp, cluster.metadata.name)
         server = source.server if isinstance(source, SafeKubeconfig) else None
@@ -214,14 +216,14 @@ class ClusterReconciler:
             self._reconciler.queue.add(name)
 
     def _refuse_second_name(
-        self, name: str, source: SafeKubeconfig | Refusal
-    ) -> SafeKubeconfig | Refusal:
+        self, name: str, source: SafeKubeconfig | KubeconfigRefusal
+    ) -> SafeKubeconfig | KubeconfigRefusal:
         """Keep one worker from being used under two names: they would clean up after each other."""
         elder = self._servers.find_elder(name)
-        if elder is None or isinstance(source, Refusal):
+        if elder is None or isinstance(source, KubeconfigRefusal):
             return source
         if elder == HERE:
-            return Refusal(
+            return KubeconfigRefusal(
                 reason=ClusterReason.BAD_KUBE_CONFIG,
                 message=(
                     "kubeconfig leads to the manager's own cluster, which cannot be a worker; give "
@@ -229,7 +231,7 @@ class ClusterReconciler:
                     "without the MultiKueue check"
                 ),
             )
-        return Refusal(
+        return KubeconfigRefusal(
             reason=ClusterReason.BAD_KUBE_CONFIG,
             message=(
                 f'kubeconfig leads to the same API server as MultiKueueCluster "{elder}"; '
@@ -247,7 +249,10 @@ class ClusterReconciler:
         )
 
     async def _write(
-        self, cluster: api.MultiKueueCluster, status: ConnectionStatus | None, notes: Iterable[Note]
+        self,
+        cluster: api.MultiKueueCluster,
+        status: ConnectionStatus | None,
+        notes: Iterable[ClusterNote],
     ) -> None:
         conditions, now = cluster.status.conditions, self._context.clock.now()
         generation = cluster.metadata.generation

@@ -15,15 +15,15 @@ from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.errors import CredentialsError, KubeError
 from multiqueue.kube.exec_credentials import open_exec_credentials
 from multiqueue.kube.limiter import RateLimiter
-from multiqueue.kube.sender import Outcome
-from multiqueue.kube.transport import OpenTransport, Transport
-from multiqueue.observability.metrics import Metrics
+from multiqueue.kube.sender import SendOutcome
+from multiqueue.kube.transport import HttpTransport, OpenTransport
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.connections.session_run import SessionHooks, WorkerLostError, run_session
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from multiqueue.workers.kubeconfigs.cluster_profiles import build_endpoint
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 REQUEST_SECONDS = 10.0
 """How long a request to a worker may take."""
@@ -127,11 +127,11 @@ class SessionMaker:
         name: str,
         *,
         adapters: tuple[MultiKueueAdapter, ...],
-        owner: Owner,
-        metrics: Metrics,
+        owner: ManagerIdentity,
+        metrics: ManagerMetrics,
         health: WorkerHealth,
         clock: Clock,
-        open_transport: OpenTransport = Transport,
+        open_transport: OpenTransport = HttpTransport,
     ) -> None:
         self.limiter = RateLimiter()  # one for each worker (M-53)
         self._name = name
@@ -174,7 +174,7 @@ class SessionMaker:
     def _build_client(self, credentials: Credentials, attempt: Attempt) -> KubeClient:
         count = self._metrics.request_observer(self._name)
 
-        def observe(outcome: Outcome) -> None:
+        def observe(outcome: SendOutcome) -> None:
             count(outcome)
             # Whether it can be connected is told otherwise.
             if attempt.session is not None:

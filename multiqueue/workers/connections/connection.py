@@ -27,7 +27,11 @@ from multiqueue.workers.connections.session import WorkerSession
 from multiqueue.workers.connections.session_run import SessionHooks
 from multiqueue.workers.connections.status import describe_connected
 from multiqueue.workers.connections.worker_health import WorkerHealth
-from multiqueue.workers.kubeconfigs.credentials import ConnectionStatus, Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.credentials import (
+    ConnectionStatus,
+    KubeconfigRefusal,
+    SafeKubeconfig,
+)
 
 GRACE = timedelta(minutes=15)
 """Upstream's ``workerLostTimeout``."""
@@ -118,8 +122,8 @@ class WorkerConnection:
         self._clock = clock
         self._listener = listener
         self._grace = grace
-        self._source: SafeKubeconfig | Refusal | None = None
-        self._unusable: Refusal | None = None
+        self._source: SafeKubeconfig | KubeconfigRefusal | None = None
+        self._unusable: KubeconfigRefusal | None = None
         self._changed = asyncio.Event()
         self._held: Attempt | None = None
         self._next: Attempt | None = None
@@ -133,7 +137,7 @@ class WorkerConnection:
     @property
     def status(self) -> ConnectionStatus | None:
         """What the MultiKueueCluster shall say; None while nothing is known yet."""
-        if isinstance(self._source, Refusal):
+        if isinstance(self._source, KubeconfigRefusal):
             return self._source.status
         if self.state is ConnectionState.CONNECTED and self._held is not None:
             return describe_connected(
@@ -167,7 +171,7 @@ class WorkerConnection:
         """The kubeconfig that it is connected with."""
         return self._held.source if self._held is not None else None
 
-    def configure(self, source: SafeKubeconfig | Refusal) -> None:
+    def configure(self, source: SafeKubeconfig | KubeconfigRefusal) -> None:
         """Use this kubeconfig from now on, or none and say why; the same one changes nothing."""
         if source == self._source:
             return
@@ -349,7 +353,9 @@ class WorkerConnection:
         """Note why the kubeconfig that is to be used cannot be used (yet)."""
         if ended.unusable:
             # Kept beside the kubeconfig: whoever brings the same one again must change nothing.
-            self._unusable = Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=ended.why)
+            self._unusable = KubeconfigRefusal(
+                reason=ClusterReason.BAD_KUBE_CONFIG, message=ended.why
+            )
             if self._held is not None:
                 self._listener.state_changed(self)
             return

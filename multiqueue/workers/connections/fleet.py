@@ -23,15 +23,15 @@ from multiqueue.kube.clock import Clock
 from multiqueue.kube.informer import EXPECTED, Informer
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.store import ObjectKeyAndVersion, identify
-from multiqueue.kube.transport import OpenTransport, Transport
-from multiqueue.observability.metrics import Metrics
+from multiqueue.kube.transport import HttpTransport, OpenTransport
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
 from multiqueue.workers.connections.connection import GRACE, ConnectionState, WorkerConnection
 from multiqueue.workers.connections.servers import ServerTable
 from multiqueue.workers.connections.session import SessionPart, WorkerSession
 from multiqueue.workers.connections.status import FIRST_CHANCE
 from multiqueue.workers.connections.worker_health import WorkerHealth
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 Json = dict[str, Any]
 P = TypeVar("P", bound=SessionPart)
@@ -93,13 +93,13 @@ class Fleet:
         adapters: tuple[MultiKueueAdapter, ...],
         origin: str,
         clock: Clock,
-        metrics: Metrics,
-        open_transport: OpenTransport = Transport,
+        metrics: ManagerMetrics,
+        open_transport: OpenTransport = HttpTransport,
         grace: timedelta = GRACE,
         is_here: Callable[[Resource, ObjectKeyAndVersion], bool] = lambda *_: False,
     ) -> None:
         self.adapters = adapters
-        self.owner = Owner(origin=origin)
+        self.owner = ManagerIdentity(origin=origin)
         self.servers = ServerTable()
         self._is_here = is_here
         self._clock = clock
@@ -211,7 +211,7 @@ class Fleet:
     # ------------------------------------------------------------ changes
 
     def sign(self, manager: str, server: str) -> None:
-        """Say who and where we are, before the first worker is connected; see `Owner`."""
+        """Say who and where we are, before the first worker is connected; see `ManagerIdentity`."""
         self.owner = replace(self.owner, manager=manager)
         self.servers.add_own(server, manager)
 

@@ -43,7 +43,7 @@ class Circuit(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class HealthRecord:
     """What is known of a worker.
 
     Attributes:
@@ -88,32 +88,32 @@ class Health:
         return self.since + PROBATION_SECONDS if self.circuit is Circuit.HALF_OPEN else None
 
 
-def note_answer(health: Health, seconds: float, now: float) -> Health:
+def note_answer(health: HealthRecord, seconds: float, now: float) -> HealthRecord:
     """Take in an answer that came after so many seconds."""
     value = min(1.0, max(0.0, (SLOW_SECONDS - seconds) / (SLOW_SECONDS - FAST_SECONDS)))
     return _weigh(replace(health, stalled=0, answered=True), value, now, "it answers slowly")
 
 
-def note_failure(health: Health, what: str, now: float, *, weight: int = 1) -> Health:
+def note_failure(health: HealthRecord, what: str, now: float, *, weight: int = 1) -> HealthRecord:
     """Take in a request that failed, or something as bad."""
     for _ in range(weight):
         health = _weigh(health, 0.0, now, what)
     return health
 
 
-def note_late(health: Health, now: float) -> Health:
+def note_late(health: HealthRecord, now: float) -> HealthRecord:
     """Take in a request that got no answer for as long as a Workload waits."""
     return replace(_age(health, now), stalled=health.stalled + 1)
 
 
-def note_hang(health: Health, now: float) -> Health:
+def note_hang(health: HealthRecord, now: float) -> HealthRecord:
     """Open the circuit of a worker that takes requests and answers none of them."""
     if health.stalled < STALLED_AFTER or health.circuit is Circuit.OPEN:
         return health
     return _open(_age(health, now), "it takes requests and does not answer", now)
 
 
-def note_dispatch(health: Health, now: float, *, taken: bool) -> Health:
+def note_dispatch(health: HealthRecord, now: float, *, taken: bool) -> HealthRecord:
     """Take in that a worker took a copy or a job, or refused to."""
     health = _age(health, now)
     target = 0.0 if taken else 1.0
@@ -127,7 +127,7 @@ def note_dispatch(health: Health, now: float, *, taken: bool) -> Health:
     return replace(health, allowance=health.allowance * 2, arrived=0)
 
 
-def pass_time(health: Health, now: float) -> Health:
+def pass_time(health: HealthRecord, now: float) -> HealthRecord:
     """Begin probation, or end it, where that is due.
 
     No Workload is tried on a worker that does not even answer whether it is there.
@@ -152,7 +152,7 @@ def pass_time(health: Health, now: float) -> Health:
     return _close(health, now)
 
 
-def _age(health: Health, now: float) -> Health:
+def _age(health: HealthRecord, now: float) -> HealthRecord:
     """Forget what was bad, as time passes."""
     kept = 0.5 ** (max(0.0, now - health.heard_at) / HALF_LIFE_SECONDS)
     return replace(
@@ -163,7 +163,7 @@ def _age(health: Health, now: float) -> Health:
     )
 
 
-def _weigh(health: Health, value: float, now: float, what: str) -> Health:
+def _weigh(health: HealthRecord, value: float, now: float, what: str) -> HealthRecord:
     health = _age(health, now)
     health = replace(health, good=health.good + ALPHA * (value - health.good))
     if health.circuit is Circuit.OPEN:
@@ -174,7 +174,7 @@ def _weigh(health: Health, value: float, now: float, what: str) -> Health:
     return health
 
 
-def _open(health: Health, trouble: str, now: float) -> Health:
+def _open(health: HealthRecord, trouble: str, now: float) -> HealthRecord:
     return replace(
         health,
         circuit=Circuit.OPEN,
@@ -187,7 +187,7 @@ def _open(health: Health, trouble: str, now: float) -> Health:
     )
 
 
-def _close(health: Health, now: float) -> Health:
+def _close(health: HealthRecord, now: float) -> HealthRecord:
     return replace(
         health,
         circuit=Circuit.CLOSED,

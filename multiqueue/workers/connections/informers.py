@@ -22,7 +22,7 @@ from multiqueue.kube.client import KubeClient
 from multiqueue.kube.informer import Informer
 from multiqueue.kube.resources import Resource
 from multiqueue.kube.sizes import MAX_COLLECTION_BYTES
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 
 K = TypeVar("K", bound=msgspec.Struct)
 Json = dict[str, Any]
@@ -60,7 +60,7 @@ def build_worker_informers(
     client: KubeClient,
     adapters: tuple[MultiKueueAdapter, ...],
     origin: str,
-    metrics: Metrics,
+    metrics: ManagerMetrics,
     name: str,
 ) -> WorkerInformers:
     """Build the informers of a worker: of jobs only what carries our origin."""

@@ -26,7 +26,7 @@ from multiqueue.workers.connections.informers import (
     WorkerInformers,
     list_workload_keys,
 )
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 T = TypeVar("T")
 P = TypeVar("P", bound="SessionPart")
@@ -63,7 +63,7 @@ class WorkerSession:
         informers: WorkerInformers,
         adapters: tuple[MultiKueueAdapter, ...],
         tasks: asyncio.TaskGroup,
-        owner: Owner,
+        owner: ManagerIdentity,
     ) -> None:
         self.client = client
         self.informers = informers

@@ -22,13 +22,13 @@ from multiqueue.kube.errors import (
     TransportError,
 )
 from multiqueue.kube.informer import Informer, InformerState
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.informers import (
     WorkerInformers,
     build_worker_informers,
 )
 from multiqueue.workers.connections.session import WorkerSession
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 PING_SECONDS = 10.0
 """How often a worker that says nothing is asked whether it is there."""
@@ -66,8 +66,8 @@ async def run_session(
     adapters: tuple[MultiKueueAdapter, ...],
     *,
     name: str,
-    owner: Owner,
-    metrics: Metrics,
+    owner: ManagerIdentity,
+    metrics: ManagerMetrics,
     sync_seconds: float,
     hooks: SessionHooks,
 ) -> NoReturn:

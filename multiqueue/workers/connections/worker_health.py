@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from multiqueue.workers.connections import health
-from multiqueue.workers.connections.health import Circuit, Health
+from multiqueue.workers.connections.health import Circuit, HealthRecord
 
 CONFIRM_SECONDS = 0.2
 """How long a worker that seems to hang gets to prove that it does not: where this program itself
@@ -26,7 +26,7 @@ GRANT_SECONDS = 5.0
 log = structlog.get_logger("multiqueue.dispatch")
 
 
-class RequestOutcome(Protocol):
+class WorkerOutcome(Protocol):
     """What became of one request; `multiqueue.kube` has the type."""
 
     @property
@@ -56,7 +56,7 @@ class WorkerHealth:
     def __init__(self, name: str, on_change: Callable[[], None]) -> None:
         self._name = name
         self._on_change = on_change
-        self._health = Health(heard_at=_now(), since=_now())
+        self._health = HealthRecord(heard_at=_now(), since=_now())
         self._grants: dict[str, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._confirmation: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class WorkerHealth:
     # ------------------------------------------------------------ what others see
 
     @property
-    def now(self) -> Health:
+    def now(self) -> HealthRecord:
         """What is known."""
         return self._health
 
@@ -109,7 +109,7 @@ class WorkerHealth:
 
     # ------------------------------------------------------------ what it hears
 
-    def observe(self, outcome: RequestOutcome) -> None:
+    def observe(self, outcome: WorkerOutcome) -> None:
         """Take in the outcome of a request."""
         if outcome.status == 0:
             self._become(health.note_failure(self._health, "requests fail", _now()))
@@ -165,7 +165,7 @@ class WorkerHealth:
         self._timer = None
         self._become(health.pass_time(self._health, _now()))
 
-    def _become(self, new: Health) -> None:
+    def _become(self, new: HealthRecord) -> None:
         old, self._health = self._health, new
         if (old.circuit, old.allowance) == (new.circuit, new.allowance):
             if old.due_at != new.due_at:
@@ -183,7 +183,7 @@ class WorkerHealth:
         self._plan(new)
         self._on_change()
 
-    def _plan(self, known: Health) -> None:
+    def _plan(self, known: HealthRecord) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -15,7 +15,7 @@ from multiqueue.api.config.types import AccessProvider, ClusterProfile, MultiKue
 from multiqueue.kube.exec_credentials import Endpoint, ExecPlugin
 from multiqueue.kube.kubeconfig import shown
 from multiqueue.workers.connections.addresses import find_address_problems, identify_server
-from multiqueue.workers.kubeconfigs.credentials import Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKubeconfig
 from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -28,7 +28,7 @@ def check_profile(
     name: str,
     namespace: str,
     settings: MultiKueue,
-) -> SafeKubeconfig | Refusal:
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Return how to connect to the cluster of a profile, or why that cannot be told.
 
     Args:
@@ -72,7 +72,7 @@ def list_providers(profile: Json) -> list[Json]:
 
 def _check_cluster(
     cluster: object, provider: AccessProvider, where: str, settings: MultiKueue
-) -> SafeKubeconfig | Refusal:
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Ask of the address what is asked of that in a kubeconfig (M-33)."""
     if not isinstance(cluster, Mapping):
         return _refuse(f'{where}: provider "{provider.name}" has no cluster')
@@ -126,9 +126,9 @@ def build_endpoint(source: SafeKubeconfig) -> Endpoint:
     )
 
 
-def _bad(message: str) -> Refusal:
-    return Refusal(reason=ClusterReason.BAD_CLUSTER_PROFILE, message=message)
+def _bad(message: str) -> KubeconfigRefusal:
+    return KubeconfigRefusal(reason=ClusterReason.BAD_CLUSTER_PROFILE, message=message)
 
 
-def _refuse(message: str) -> Refusal:
-    return Refusal(reason=ClusterReason.BAD_REST_CONFIG, message=message)
+def _refuse(message: str) -> KubeconfigRefusal:
+    return KubeconfigRefusal(reason=ClusterReason.BAD_REST_CONFIG, message=message)

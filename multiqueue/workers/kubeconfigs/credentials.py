@@ -26,7 +26,7 @@ from multiqueue.api.conditions import ClusterReason
 from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.exec_credentials import ExecPlugin
-from multiqueue.lib.bounded_yaml import Limits
+from multiqueue.lib.bounded_yaml import YamlLimits
 from multiqueue.workers.connections.addresses import find_address_problems, identify_server
 from multiqueue.workers.kubeconfigs.expiry import Expiry, find_expiries
 from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
@@ -36,7 +36,7 @@ PATH_PREFIX = Path("/etc/multikueue/kubeconfigs")
 """The only place that a kubeconfig file may be in (M-34)."""
 MAX_KUBECONFIG_BYTES = 1 << 20
 """A Secret cannot hold more; a file that does is no kubeconfig."""
-LIMITS = Limits(size=MAX_KUBECONFIG_BYTES, nodes=10_000, levels=50)
+LIMITS = YamlLimits(size=MAX_KUBECONFIG_BYTES, nodes=10_000, levels=50)
 """Of a worker's kubeconfig: room for hundreds of contexts, read in a twentieth of a second."""
 
 _TOKEN = re.compile(r"[!-~]+")
@@ -66,7 +66,7 @@ class ConnectionStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class KubeconfigRefusal:
     """Why a cluster cannot be connected to; goes into its Active condition (M-222)."""
 
     reason: ClusterReason
@@ -101,7 +101,9 @@ class SafeKubeconfig:
         return self.expiries[0].ends_at if self.expiries else None
 
 
-def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> bytes | Refusal:
+def read_secret(
+    secret: Mapping[str, Any] | None, name: str, namespace: str
+) -> bytes | KubeconfigRefusal:
     """Take the kubeconfig out of a Secret."""
     where = f'Secret "{namespace}/{name}"'
     if secret is None:
@@ -119,7 +121,7 @@ def read_secret(secret: Mapping[str, Any] | None, name: str, namespace: str) -> 
     return data
 
 
-def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | Refusal:
+def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | KubeconfigRefusal:
     """Resolve the path of a kubeconfig file; it must stay below the prefix, links followed (M-34).
 
     Reads the file system.
@@ -138,10 +140,10 @@ def check_path(location: str, prefix: Path = PATH_PREFIX) -> Path | Refusal:
     return real_path
 
 
-def read_file(location: str, prefix: Path = PATH_PREFIX) -> bytes | Refusal:
+def read_file(location: str, prefix: Path = PATH_PREFIX) -> bytes | KubeconfigRefusal:
     """Read a kubeconfig file from below the prefix. Reads the file system."""
     path = check_path(location, prefix)
-    if isinstance(path, Refusal):
+    if isinstance(path, KubeconfigRefusal):
         return path
     try:
         with path.open("rb") as file:
@@ -160,15 +162,19 @@ def check_secret(
     now: datetime,
     *,
     proxies: Collection[str],
-) -> SafeKubeconfig | Refusal:
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Take the kubeconfig out of a Secret and check it."""
     data = read_secret(secret, name, namespace)
-    return data if isinstance(data, Refusal) else check_kubeconfig(data, now, proxies=proxies)
+    return (
+        data
+        if isinstance(data, KubeconfigRefusal)
+        else check_kubeconfig(data, now, proxies=proxies)
+    )
 
 
 def check_kubeconfig(
     data: bytes, now: datetime, *, proxies: Collection[str] = ()
-) -> SafeKubeconfig | Refusal:
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Parse a kubeconfig and refuse what is unsafe, broken or expired.
 
     Whatever somebody wrote, this answers, and soon.
@@ -255,9 +261,9 @@ def _find_bad_data(picked: kubeconfig.KubeconfigContext) -> Iterator[str]:
         )
 
 
-def _bad(message: str) -> Refusal:
-    return Refusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=message)
+def _bad(message: str) -> KubeconfigRefusal:
+    return KubeconfigRefusal(reason=ClusterReason.BAD_KUBE_CONFIG, message=message)
 
 
-def _insecure(message: str) -> Refusal:
-    return Refusal(reason=ClusterReason.INSECURE_KUBE_CONFIG, message=message)
+def _insecure(message: str) -> KubeconfigRefusal:
+    return KubeconfigRefusal(reason=ClusterReason.INSECURE_KUBE_CONFIG, message=message)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.kube.call_thread import PluginThread
-from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX, Refusal, read_file
+from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX, KubeconfigRefusal, read_file
 
 BUDGET = timedelta(seconds=3)
 """How long reading may take; a file that is there is read in less than a millisecond."""
@@ -28,21 +28,21 @@ class KubeconfigFiles:
     def __init__(self, prefix: Path = PATH_PREFIX, *, budget: timedelta = BUDGET) -> None:
         self._prefix = prefix
         self._budget = budget
-        self._reads: dict[str, asyncio.Future[bytes | Refusal]] = {}
+        self._reads: dict[str, asyncio.Future[bytes | KubeconfigRefusal]] = {}
 
-    async def read(self, location: str) -> bytes | Refusal:
+    async def read(self, location: str) -> bytes | KubeconfigRefusal:
         """Read a file; while an earlier read of it hangs, no other is begun."""
         read = self._reads.get(location) or self._begin(location)
         await asyncio.wait({read}, timeout=self._budget.total_seconds())
         if read.done():
             return read.result()
-        return Refusal(
+        return KubeconfigRefusal(
             reason=ClusterReason.BAD_KUBE_CONFIG,
             message=f'kubeconfig file "{location}" could not be read within '
             f"{self._budget.total_seconds():g} s",
         )
 
-    def _begin(self, location: str) -> asyncio.Future[bytes | Refusal]:
+    def _begin(self, location: str) -> asyncio.Future[bytes | KubeconfigRefusal]:
         thread = PluginThread(f"kubeconfig {location}")
         read = thread.call(lambda: read_file(location, self._prefix))
         thread.abandon()  # it ends after this one call

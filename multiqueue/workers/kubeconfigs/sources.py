@@ -17,7 +17,7 @@ from multiqueue.kube.resources import CLUSTER_PROFILES
 from multiqueue.workers.kubeconfigs.cluster_profiles import check_profile
 from multiqueue.workers.kubeconfigs.credentials import (
     PATH_PREFIX,
-    Refusal,
+    KubeconfigRefusal,
     SafeKubeconfig,
     check_kubeconfig,
     check_secret,
@@ -59,28 +59,28 @@ class ClusterSources:
             self.profiles.add_handler(self._on_profile)
         context.informers.secrets.add_handler(self._on_secret)
 
-    async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+    async def load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
         """Read and check the way to a worker; whatever somebody wrote, others are not disturbed."""
         try:
             return await self._load(cluster)
         except Exception:  # a bug must not take the other workers along
             log.exception("way to worker cannot be checked", worker=cluster.metadata.name)
-            return Refusal(
+            return KubeconfigRefusal(
                 reason=ClusterReason.BAD_KUBE_CONFIG,
                 message="spec.clusterSource leads to something that cannot be checked; the reason "
                 "is in the manager's log",
             )
 
-    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | Refusal:
+    async def _load(self, cluster: api.MultiKueueCluster) -> SafeKubeconfig | KubeconfigRefusal:
         source = cluster.spec.cluster_source
         if source.kube_config is None:
             reference = source.cluster_profile_ref
             return self._load_profile(reference.name if reference is not None else "")
         return await load_kubeconfig(source.kube_config, self._context, self._files)
 
-    def _load_profile(self, name: str) -> SafeKubeconfig | Refusal:
+    def _load_profile(self, name: str) -> SafeKubeconfig | KubeconfigRefusal:
         if self.profiles is None:
-            return Refusal(
+            return KubeconfigRefusal(
                 reason=ClusterReason.CLUSTER_PROFILE_FEATURE_DISABLED,
                 message=(
                     "spec.clusterSource.clusterProfileRef needs the gate MultiKueueClusterProfile"
@@ -108,13 +108,17 @@ class ClusterSources:
 
 async def load_kubeconfig(
     source: api.KubeConfig, context: ManagerContext, files: KubeconfigFiles
-) -> SafeKubeconfig | Refusal:
+) -> SafeKubeconfig | KubeconfigRefusal:
     """Read and check the kubeconfig that a MultiKueueCluster names."""
     location, namespace, now = source.location, context.config.namespace, context.clock.now()
     proxies = context.config.multi_kueue.allowed_proxies
     if source.location_type == PATH:
         data = await files.read(location)
-        return data if isinstance(data, Refusal) else check_kubeconfig(data, now, proxies=proxies)
+        return (
+            data
+            if isinstance(data, KubeconfigRefusal)
+            else check_kubeconfig(data, now, proxies=proxies)
+        )
     secret = context.informers.secrets.store.get(f"{namespace}/{location}")
     return check_secret(secret, location, namespace, now, proxies=proxies)
 

@@ -21,7 +21,11 @@ from multiqueue.kube.resources import CLUSTER_PROFILES
 from multiqueue.workers.connections.attempt import open_credentials
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.kubeconfigs.cluster_profiles import check_profile
-from multiqueue.workers.kubeconfigs.credentials import PATH_PREFIX, Refusal, SafeKubeconfig
+from multiqueue.workers.kubeconfigs.credentials import (
+    PATH_PREFIX,
+    KubeconfigRefusal,
+    SafeKubeconfig,
+)
 from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
 from multiqueue.workers.kubeconfigs.sources import load_kubeconfig
 
@@ -91,7 +95,7 @@ class WorkerAccess:
             reference = found.spec.cluster_source.cluster_profile_ref
             return await self._run_program(cluster, reference.name if reference else "")
         checked = await load_kubeconfig(source, self._context, self._files)
-        if isinstance(checked, Refusal):
+        if isinstance(checked, KubeconfigRefusal):
             raise CredentialsError(checked.message)
         return await open_credentials(checked, self._context.clock)
 
@@ -106,7 +110,7 @@ class WorkerAccess:
             raise CredentialsError("this cluster serves no ClusterProfiles") from error
         found = next((p for p in listed.items if p["metadata"]["name"] == profile), None)
         checked = check_profile(found, profile, namespace, config.multi_kueue)
-        if isinstance(checked, Refusal):
+        if isinstance(checked, KubeconfigRefusal):
             raise CredentialsError(checked.message)
         known = self._given.get(cluster)
         if known is None or known[0] != checked:

@@ -10,8 +10,8 @@ import pytest
 from multiqueue.api.cluster_orders import (
     ANY_TIME,
     DrainOrder,
+    DrainPace,
     Orders,
-    Pace,
     format_drain,
     parse_drain,
     parse_rate,
@@ -45,13 +45,13 @@ def test_a_drain_is_a_cordon() -> None:
 
 def test_a_drain_names_pace_start_and_force() -> None:
     text = "rate=30/h, at-once=2,not-before=2026-01-01T13:00:00+01:00,force"
-    pace = Pace(every=timedelta(minutes=2), at_once=2)
+    pace = DrainPace(every=timedelta(minutes=2), at_once=2)
     assert parse_drain(text) == DrainOrder(pace=pace, not_before=NOON, force=True)
 
 
 def test_what_a_drain_does_not_name_is_the_default() -> None:
-    default = Pace(every=timedelta(hours=1), at_once=7)
-    assert parse_drain("at-once=9", default).pace == Pace(every=timedelta(hours=1), at_once=9)
+    default = DrainPace(every=timedelta(hours=1), at_once=7)
+    assert parse_drain("at-once=9", default).pace == DrainPace(every=timedelta(hours=1), at_once=9)
     assert read_orders({DRAIN: "true"}, default).drain == DrainOrder(pace=default)
 
 
@@ -86,11 +86,11 @@ def test_rates(text: str, seconds: float) -> None:
     [
         DrainOrder(),
         DrainOrder(not_before=NOON, force=True),
-        DrainOrder(pace=Pace(every=timedelta(seconds=3), at_once=5)),
+        DrainOrder(pace=DrainPace(every=timedelta(seconds=3), at_once=5)),
     ],
 )
 def test_what_the_command_line_writes_is_read_again(order: DrainOrder) -> None:
-    own = order.pace != Pace()
+    own = order.pace != DrainPace()
     text = format_drain(
         rate="20/min" if own else "",
         at_once=order.pace.at_once if own else 0,

@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
 from multiqueue.cli.queue_objects import QueueObjects
-from multiqueue.cli.visibility import Answer, FlavorNumbers, Place
+from multiqueue.cli.visibility import FlavorNumbers, ManagerAnswer, QueuePosition
 
 T0 = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 WHEN = "2026-01-01T11:59:00Z"
@@ -88,7 +88,7 @@ def make_local_queue(**status: Any) -> api.LocalQueue:
     return decode(api.LocalQueue, {"metadata": metadata, "spec": spec, "status": status})
 
 
-def make_answer(**fields: Any) -> Answer:
+def make_answer(**fields: Any) -> ManagerAnswer:
     """Second of two that wait, one GPU short."""
     gpus = FlavorNumbers(
         flavor="a100",
@@ -100,9 +100,9 @@ def make_answer(**fields: Any) -> Answer:
         borrowable="0",
         verdict="1 more needed",
     )
-    place = Place(in_cluster_queue=2, in_local_queue=1)
+    place = QueuePosition(in_cluster_queue=2, in_local_queue=1)
     told = {"cluster_queue": "cq", "place": place, "waiting": 2, "numbers": (gpus,)}
-    return Answer(**{**told, **fields})
+    return ManagerAnswer(**{**told, **fields})
 
 
 def make_objects(*workloads: api.Workload, checks: bool = False) -> QueueObjects:

@@ -13,7 +13,7 @@ from multiqueue.cli.views.decisions import (
     list_terms,
     to_dict,
 )
-from multiqueue.plugins import Forecast, Nomination, Prospect, StartEstimate, Victim
+from multiqueue.plugins import Forecast, Nomination, Prospect, StartEstimate, StoppedWorkload
 from multiqueue.plugins.recording import Decision
 from multiqueue.plugins.testing import (
     GPU,
@@ -49,7 +49,10 @@ def test_the_nominated_come_first_then_the_best_then_what_cannot_take_it():
 def test_a_start_tells_who_is_stopped_or_how_long_it_waits():
     stops = Forecast(
         prospect=Prospect.PREEMPTS,
-        victims=(Victim(key="x/a", lost=90 * MINUTE), Victim(key="", lost=30 * MINUTE)),
+        victims=(
+            StoppedWorkload(key="x/a", lost=90 * MINUTE),
+            StoppedWorkload(key="", lost=30 * MINUTE),
+        ),
     )
     start = StartEstimate(at=T0 + 12 * MINUTE, earliest=T0 + 4 * MINUTE, latest=T0 + 40 * MINUTE)
     waits = Forecast(prospect=Prospect.WAITS, start=replace(start, ahead=3))

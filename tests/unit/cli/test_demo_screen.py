@@ -13,7 +13,7 @@ from rich.console import Console
 
 from multiqueue.cli.demo_screen import DemoScreen
 from multiqueue.runtime.demo.jobs import ONCE
-from multiqueue.runtime.demo.tracker import Stage, Track
+from multiqueue.runtime.demo.tracker import JobStage, Track
 
 
 def draw(*tracks: Track, exited: bool = False) -> str:
@@ -34,13 +34,13 @@ def draw(*tracks: Track, exited: bool = False) -> str:
 
 
 RUNNING = Track(
-    job=ONCE[0], submitted_at=90, stage=Stage.RUNNING, worker="worker-a100", running_at=92
+    job=ONCE[0], submitted_at=90, stage=JobStage.RUNNING, worker="worker-a100", running_at=92
 )
-WAITING = Track(job=ONCE[6], submitted_at=95, stage=Stage.QUEUED, reason="WaitingForQuota: 8")
+WAITING = Track(job=ONCE[6], submitted_at=95, stage=JobStage.QUEUED, reason="WaitingForQuota: 8")
 ENDED = Track(
     job=ONCE[2],
     submitted_at=80,
-    stage=Stage.SUCCEEDED,
+    stage=JobStage.SUCCEEDED,
     worker="worker-h100",
     running_at=81,
     stopped_at=85,
@@ -77,14 +77,14 @@ def test_the_screen_tells_how_to_point_kubectl_and_that_the_manager_is_gone() ->
 def test_why_a_job_waits_begins_with_the_numbers() -> None:
     shortfall = "insufficient unused quota for nvidia.com/gpu in flavor a100, 3 more needed"
     reason = f"WaitingForQuota: couldn't assign flavors to pod set main: {shortfall}"
-    text = draw(Track(job=ONCE[6], submitted_at=95, stage=Stage.QUEUED, reason=reason))
+    text = draw(Track(job=ONCE[6], submitted_at=95, stage=JobStage.QUEUED, reason=reason))
     assert "insufficient unused quota for nvidia.com/gpu" in text
     assert "couldn't assign" not in text
 
 
 async def test_without_a_terminal_each_change_is_a_line_however_long() -> None:
     reason = "offered to [worker-a100]: " + "it fits " * 30
-    track = Track(job=ONCE[0], submitted_at=90, stage=Stage.QUEUED, reason=reason)
+    track = Track(job=ONCE[0], submitted_at=90, stage=JobStage.QUEUED, reason=reason)
     tracker: Any = SimpleNamespace(tracks={track.job.key: track}, changed=asyncio.Event())
     console = Console(file=io.StringIO(), width=40)
     screen = DemoScreen(SimpleNamespace(), tracker, console)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from multiqueue.cli.commands.queue import _print_summaries
 from multiqueue.cli.find import last_warning
 from multiqueue.cli.views.explanation import explain
 from multiqueue.cli.views.queues import list_rows, summarize
-from multiqueue.cli.visibility import Place
+from multiqueue.cli.visibility import QueuePosition
 from multiqueue.cli.workers import FlavorGpus, count_gpus
 from tests.unit.cli.builders import (
     WHEN,
@@ -41,8 +41,8 @@ ENDED = make_workload("d-ended", condition("Finished", reason="Succeeded"))
 def test_the_waiting_follow_the_running_in_queue_order() -> None:
     objects = make_objects(SECOND, FIRST, RUNNING, ENDED)
     places = {
-        "team/c-second": Place(in_cluster_queue=1, in_local_queue=2),
-        "team/b-first": Place(in_cluster_queue=3, in_local_queue=1),
+        "team/c-second": QueuePosition(in_cluster_queue=1, in_local_queue=2),
+        "team/b-first": QueuePosition(in_cluster_queue=3, in_local_queue=1),
     }
     got = [
         (row.position, row.view.key) for row in list_rows(objects, places, local_queue="team/lq")

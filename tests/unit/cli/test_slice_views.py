@@ -8,7 +8,7 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.cli.find import _pick
 from multiqueue.cli.views.explanation import explain
-from multiqueue.views.phase import State, find_phase
+from multiqueue.views.phase import PhaseState, find_phase
 from tests.unit.cli.builders import condition, make_objects, make_workload
 
 HELD = condition("QuotaReserved", "True", "QuotaReserved", "")
@@ -45,7 +45,7 @@ def test_a_slice_after_which_nothing_runs_on_asks_for_all() -> None:
 
 def test_a_slice_that_another_one_took_over_from_did_not_fail() -> None:
     phase = find_phase(make_workload("old", HELD, REPLACED))
-    assert (phase.state, phase.words) == (State.REPLACED, "replaced by a larger slice")
+    assert (phase.state, phase.words) == (PhaseState.REPLACED, "replaced by a larger slice")
 
 
 def test_a_job_is_known_by_the_slice_that_is_not_over() -> None:

@@ -13,9 +13,9 @@ from multiqueue.cli.visibility import (
     PAGE,
     SECONDS,
     TRIES,
-    Answer,
-    Place,
+    ManagerAnswer,
     Places,
+    QueuePosition,
     explain_workload,
     read_cluster_queue,
     read_local_queue,
@@ -65,13 +65,13 @@ def make_page(*positions: int) -> dict[str, Any]:
 
 
 POSITIONS = make_page(1)
-PLACE = Place(in_cluster_queue=2, in_local_queue=1)
+PLACE = QueuePosition(in_cluster_queue=2, in_local_queue=1)
 ABSENT = build_api_error(404, b"404 page not found\n")
 FORBIDDEN = build_api_error(403, {"message": 'User "ann" cannot get', "reason": "Forbidden"})
 DOWN = build_api_error(503, b"error trying to reach service: connection refused")
 
 
-def refused(refusal: refusals.Refusal) -> Exception:
+def refused(refusal: refusals.StatusRefusal) -> Exception:
     return build_api_error(refusal.code, refusal.body())
 
 
@@ -101,7 +101,7 @@ def client(answers: Mapping[str, Any]) -> KubeClient:
     return cast("KubeClient", Manager(answers))
 
 
-async def explain(answers: Mapping[str, Any]) -> Answer:
+async def explain(answers: Mapping[str, Any]) -> ManagerAnswer:
     return await explain_workload(client(answers), "team", "w", "lq")
 
 
@@ -135,7 +135,7 @@ async def test_a_standby_tells_all_but_the_reason_and_the_note_says_so() -> None
 
 async def test_of_a_workload_that_waits_no_more_nothing_is_missing() -> None:
     status = {"leading": False, "clusterQueue": "cq", "pending": False}
-    assert await explain({EXPLANATION: {"status": status}}) == Answer(cluster_queue="cq")
+    assert await explain({EXPLANATION: {"status": status}}) == ManagerAnswer(cluster_queue="cq")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_where_nothing_is_explained_the_position_is_known(
     error: Exception, problem: str
 ) -> None:
     got = await explain({EXPLANATION: error, LOCAL: POSITIONS})
-    assert got == Answer(problem=problem, place=PLACE)
+    assert got == ManagerAnswer(problem=problem, place=PLACE)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_where_nothing_is_explained_the_position_is_known(
 async def test_where_the_manager_cannot_be_asked_the_reason_is_told(
     answers: Mapping[str, Any], problem: str
 ) -> None:
-    assert await explain(answers) == Answer(problem=problem)
+    assert await explain(answers) == ManagerAnswer(problem=problem)
 
 
 async def test_a_cluster_that_cannot_be_reached_is_no_manager_that_is_silent() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from multiqueue.cli.views.workloads import view_workload
 from multiqueue.model.resources import is_accelerator
-from multiqueue.views.phase import State
+from multiqueue.views.phase import PhaseState
 from tests.unit.cli.builders import condition, make_workload
 
 QUOTA = condition("QuotaReserved")
@@ -26,16 +26,16 @@ PENDING_CHECK = {
 @pytest.mark.parametrize(
     ("workload", "state", "why"),
     [
-        pytest.param(make_workload(), State.QUEUED, "not looked at yet", id="new"),
+        pytest.param(make_workload(), PhaseState.QUEUED, "not looked at yet", id="new"),
         pytest.param(
             make_workload("w", NO_QUOTA),
-            State.QUEUED,
+            PhaseState.QUEUED,
             "WaitingForQuota: 2 more needed",
             id="waits for quota",
         ),
         pytest.param(
             make_workload("w", QUOTA, admission=HOLDS, admissionChecks=[PENDING_CHECK]),
-            State.CHECKING,
+            PhaseState.CHECKING,
             "mk: looking for a worker",
             id="waits for a check",
         ),
@@ -47,12 +47,15 @@ PENDING_CHECK = {
                 admissionChecks=[PENDING_CHECK],
                 nominatedClusterNames=["w1"],
             ),
-            State.DISPATCHED,
+            PhaseState.DISPATCHED,
             "mk: looking for a worker",
             id="offered to a worker",
         ),
         pytest.param(
-            make_workload("w", QUOTA, ADMITTED, admission=HOLDS), State.ADMITTED, "", id="admitted"
+            make_workload("w", QUOTA, ADMITTED, admission=HOLDS),
+            PhaseState.ADMITTED,
+            "",
+            id="admitted",
         ),
         pytest.param(
             make_workload(
@@ -62,13 +65,13 @@ PENDING_CHECK = {
                 condition("PodsReady", "False", "WaitForStart", "pods start"),
                 admission=HOLDS,
             ),
-            State.STARTING,
+            PhaseState.STARTING,
             "pods start",
             id="pods are not ready yet",
         ),
         pytest.param(
             make_workload("w", QUOTA, ADMITTED, condition("PodsReady"), admission=HOLDS),
-            State.RUNNING,
+            PhaseState.RUNNING,
             "",
             id="pods are ready",
         ),
@@ -76,31 +79,31 @@ PENDING_CHECK = {
             make_workload(
                 "w", QUOTA, condition("Evicted", "True", "Preempted", "by b"), admission=HOLDS
             ),
-            State.EVICTED,
+            PhaseState.EVICTED,
             "by b",
             id="gives its quota back",
         ),
         pytest.param(
             make_workload("w", condition("Finished", "True", "Succeeded", "done")),
-            State.SUCCEEDED,
+            PhaseState.SUCCEEDED,
             "done",
             id="succeeded",
         ),
         pytest.param(
             make_workload("w", condition("Finished", "True", "Failed", "boom")),
-            State.FAILED,
+            PhaseState.FAILED,
             "boom",
             id="failed",
         ),
         pytest.param(
             make_workload("w", active=False),
-            State.DEACTIVATED,
+            PhaseState.DEACTIVATED,
             "spec.active is false",
             id="switched off",
         ),
     ],
 )
-def test_states(workload: Any, state: State, why: str) -> None:
+def test_states(workload: Any, state: PhaseState, why: str) -> None:
     view = view_workload(workload)
     assert (view.state, view.why) == (state, why)
 

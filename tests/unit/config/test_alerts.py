@@ -7,14 +7,14 @@ from pathlib import Path
 
 import yaml
 
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 
 FILE = Path(__file__).parents[3] / "config" / "prometheus" / "rules.yaml"
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 
 
 def test_rules_look_at_metrics_that_there_are() -> None:
-    labels = {row.name: {*row.labels, "le"} for row in Metrics.rows()}
+    labels = {row.name: {*row.labels, "le"} for row in ManagerMetrics.rows()}
     groups = yaml.safe_load(FILE.read_text())["spec"]["groups"]
     for rule in (rule for group in groups for rule in group["rules"]):
         names = re.findall(r"\b((?:multiqueue|multikueue|kueue)_\w+)", rule["expr"])

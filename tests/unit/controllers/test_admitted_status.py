@@ -8,16 +8,16 @@ import pytest
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import finish, has_quota, is_admitted, set_pending
-from multiqueue.controllers.apply import Admission, OutdatedDecisionError, admitted_status
+from multiqueue.controllers.apply import OutdatedDecisionError, PendingAdmission, admitted_status
 from multiqueue.engine.plan import Admit
-from multiqueue.model.workload import Admission as Assigned
+from multiqueue.model.workload import PendingAdmission as Assigned
 from multiqueue.model.workload import PodSetAssignment
 from tests.workloads import T0, make_workload, reserved, with_checks, with_status
 
 ASSIGNED = PodSetAssignment(name="main", flavors={"cpu": "default"}, usage={"cpu": 1500}, count=1)
 
 
-def decided(*checks: str) -> Admission:
+def decided(*checks: str) -> PendingAdmission:
     """What the engine decided for the Workload ``wl``, which needs these checks."""
     decision = Admit(
         workload="team-a/wl",
@@ -25,7 +25,7 @@ def decided(*checks: str) -> Admission:
         admission=Assigned(cluster_queue="cq", pod_sets=(ASSIGNED,)),
         checks=checks,
     )
-    return Admission(decision=decision, uid="uid-wl", generation=1, resource_version="1")
+    return PendingAdmission(decision=decision, uid="uid-wl", generation=1, resource_version="1")
 
 
 def test_quota_and_admission_come_in_one() -> None:

@@ -16,9 +16,9 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import complete_eviction, find, finish, is_evicted
 from multiqueue.controllers.evictions import Eviction, EvictionWriter, evicted_status
 from multiqueue.engine.explain import Explanation
-from multiqueue.engine.plan import CyclePlan, Evict, Preempt, Victim
+from multiqueue.engine.plan import CyclePlan, Evict, Preempt, PreemptedWorkload
 from multiqueue.kube.errors import NotFound, ServerError
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.virtual_time import LoopClock, virtual_time
 from tests.workloads import T0, admitted, evicted, make_workload, with_status
 
@@ -38,7 +38,7 @@ def make_victim() -> Workload:
 
 
 def make_plan(*, is_new: bool = True) -> CyclePlan:
-    victim = Victim(VICTIM, "uid-victim", Reason.IN_CLUSTER_QUEUE, "for another", is_new)
+    victim = PreemptedWorkload(VICTIM, "uid-victim", Reason.IN_CLUSTER_QUEUE, "for another", is_new)
     explanation = Explanation(workload=PREEMPTOR, cluster_queue="cq")
     preempt = Preempt(
         workload=PREEMPTOR, cluster_queue="cq", victims=(victim,), explanation=explanation
@@ -55,7 +55,7 @@ class Shell:
         self.admitting: set[str] = set()
         self.failed: list[tuple[str, float]] = []
         self.events: list[tuple[str, str, str]] = []
-        self.metrics = Metrics()
+        self.metrics = ManagerMetrics()
         store = SimpleNamespace(get=self.workloads.get)
         informer = SimpleNamespace(store=store, add_handler=lambda _: None)
         context: Any = SimpleNamespace(

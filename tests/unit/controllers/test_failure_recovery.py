@@ -9,7 +9,7 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.controllers.failure_recovery import LEAVE, Verdict, failed_status, judge_pod
+from multiqueue.controllers.failure_recovery import LEAVE, RecoveryVerdict, failed_status, judge_pod
 from tests.workloads import T0
 
 UNREACHABLE_NODE = {
@@ -34,8 +34,8 @@ def after(seconds: float) -> Any:
 
 def test_a_pod_of_an_unreachable_node_has_a_minute() -> None:
     """E-191."""
-    assert judge_pod(make_pod(), UNREACHABLE_NODE, after(15)) == Verdict(look_after=45)
-    assert judge_pod(make_pod(), UNREACHABLE_NODE, after(60)) == Verdict(ends=True)
+    assert judge_pod(make_pod(), UNREACHABLE_NODE, after(15)) == RecoveryVerdict(look_after=45)
+    assert judge_pod(make_pod(), UNREACHABLE_NODE, after(60)) == RecoveryVerdict(ends=True)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.workload import UnhealthyNode
 from multiqueue.api.workload_state import complete_eviction, evict, is_admitted, reserve_quota
 from multiqueue.controllers.place_writer import PlaceWriter, Placing, placed_status
-from multiqueue.engine.plan import CyclePlan, Place, PlaceFailed
+from multiqueue.engine.plan import CyclePlan, PlaceFailed, PlacePods
 from multiqueue.kube.errors import NotFound, ServerError
 from multiqueue.model.topology import HOSTNAME, TopologyAssignment, TopologyDomain
 from multiqueue.model.workload import Admission, PodSetAssignment
@@ -24,11 +24,11 @@ from tests.workloads import T0, admitted, make_workload, with_status
 KEY = "team-a/a"
 
 
-def make_place(*nodes: str, delayed: str = "") -> Place:
+def make_place(*nodes: str, delayed: str = "") -> PlacePods:
     topology = TopologyAssignment((HOSTNAME,), tuple(TopologyDomain((n,), 1) for n in nodes))
     pods = PodSetAssignment(name="main", topology=topology, delayed_topology=delayed)
     admission = Admission(cluster_queue="cq", pod_sets=(pods,))
-    return Place(workload=KEY, cluster_queue="cq", admission=admission)
+    return PlacePods(workload=KEY, cluster_queue="cq", admission=admission)
 
 
 def make_holder(*failed: str, **assignment: object) -> Workload:
@@ -45,7 +45,7 @@ def make_holder(*failed: str, **assignment: object) -> Workload:
     return with_status(workload, status)
 
 
-def written(workload: Workload, place: Place) -> api.WorkloadStatus:
+def written(workload: Workload, place: PlacePods) -> api.WorkloadStatus:
     return placed_status(workload, Placing.of(place, workload), T0)
 
 
@@ -141,7 +141,7 @@ class Shell:
         self.workload = with_status(self.workload, change(self.workload))
         return self.workload
 
-    async def write(self, *decisions: Place | PlaceFailed) -> None:
+    async def write(self, *decisions: PlacePods | PlaceFailed) -> None:
         self.writer.apply(CyclePlan(decisions=decisions))
         running = asyncio.create_task(self.writer.run())
         for _ in range(5):

@@ -17,7 +17,7 @@ from multiqueue.controllers.status_ticker import StatusTicker
 from multiqueue.engine.plan import CyclePlan, Requeue, RequeueReason, TreeFailure
 from multiqueue.engine.state import Changed
 from multiqueue.jobs.context import UnrecoverableError
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.controllers.workload_views import because
 from tests.virtual_time import LoopClock, virtual_time
 
@@ -79,7 +79,7 @@ class Settled:
 
 @asynccontextmanager
 async def running(engine: FakeEngine, applier: FakeApplier) -> AsyncIterator[SchedulerLoop]:
-    context: Any = SimpleNamespace(informers=Settled(), clock=LoopClock(), metrics=Metrics())
+    context: Any = SimpleNamespace(informers=Settled(), clock=LoopClock(), metrics=ManagerMetrics())
     nobody: Any = SimpleNamespace(apply=lambda plan: None)
     loop = SchedulerLoop(context, engine, applier, nobody)  # type: ignore[arg-type]
     task = asyncio.create_task(loop.run())

@@ -11,7 +11,7 @@ from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.slice_handover import find_successor
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import Done
+from multiqueue.controllers.workload.plan import NothingToDo
 from tests.unit.controllers.workload_views import condition_of, make_view, step
 from tests.workloads import NAMESPACE, admitted, make_workload
 
@@ -41,7 +41,7 @@ def test_a_slice_that_another_one_took_over_from_ends() -> None:
     status, reason, message = found
     assert (status, reason) == ("True", "WorkloadSliceReplaced")
     assert message.startswith(f"Replaced to accommodate a workload (UID: {new.metadata.uid}, ")
-    assert decide(replace(view, successor=None)) == Done()
+    assert decide(replace(view, successor=None)) == NothingToDo()
 
 
 @pytest.mark.parametrize(

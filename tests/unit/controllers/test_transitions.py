@@ -24,14 +24,14 @@ from multiqueue.api.workload_state import (
     target_deactivation,
 )
 from multiqueue.controllers.transitions import (
-    Step,
+    TransitionKind,
     TransitionRecorder,
     find_transitions,
     queued_at,
     split_eviction,
 )
 from multiqueue.jobs.context import ManagerContext
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.workloads import (
     NAMESPACE,
     T0,
@@ -44,7 +44,7 @@ from tests.workloads import (
 )
 
 
-def make_context(recorder: Any, metrics: Metrics, /, **config: Any) -> ManagerContext:
+def make_context(recorder: Any, metrics: ManagerMetrics, /, **config: Any) -> ManagerContext:
     """What a recorder looks at, with a LocalQueue of the team "blue"."""
     meta = ObjectMeta(name="lq", namespace=NAMESPACE, labels={"team": "blue"})
     queue = LocalQueue(metadata=meta, spec=LocalQueueSpec(cluster_queue="cq"))
@@ -58,14 +58,17 @@ def make_context(recorder: Any, metrics: Metrics, /, **config: Any) -> ManagerCo
     return cast("ManagerContext", context)
 
 
-def steps(old: Workload, new: Workload) -> list[Step]:
+def steps(old: Workload, new: Workload) -> list[TransitionKind]:
     return [transition.step for transition in find_transitions(old, new)]
 
 
 def test_an_admission_in_one_write_is_two_steps() -> None:
     workload = make_workload()
-    assert steps(workload, admitted(workload)) == [Step.QUOTA_RESERVED, Step.ADMITTED]
-    assert steps(reserved(workload), admitted(workload)) == [Step.ADMITTED]
+    assert steps(workload, admitted(workload)) == [
+        TransitionKind.QUOTA_RESERVED,
+        TransitionKind.ADMITTED,
+    ]
+    assert steps(reserved(workload), admitted(workload)) == [TransitionKind.ADMITTED]
 
 
 def test_a_preemption_is_an_eviction() -> None:
@@ -73,18 +76,18 @@ def test_a_preemption_is_an_eviction() -> None:
     preempted = with_status(
         running, preempt(running.status, Reason.IN_CLUSTER_QUEUE, "for another", now=T0)
     )
-    assert steps(running, preempted) == [Step.EVICTED]
+    assert steps(running, preempted) == [TransitionKind.EVICTED]
 
 
 def test_an_eviction_for_another_reason_is_told_again() -> None:
     first = evicted(admitted(make_workload()), Reason.PREEMPTED)
-    assert steps(first, evicted(first, Reason.DEACTIVATED)) == [Step.EVICTED]
+    assert steps(first, evicted(first, Reason.DEACTIVATED)) == [TransitionKind.EVICTED]
 
 
 def test_a_new_reason_to_wait_is_told_but_not_new_figures() -> None:
     workload = make_workload()
     waiting = with_status(workload, set_pending(workload.status, reason="A", message="1", now=T0))
-    assert steps(workload, waiting) == [Step.PENDING]
+    assert steps(workload, waiting) == [TransitionKind.PENDING]
     more = with_status(waiting, set_pending(waiting.status, reason="A", message="2", now=T0))
     assert steps(waiting, more) == []
 
@@ -94,7 +97,7 @@ def test_the_end_of_an_eviction_is_a_wait_of_which_the_eviction_told() -> None:
     left = with_status(leaving, complete_eviction(leaving.status, now=minutes(1)))
     assert steps(leaving, left) == []
     waiting = with_status(left, set_pending(left.status, reason="A", message="1", now=T0))
-    assert steps(left, waiting) == [Step.PENDING]
+    assert steps(left, waiting) == [TransitionKind.PENDING]
     assert queued_at(left) == minutes(1)
     assert queued_at(make_workload()) == T0
 
@@ -108,7 +111,7 @@ def test_what_is_of_no_interest_is_not_told() -> None:
 def test_the_end_is_told_once() -> None:
     running = admitted(make_workload())
     ended = with_status(running, finish(running.status, "Succeeded", "done", now=T0))
-    assert steps(running, ended) == [Step.FINISHED]
+    assert steps(running, ended) == [TransitionKind.FINISHED]
     assert steps(ended, ended) == []
 
 
@@ -139,7 +142,7 @@ def test_a_job_that_waits_in_vain_is_told_so_itself(reason: Reason, told: list[s
         assert not hold_seconds
         events.append((regarding["kind"], *what))
 
-    recorder = TransitionRecorder(make_context(SimpleNamespace(event=event), Metrics()))
+    recorder = TransitionRecorder(make_context(SimpleNamespace(event=event), ManagerMetrics()))
     recorder._on_workload(workload, waiting)
     recorder._on_workload(waiting, waiting)
     assert events == [(kind, "Warning", reason, "too big") for kind in told]
@@ -159,7 +162,7 @@ class Recorded:
 
     def __init__(self, *states: Workload, **config: Any) -> None:
         self.events: list[tuple[str, str]] = []
-        self.metrics = Metrics()
+        self.metrics = ManagerMetrics()
         self.held: dict[str, str] = {}
         transitions = TransitionRecorder(make_context(self, self.metrics, **config))
         self.tell = transitions._on_workload

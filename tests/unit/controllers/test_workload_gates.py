@@ -15,7 +15,7 @@ from multiqueue.api.v1beta2 import PreemptionGate, PreemptionGateState, Workload
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import evict, reserve_quota
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import Done
+from multiqueue.controllers.workload.plan import NothingToDo
 from multiqueue.controllers.workload.view import WorkloadOptions
 from tests.unit.controllers.workload_views import (
     because,
@@ -61,11 +61,11 @@ def test_the_status_follows_the_gates_of_the_spec() -> None:
         name="new", position="Closed", last_transition_time=format_time(minutes(1))
     )
     assert view.workload.status.preemption_gates == (gate("a", "Open"), new)
-    assert isinstance(decide(view), Done)
+    assert isinstance(decide(view), NothingToDo)
 
 
 def test_the_status_of_gates_is_left_alone_without_the_feature_gate() -> None:
-    assert isinstance(decide(make_view(gated("a"))), Done)
+    assert isinstance(decide(make_view(gated("a"))), NothingToDo)
 
 
 def test_whoever_would_have_to_preempt_says_that_it_is_gated() -> None:
@@ -78,7 +78,7 @@ def test_whoever_would_have_to_preempt_says_that_it_is_gated() -> None:
         "PreemptionGated",
         "Workload requires preemption, but it's gated",
     )
-    assert isinstance(decide(view), Done)
+    assert isinstance(decide(view), NothingToDo)
 
 
 def test_quota_ends_the_block_and_an_eviction_closes_the_gates() -> None:
@@ -125,7 +125,7 @@ def test_without_observability_the_reasons_are_few(reason: Reason, coarse: str) 
 
     assert condition_of(fine, "QuotaReserved") == ("False", str(reason), "the same words")
     assert condition_of(view, "QuotaReserved") == ("False", coarse, "the same words")
-    assert isinstance(decide(view), Done)
+    assert isinstance(decide(view), NothingToDo)
 
 
 def test_what_was_inadmissible_and_no_longer_is_waits_to_be_looked_at() -> None:
@@ -160,7 +160,7 @@ def test_with_explicit_status_a_workload_says_from_the_beginning_what_it_lacks()
         "NoReservation",
         "The workload has no reservation",
     )
-    assert isinstance(decide(view), Done)
+    assert isinstance(decide(view), NothingToDo)
 
 
 @pytest.mark.parametrize(
@@ -181,11 +181,11 @@ def test_with_explicit_status_checks_that_are_missing_are_told(
 
     assert condition is not None
     assert condition[:2] == want
-    assert isinstance(decide(view), Done)
+    assert isinstance(decide(view), NothingToDo)
 
 
 def test_without_explicit_status_checks_that_are_missing_are_not_told() -> None:
     workload = with_checks(reserved(make_workload()), a=CheckState.PENDING)
     queue = make_cluster_queue("a")
 
-    assert isinstance(decide(make_view(workload, cluster_queue=queue, holding=queue)), Done)
+    assert isinstance(decide(make_view(workload, cluster_queue=queue, holding=queue)), NothingToDo)

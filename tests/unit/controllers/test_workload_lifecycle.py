@@ -19,7 +19,7 @@ from multiqueue.api.workload_state import (
     target_deactivation,
 )
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import Delete, Done, PatchSpec, ReleaseFinalizer
+from multiqueue.controllers.workload.plan import Delete, NothingToDo, PatchSpec, ReleaseFinalizer
 from multiqueue.controllers.workload.view import WorkloadOptions
 from tests.unit.controllers.workload_views import (
     condition_of,
@@ -58,28 +58,28 @@ def test_a_workload_that_lost_its_owner_ends() -> None:
 
 
 def test_a_workload_made_by_hand_is_no_orphan() -> None:
-    assert decide(make_view(make_workload())) == Done()
+    assert decide(make_view(make_workload())) == NothingToDo()
 
 
 def test_an_orphan_under_deletion_is_let_go() -> None:
     """E-117."""
     view = make_view(make_workload(deleted=True))
     assert decide(view) == ReleaseFinalizer()
-    assert decide(make_view(make_workload(deleted=True, finalizers=()))) == Done()
+    assert decide(make_view(make_workload(deleted=True, finalizers=()))) == NothingToDo()
 
 
 def test_a_workload_under_deletion_is_left_to_its_job() -> None:
-    assert decide(make_view(admitted(make_workload(deleted=True, owner_uid="u")))) == Done()
+    assert decide(make_view(admitted(make_workload(deleted=True, owner_uid="u")))) == NothingToDo()
 
 
 def test_the_finished_go_after_the_retention_time() -> None:
     """E-116."""
     workload = make_workload(owner_uid="u")
     workload = with_status(workload, finish(workload.status, "Succeeded", "", now=T0))
-    assert decide(make_view(workload)) == Done()
+    assert decide(make_view(workload)) == NothingToDo()
     options = WorkloadOptions(delete_finished_after=timedelta(minutes=5))
     early = make_view(workload, options=options, now=minutes(4))
-    assert decide(early) == Done(requeue_after=60)
+    assert decide(early) == NothingToDo(requeue_after=60)
     assert isinstance(decide(replace(early, now=minutes(5))), Delete)
 
 
@@ -134,7 +134,7 @@ def test_a_reactivated_workload_queues_again_whatever_the_cause(reason: str) -> 
 def test_a_backoff_ends_at_its_time() -> None:
     workload = after_eviction(Reason.ADMISSION_CHECK)
     waiting = with_status(workload, set_requeue_at(workload.status, minutes(2)))
-    assert decide(make_view(waiting, now=minutes(1))) == Done(requeue_after=60)
+    assert decide(make_view(waiting, now=minutes(1))) == NothingToDo(requeue_after=60)
     view = step(make_view(waiting, now=minutes(2)))
     assert condition_of(view, "Requeued") == (
         "True",

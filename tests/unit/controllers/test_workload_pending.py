@@ -10,7 +10,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.v1beta2 import PodSetRequest, Workload
 from multiqueue.api.workload_state import set_pending
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import ChangeStatus, Done
+from multiqueue.controllers.workload.plan import NothingToDo, WriteStatus
 from tests.unit.controllers.workload_views import (
     because,
     condition_of,
@@ -32,7 +32,7 @@ def waiting(reason: str, message: str) -> Workload:
 
 def test_a_fresh_workload_is_not_written_for_the_scheduler_may_admit_it() -> None:
     plan = decide(make_view(make_workload(), explanation=NOT_YET))
-    assert plan == Done(requeue_after=2)
+    assert plan == NothingToDo(requeue_after=2)
 
 
 def test_nobody_waits_in_silence() -> None:
@@ -48,7 +48,7 @@ def test_nobody_waits_in_silence() -> None:
 def test_a_reason_is_written_once() -> None:
     view = step(make_view(make_workload(), explanation=because(Reason.WAITING_FOR_QUOTA)))
     assert condition_of(view, "QuotaReserved") == ("False", "WaitingForQuota", "why")
-    assert decide(view) == Done()
+    assert decide(view) == NothingToDo()
 
 
 def test_with_the_reason_comes_what_is_asked_for_until_it_is_given() -> None:
@@ -58,7 +58,7 @@ def test_with_the_reason_comes_what_is_asked_for_until_it_is_given() -> None:
     view = step(make_view(make_workload(), explanation=explained, requests=requests))
     assert view.workload.status.resource_requests == requests
     more = (PodSetRequest(name="main", resources={"cpu": "4"}),)
-    assert decide(replace(view, requests=more)) == Done(), "no write of its own"
+    assert decide(replace(view, requests=more)) == NothingToDo(), "no write of its own"
     assert reserved(view.workload).status.resource_requests == ()
 
 
@@ -117,8 +117,8 @@ def test_figures_are_told_from_news(reason: Reason, message: str, want: bool) ->
     workload = waiting(Reason.WAITING_FOR_QUOTA, "cpu in flavor a, 2 more needed")
     view = make_view(workload, explanation=because(reason, message))
     plan = decide(view)
-    assert isinstance(plan, ChangeStatus)
+    assert isinstance(plan, WriteStatus)
     assert plan.minor is want
     first = decide(replace(view, workload=make_workload()))
-    assert isinstance(first, ChangeStatus)
+    assert isinstance(first, WriteStatus)
     assert not first.minor

@@ -15,7 +15,7 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_readiness import ReadinessRules, sync_pods_ready
 from multiqueue.api.workload_state import complete_eviction, is_admitted, is_evicted
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import ChangeStatus, Done
+from multiqueue.controllers.workload.plan import NothingToDo, WriteStatus
 from multiqueue.controllers.workload.view import WorkloadOptions
 from tests.unit.controllers.workload_views import (
     condition_of,
@@ -110,7 +110,7 @@ def test_a_rejected_check_gives_the_workload_up() -> None:
     workload = with_checks(reserved(make_workload()), a=CheckState.REJECTED, b=CheckState.RETRY)
     view = make_view(workload, holding=make_cluster_queue("a", "b"))
     plan = decide(view)
-    assert isinstance(plan, ChangeStatus)
+    assert isinstance(plan, WriteStatus)
     assert plan.warn is not None
     assert plan.warn.reason == "AdmissionCheckRejected"
     assert condition_of(step(view), "DeactivationTarget") == (
@@ -218,10 +218,10 @@ def test_a_workload_may_run_no_longer_than_it_said() -> None:
     """E-107."""
     workload = admitted(make_workload(maximum_execution_time_seconds=120))
     view = make_view(workload, now=minutes(1))
-    assert decide(view) == Done(requeue_after=60)
+    assert decide(view) == NothingToDo(requeue_after=60)
     late = replace(view, now=minutes(2))
     plan = decide(late)
-    assert isinstance(plan, ChangeStatus)
+    assert isinstance(plan, WriteStatus)
     assert plan.warn is not None
     assert condition_of(step(late), "DeactivationTarget") == (
         "True",
@@ -247,7 +247,7 @@ def ready(workload: Workload) -> Workload:
 
 def test_a_workload_whose_pods_are_late_is_evicted() -> None:
     view = make_view(admitted(make_workload()), options=WAITING, now=minutes(2))
-    assert decide(view) == Done(requeue_after=180)
+    assert decide(view) == NothingToDo(requeue_after=180)
     late = step(replace(view, now=minutes(5)))
     assert condition_of(late, "Evicted") == (
         "True",
@@ -259,9 +259,9 @@ def test_a_workload_whose_pods_are_late_is_evicted() -> None:
 
 def test_the_nearer_of_two_limits_counts() -> None:
     workload = admitted(make_workload(maximum_execution_time_seconds=120))
-    assert decide(make_view(workload, options=WAITING)) == Done(requeue_after=120)
+    assert decide(make_view(workload, options=WAITING)) == NothingToDo(requeue_after=120)
     workload = admitted(make_workload(maximum_execution_time_seconds=1200))
-    assert decide(make_view(workload, options=WAITING)) == Done(requeue_after=300)
+    assert decide(make_view(workload, options=WAITING)) == NothingToDo(requeue_after=300)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +279,8 @@ def test_the_nearer_of_two_limits_counts() -> None:
     ],
 )
 def test_nobody_waits_for_the_pods_of(workload: Workload) -> None:
-    assert decide(make_view(workload, options=WAITING, now=minutes(60))) == Done()
+    assert decide(make_view(workload, options=WAITING, now=minutes(60))) == NothingToDo()
 
 
 def test_without_the_section_nobody_waits() -> None:
-    assert decide(make_view(admitted(make_workload()), now=minutes(60))) == Done()
+    assert decide(make_view(admitted(make_workload()), now=minutes(60))) == NothingToDo()

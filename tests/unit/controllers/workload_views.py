@@ -17,8 +17,8 @@ from multiqueue.api.v1beta2 import (
     Workload,
 )
 from multiqueue.controllers.workload.decide import decide
-from multiqueue.controllers.workload.plan import ChangeStatus, Done, WorkloadPlan
-from multiqueue.controllers.workload.view import WorkloadView
+from multiqueue.controllers.workload.plan import NothingToDo, WorkloadPlan, WriteStatus
+from multiqueue.controllers.workload.view import WorkloadSituation
 from multiqueue.engine.explain import Explanation
 from tests.workloads import NAMESPACE, T0, with_status
 
@@ -42,7 +42,7 @@ def make_local_queue(*, deleted: bool = False, **spec: Any) -> LocalQueue:
     )
 
 
-def make_view(workload: Workload, **what: Any) -> WorkloadView:
+def make_view(workload: Workload, **what: Any) -> WorkloadSituation:
     queue = make_cluster_queue()
     defaults: dict[str, Any] = {
         "local_queue": make_local_queue(),
@@ -50,25 +50,25 @@ def make_view(workload: Workload, **what: Any) -> WorkloadView:
         "holding": queue if workload.status.admission else None,
         "now": T0,
     }
-    return WorkloadView(workload=workload, **{**defaults, **what})
+    return WorkloadSituation(workload=workload, **{**defaults, **what})
 
 
 def because(reason: Reason, note: str = "why") -> Explanation:
     return Explanation(workload="team-a/wl", cluster_queue="cq", cause=reason, note=note)
 
 
-def step(view: WorkloadView) -> WorkloadView:
+def step(view: WorkloadSituation) -> WorkloadSituation:
     """The view after the write that is decided now; its condition list is the new one."""
     plan = decide(view)
-    assert isinstance(plan, ChangeStatus), plan
+    assert isinstance(plan, WriteStatus), plan
     return replace(view, workload=with_status(view.workload, plan.change(view)))
 
 
 def is_done(plan: WorkloadPlan) -> bool:
-    return isinstance(plan, Done)
+    return isinstance(plan, NothingToDo)
 
 
-def condition_of(view: WorkloadView, type_: str) -> tuple[str, str, str] | None:
+def condition_of(view: WorkloadSituation, type_: str) -> tuple[str, str, str] | None:
     for condition in view.workload.status.conditions:
         if condition.type == type_:
             return (condition.status, condition.reason, condition.message)

@@ -12,9 +12,9 @@ from multiqueue.api.serde import decode
 from multiqueue.api.slices import replaced_key
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.dispatch.decide.copy import clone_workload, digest_of, epoch_of, stamp_job
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
-OWNER = Owner(origin="here", manager="hub")
+OWNER = ManagerIdentity(origin="here", manager="hub")
 NOW = datetime(2026, 1, 1, 0, 0, 3, tzinfo=UTC)
 
 

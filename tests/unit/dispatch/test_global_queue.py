@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
-from multiqueue.plugins import DispatchView, Forecast, Nomination, Place, Prospect, StartEstimate
+from multiqueue.plugins import (
+    DispatchView,
+    Forecast,
+    Nomination,
+    Prospect,
+    QueuePlacement,
+    StartEstimate,
+)
 from multiqueue.plugins.testing import T0, make_cluster, make_view, make_workload
 
 HOUR = timedelta(hours=1)
@@ -21,12 +28,14 @@ def view_of(name: str, *, gpus: int = 2, priority: int = 0) -> DispatchView:
     return make_view(workload=workload, clusters=clusters)
 
 
-def stand(line: Line, name: str, *, turn: timedelta = HOUR, claim: str = "a", priority: int = 0):
-    place = Place(turn=T0 + turn, claim=claim)
+def stand(
+    line: GlobalQueue, name: str, *, turn: timedelta = HOUR, claim: str = "a", priority: int = 0
+):
+    place = QueuePlacement(turn=T0 + turn, claim=claim)
     line.note(view_of(name, priority=priority), Nomination(line=place))
 
 
-def keys(line: Line, cluster: str = "a", *, without: str = "") -> list[str]:
+def keys(line: GlobalQueue, cluster: str = "a", *, without: str = "") -> list[str]:
     return [claim.key for claim in line.list_claims(cluster, without=without)]
 
 
@@ -35,7 +44,7 @@ def rank_of(name: str) -> Rank:
 
 
 def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "one")
     assert line.give_turn(rank_of("one")).turn == "2026-01-01T13:00:00Z"
     assert line.give_turn(rank_of("two")).turn == "2026-01-01T12:00:00Z"
@@ -43,7 +52,7 @@ def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
 
 
 def test_claims_are_shown_to_others_by_priority_and_turn():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "late", turn=2 * HOUR)
     stand(line, "soon")
     stand(line, "urgent", turn=3 * HOUR, priority=5)
@@ -55,7 +64,7 @@ def test_claims_are_shown_to_others_by_priority_and_turn():
 
 
 def test_a_claim_moves_with_its_workload():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "one")
     assert line.find_own("team/one") == "a"
     stand(line, "one", claim="b")
@@ -65,13 +74,13 @@ def test_a_claim_moves_with_its_workload():
 
 
 def test_a_claim_on_a_cluster_that_is_not_there_is_none():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "one", claim="gone")
     assert line.find_own("team/one") == ""
 
 
 def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "one")
     line.note(view_of("one"), Nomination(clusters=("b",)))
     assert keys(line) == []
@@ -82,7 +91,7 @@ def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
 
 
 def test_what_passes_takes_of_what_may_pass_once():
-    line = Line(lambda _: True)
+    line = GlobalQueue(lambda _: True)
     stand(line, "gang")
     line.note(view_of("small"), Nomination(clusters=("a",)))
     line.note(replace(view_of("small"), nominated=("a",)), Nomination(clusters=("a",)))
@@ -93,7 +102,7 @@ def test_what_passes_takes_of_what_may_pass_once():
 
 def test_a_claim_of_one_that_went_while_it_was_asked_about_is_none():
     waiting = {"team/one"}
-    line = Line(waiting.__contains__)
+    line = GlobalQueue(waiting.__contains__)
     stand(line, "one")
     stand(line, "gone")
     assert keys(line) == ["team/one"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from multiqueue.kube.transport import Request
+from multiqueue.kube.transport import ApiRequest
 from tests.guarded_transport import is_guarded
 
 
@@ -23,5 +23,5 @@ from tests.guarded_transport import is_guarded
 )
 def test_writes_name_the_object_that_they_were_decided_on(method, body, guarded):
     raw = orjson.dumps(body) if body is not None else None
-    request = Request(method=method, target="/t", what="w", timeout=1.0, body=raw)
+    request = ApiRequest(method=method, target="/t", what="w", timeout=1.0, body=raw)
     assert is_guarded(request) is guarded

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from multiqueue.api import names
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.dispatch.decide.slice_chain import Heir
+from multiqueue.dispatch.decide.slice_chain import Successor
 from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.jobs.context import Informers
@@ -67,7 +67,7 @@ def test_a_slice_takes_over_from_the_one_that_the_job_names() -> None:
     five = slice_("five", "four")
     found = lineage(Worker("two"), five)
     assert found.list_earlier(five) == (key("four"), key("two"))
-    assert found.find_heir(key("two"), None) == Heir(cluster="a")
+    assert found.find_heir(key("two"), None) == Successor(cluster="a")
     assert found.list_later(key("two")) == [key("five")]
 
 

@@ -11,7 +11,7 @@ from multiqueue.api import names
 from multiqueue.dispatch.execute.worker_writes import RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import NotFound, RequestTimeout, ServerError, TooManyRequests
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 from tests.virtual_time import virtual_time
 
 
@@ -43,7 +43,9 @@ def make_writer(error: NotFound) -> RemoteWriter:
     async def get(*_: object, **__: object) -> None:
         raise error
 
-    session = SimpleNamespace(client=SimpleNamespace(get=get), owner=Owner(origin="multikueue"))
+    session = SimpleNamespace(
+        client=SimpleNamespace(get=get), owner=ManagerIdentity(origin="multikueue")
+    )
     return RemoteWriter(session)
 
 
@@ -61,7 +63,7 @@ def make_job() -> dict[str, Any]:
 def make_unanswered(client: Unanswered) -> RemoteWriter:
     session = SimpleNamespace(
         client=client,
-        owner=Owner(origin="multikueue"),
+        owner=ManagerIdentity(origin="multikueue"),
         informers=SimpleNamespace(jobs={BatchJobAdapter().gvk: client}),
     )
     return RemoteWriter(session)

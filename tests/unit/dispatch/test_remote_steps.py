@@ -19,8 +19,8 @@ from multiqueue.dispatch.observe.observe import Observation
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.errors import Conflict
-from multiqueue.observability.metrics import Metrics
-from multiqueue.workers.owner import Owner
+from multiqueue.observability.metrics import ManagerMetrics
+from multiqueue.workers.owner import ManagerIdentity
 from tests.unit.dispatch.builders import make_local
 from tests.workloads import make_workload
 
@@ -38,12 +38,12 @@ def answering(answer: object) -> RemoteSteps:
     session = SimpleNamespace(client=None, owner=None, submit=submit)
     fleet: Any = SimpleNamespace(
         adapters=(),
-        owner=Owner(origin="here"),
+        owner=ManagerIdentity(origin="here"),
         find_session=lambda _: session,
         find_health=lambda _: None,
     )
     recorder = SimpleNamespace(event=lambda *_: None)
-    context: Any = SimpleNamespace(clock=SystemClock(), metrics=Metrics(), recorder=recorder)
+    context: Any = SimpleNamespace(clock=SystemClock(), metrics=ManagerMetrics(), recorder=recorder)
     limits: Any = None  # nothing is resized
     fitting = Fitting(context, fleet, limits)
     return RemoteSteps(context, fleet, fitting, wake=lambda _: None)

@@ -30,7 +30,7 @@ from multiqueue.dispatch.decide.plan import (
     SyncJob,
     TakeJobOver,
 )
-from multiqueue.dispatch.decide.slice_chain import Heir, find_heir
+from multiqueue.dispatch.decide.slice_chain import Successor, find_heir
 from multiqueue.dispatch.execute.worker_writes import Busy, RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
@@ -54,7 +54,7 @@ from tests.workloads import NAMESPACE, admitted, evicted, make_workload, with_st
 if TYPE_CHECKING:
     from multiqueue.workers.connections.session import WorkerSession
 
-HEIR = Heir(cluster="a")
+HEIR = Successor(cluster="a")
 EARLIER = make_job(earlier_key="ns/old", earlier_copy=make_admitted(), epoch="e1")
 
 
@@ -284,7 +284,7 @@ def done(workload: Workload) -> Workload:
     return with_status(workload, finish(workload.status, reason, "over", now=T0))
 
 
-def heir_of(name: str, *workloads: Workload) -> Heir | None:
+def heir_of(name: str, *workloads: Workload) -> Successor | None:
     def find(key: str) -> list[Workload]:
         annotation = names.WORKLOAD_SLICE_REPLACEMENT_FOR
         return [w for w in workloads if w.metadata.annotations.get(annotation) == key]

@@ -17,7 +17,7 @@ from multiqueue.api.names import (
     WORKLOAD_SLICE_REPLACEMENT_FOR,
 )
 from multiqueue.api.workload_state import finish
-from multiqueue.dispatch.wake.global_queue import Line
+from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.wake import Wakes
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import build_informers
@@ -25,7 +25,7 @@ from multiqueue.jobs.setup import build_registry
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import SystemClock
 from multiqueue.kube.credentials import Credentials
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.fleet import Fleet
 from tests.unit.dispatch.builders import T0
 from tests.workloads import evicted, make_workload, reserved, with_checks, with_status
@@ -41,7 +41,7 @@ class Woken:
         self.wakes = Wakes(
             informers,
             fleet,
-            Line(lambda _: True),
+            GlobalQueue(lambda _: True),
             enqueue=self.keys.append,
             is_known=lambda _: False,
             on_room=lambda: None,
@@ -67,7 +67,7 @@ async def woken() -> AsyncIterator[Woken]:
             adapters=(),
             origin="multikueue",
             clock=clock,
-            metrics=Metrics(),
+            metrics=ManagerMetrics(),
         )
         yield Woken(informers, fleet)
 

@@ -15,7 +15,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
 from multiqueue.dispatch.worker_metrics import Rejection, WorkerFigures, classify
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.cli.builders import T0, condition, make_workload
 from tests.unit.dispatch import builders as rules
 
@@ -47,9 +47,9 @@ class Kind:
 
 
 @asynccontextmanager
-async def figures(*known: Workload) -> AsyncIterator[tuple[Metrics, Kind, Kind]]:
+async def figures(*known: Workload) -> AsyncIterator[tuple[ManagerMetrics, Kind, Kind]]:
     """What a manager that leads counts, with these Workloads from before."""
-    workloads, clusters, metrics = Kind(*known), Kind(), Metrics(role="leader")
+    workloads, clusters, metrics = Kind(*known), Kind(), ManagerMetrics(role="leader")
     context: Any = SimpleNamespace(
         metrics=metrics,
         clock=SimpleNamespace(now=lambda: T0),
@@ -64,7 +64,7 @@ async def figures(*known: Workload) -> AsyncIterator[tuple[Metrics, Kind, Kind]]
         await asyncio.wait({task})
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float:
+def value(metrics: ManagerMetrics, name: str, **labels: str) -> float:
     found = metrics.registry.get_sample_value(name, {**labels, "replica_role": "leader"})
     return found or 0.0
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from multiqueue.dispatcher_host.answer import SOONEST, Answer, Failure
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.dispatcher_host.runner import (
     FIRST_PAUSE,
@@ -57,7 +57,7 @@ def make_runner(
 ) -> DispatchRunner:
     clock = Clock()
     selection = Selection(name="plugin", dispatcher=Plugin(nominate))
-    way = Way(dispatcher="plugin", budget=timedelta(seconds=seconds))
+    way = DispatcherSetting(dispatcher="plugin", budget=timedelta(seconds=seconds))
     runner = DispatchRunner(way, lambda: selection, now=clock, open_thread=open_thread)
     runner.clock = clock
     return runner
@@ -205,7 +205,7 @@ class TestHanging:
 async def test_a_dispatcher_that_is_not_installed_is_the_problem():
     clock = Clock()
     missing = Selection(name="x", problem="not installed")
-    runner = DispatchRunner(Way(dispatcher="x"), lambda: missing, now=clock)
+    runner = DispatchRunner(DispatcherSetting(dispatcher="x"), lambda: missing, now=clock)
     assert (await ask(runner)).problem == "not installed"
 
 

@@ -7,10 +7,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from multiqueue.dispatcher_host.canary import MAX_TRIALS, Side, Trials, is_chosen
-from multiqueue.dispatcher_host.policy import Limits
+from multiqueue.dispatcher_host.policy import CanaryReturnLimits
 from multiqueue.plugins.testing import T0
 
-LIMITS = Limits(min_workloads=10, failures=0.1, slower=0.5, start_within=timedelta(minutes=5))
+LIMITS = CanaryReturnLimits(
+    min_workloads=10, failures=0.1, slower=0.5, start_within=timedelta(minutes=5)
+)
 SECOND = timedelta(seconds=1)
 
 

@@ -13,7 +13,7 @@ from multiqueue.dispatcher_host.arguments import build_arguments
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.references import Reference
 from multiqueue.dispatcher_host.registry import Dispatchers
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
@@ -30,12 +30,12 @@ class Named:
         return Nomination(note=self.name)
 
 
-def make_choice(metrics: Metrics | None = None) -> DispatcherChoice:
+def make_choice(metrics: ManagerMetrics | None = None) -> DispatcherChoice:
     plugins = {name: Named(name) for name in ("one", "two")}
     return DispatcherChoice(
         Dispatchers({**plugins, "score": Score()}),
         config("dispatcherName: one"),
-        metrics or Metrics(),
+        metrics or ManagerMetrics(),
         now=lambda: T0,
     )
 
@@ -48,7 +48,7 @@ async def say(choice: DispatcherChoice, name: str) -> str:
     return answer.nomination.note if answer.nomination is not None else answer.problem
 
 
-def answered(metrics: Metrics) -> dict[str, float]:
+def answered(metrics: ManagerMetrics) -> dict[str, float]:
     return {
         sample.labels["dispatcher"]: sample.value
         for family in metrics.registry.collect()
@@ -58,7 +58,7 @@ def answered(metrics: Metrics) -> dict[str, float]:
 
 
 async def test_without_a_name_the_manager_s_own_decides():
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     choice = make_choice(metrics)
     assert [await say(choice, name) for name in ("", "two", "one")] == ["one", "two", "one"]
     assert answered(metrics) == {"one": 2, "two": 1}
@@ -71,7 +71,7 @@ async def test_a_name_that_nobody_has_answers_why():
 
 
 async def test_all_that_are_outside_have_one_name_in_metrics():
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     said = await say(make_choice(metrics), "example.com/theirs")
     assert said == 'the controller of dispatcher "example.com/theirs" nominates clusters'
     assert answered(metrics) == {"external": 1}

@@ -15,7 +15,7 @@ import pytest
 from multiqueue.dispatcher_host.answer import MAX_TEXT, Failure, read_answer
 from multiqueue.dispatcher_host.conduct import EVERY, Misconduct
 from multiqueue.dispatcher_host.frozen import FrozenDict, freeze
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.dispatcher_host.runner import LOADING_RETRY, DispatchRunner, Listeners
 from multiqueue.plugins import ClusterVerdict, DispatchView, Nomination
@@ -51,7 +51,9 @@ class Told:
 
 def make_runner(nominate: Callable[[DispatchView], Any], told: Told | None = None) -> Any:
     selection = Selection(name="plugin", dispatcher=Plugin(nominate))
-    way = Way(dispatcher="plugin", budget=timedelta(seconds=5), arguments=VIEW.arguments)
+    way = DispatcherSetting(
+        dispatcher="plugin", budget=timedelta(seconds=5), arguments=VIEW.arguments
+    )
     listeners = told.listeners() if told is not None else None
     return DispatchRunner(way, lambda: selection, now=lambda: T0, listeners=listeners)
 
@@ -257,7 +259,10 @@ async def test_what_keeps_more_and_more_is_found() -> None:
     told = Told()
     selection = Selection(name="hoarder", dispatcher=Hoarder())
     runner = DispatchRunner(
-        Way(dispatcher="hoarder"), lambda: selection, now=lambda: T0, listeners=told.listeners()
+        DispatcherSetting(dispatcher="hoarder"),
+        lambda: selection,
+        now=lambda: T0,
+        listeners=told.listeners(),
     )
     await ask(runner)
     assert told.misconduct == [Misconduct.KEEPS_OBJECTS]
@@ -277,7 +282,7 @@ async def test_a_package_that_hangs_when_it_is_imported_holds_nobody_up() -> Non
     release = threading.Event()
     selection = Selection(name="slow", dispatcher=Plugin(lambda _: Nomination()))
     runner = DispatchRunner(
-        Way(dispatcher="slow"),
+        DispatcherSetting(dispatcher="slow"),
         lambda: release.wait(30) and selection,
         now=lambda: T0,
         patience=timedelta(milliseconds=1),
@@ -296,7 +301,9 @@ async def test_a_package_that_ends_the_program_when_it_is_imported_does_not(
     def select() -> Selection:
         raise error
 
-    runner = DispatchRunner(Way(dispatcher="x", path="spec.dispatcher"), select, now=lambda: T0)
+    runner = DispatchRunner(
+        DispatcherSetting(dispatcher="x", path="spec.dispatcher"), select, now=lambda: T0
+    )
     got = await ask(runner)
     assert got.problem.startswith('spec.dispatcher: dispatcher "x" cannot be loaded: ')
     assert got.failure is Failure.NOT_LOADED

@@ -11,7 +11,7 @@ import pytest
 
 from multiqueue.dispatcher_host.host import Hung
 from multiqueue.dispatcher_host.loader import BUDGET
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Selection
 from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.plugins import Nomination
@@ -66,7 +66,7 @@ class World:
         thread.is_stuck = is_stuck
         self.threads.append(thread)
         return DispatchRunner(
-            Way(dispatcher="first", budget=SLOW),
+            DispatcherSetting(dispatcher="first", budget=SLOW),
             lambda: Selection(name="first", dispatcher=First()),
             now=lambda: T0,
             open_thread=lambda _name: thread,

@@ -14,7 +14,7 @@ from multiqueue.api.serde import decode, encode
 from multiqueue.api.v1alpha1 import DispatchProfile
 from multiqueue.dispatcher_host.answer import Answer
 from multiqueue.dispatcher_host.live_profile import LiveProfile
-from multiqueue.dispatcher_host.policy import Way, build_policy
+from multiqueue.dispatcher_host.policy import DispatcherSetting, build_policy
 from multiqueue.dispatcher_host.profile_conditions import (
     build_status,
     find_news,
@@ -24,8 +24,8 @@ from multiqueue.dispatcher_host.registry import Dispatchers
 from multiqueue.dispatcher_host.runner import DispatchRunner
 from multiqueue.dispatcher_host.shadow import (
     MOST_WAITING,
-    Question,
     ShadowFigures,
+    ShadowQuestion,
     Shadows,
     find_difference,
 )
@@ -64,7 +64,7 @@ def make_profile(dispatcher: str, **spec: Any) -> DispatchProfile:
 def open_profile(profile: DispatchProfile, *, returned: str = "") -> LiveProfile:
     dispatchers = Dispatchers({plugin.name: plugin for plugin in PLUGINS}, installed=())
 
-    def open_runner(way: Way) -> DispatchRunner:
+    def open_runner(way: DispatcherSetting) -> DispatchRunner:
         return DispatchRunner(
             way, lambda: dispatchers.select(way.dispatcher, outside=False), now=lambda: T0
         )
@@ -161,7 +161,7 @@ async def test_a_shadow_that_cannot_keep_up_is_asked_about_less() -> None:
     assert live.shadow is not None
     figures = ShadowFigures()
     shadows = Shadows()
-    question = Question("gpu", live.shadow, figures, VIEW, Nomination())
+    question = ShadowQuestion("gpu", live.shadow, figures, VIEW, Nomination())
     for _ in range(MOST_WAITING + 3):
         shadows.put(question)
     assert figures.skipped == 3

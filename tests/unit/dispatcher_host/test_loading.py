@@ -13,7 +13,7 @@ import pytest
 from multiqueue.dispatcher_host.host import EndedError
 from multiqueue.dispatcher_host.loader import LONGEST_PAUSE, RETRY, Loader
 from multiqueue.dispatcher_host.package_stamp import stamp_package
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.dispatcher_host.registry import Dispatchers, Selection
 from multiqueue.plugins.testing import T0
 from tests.dispatcher_package import install
@@ -57,7 +57,9 @@ class World:
         self.starts: list[timedelta] = []
         hosts: Any = (lambda: LookUp(self.stamp), lambda _way, _value: Process(self))
         self.loader = Loader(
-            Way(dispatcher="mine", path="spec.dispatcher"), *hosts, now=lambda: self.at
+            DispatcherSetting(dispatcher="mine", path="spec.dispatcher"),
+            *hosts,
+            now=lambda: self.at,
         )
 
     async def run(self, seconds: int) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from multiqueue.dispatcher_host.frozen import FrozenDict, freeze
 from multiqueue.dispatcher_host.isolation.frames import Ask, read_request, write_frame
-from multiqueue.dispatcher_host.isolation.mirror import MOST_ROWS, Reader, Writer
+from multiqueue.dispatcher_host.isolation.mirror import MOST_ROWS, Reader, RowWriter
 from multiqueue.plugins import (
     ClusterView,
     CopyState,
@@ -22,7 +22,7 @@ from multiqueue.plugins import (
     QueueView,
     QuotaView,
     StartEstimate,
-    Victim,
+    StoppedWorkload,
 )
 from multiqueue.plugins.testing import T0, make_cluster, make_sample_views, make_view
 
@@ -38,7 +38,7 @@ def mappings(values: Any) -> Any:
 
 
 starts = st.builds(StartEstimate, at=times, earliest=times, latest=times, ahead=numbers)
-victims = st.builds(Victim, key=names, queue=names, priority=numbers, lost=spans)
+victims = st.builds(StoppedWorkload, key=names, queue=names, priority=numbers, lost=spans)
 forecasts = st.builds(
     Forecast,
     reason=names,
@@ -74,7 +74,7 @@ class Process:
     """Both ends, and the way between them."""
 
     def __init__(self) -> None:
-        self.writer, self.reader = Writer(), Reader()
+        self.writer, self.reader = RowWriter(), Reader()
         self.sent = 0
 
     def show(self, view: DispatchView) -> DispatchView:
@@ -158,11 +158,11 @@ def test_it_begins_anew_before_it_grows_without_bound() -> None:
 
 
 def test_what_nobody_wrote_cannot_be_read() -> None:
-    writer, reader = Writer(), Reader()
+    writer, reader = RowWriter(), Reader()
     writer.write([make_cluster("a")])
     with pytest.raises(KeyError):
         reader.read(writer.write([make_cluster("a")]))
-    (row,) = Writer().write([make_cluster("a")])
+    (row,) = RowWriter().write([make_cluster("a")])
     wrong = msgspec.structs.replace(row, cluster=b"\x90")
     with pytest.raises(msgspec.ValidationError):
         reader._read(wrong)

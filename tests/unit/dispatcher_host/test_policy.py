@@ -10,7 +10,12 @@ import pytest
 
 from multiqueue.api.serde import decode
 from multiqueue.api.v1alpha1 import DispatchProfile
-from multiqueue.dispatcher_host.policy import Policy, Way, build_policy, list_references
+from multiqueue.dispatcher_host.policy import (
+    DispatcherSetting,
+    DispatchPolicy,
+    build_policy,
+    list_references,
+)
 
 
 def make_profile(name: str = "gpu", dispatcher: str = "score", **spec: Any) -> DispatchProfile:
@@ -18,7 +23,7 @@ def make_profile(name: str = "gpu", dispatcher: str = "score", **spec: Any) -> D
     return decode(DispatchProfile, obj)
 
 
-def build(profile: DispatchProfile, *others: DispatchProfile) -> Policy:
+def build(profile: DispatchProfile, *others: DispatchProfile) -> DispatchPolicy:
     by_name = {each.metadata.name: each for each in (profile, *others)}
 
     def defaults(dispatcher: str) -> Mapping[str, Any]:
@@ -38,13 +43,13 @@ def test_filters_scorers_and_arguments_are_what_the_dispatcher_is_told() -> None
         )
     )
     assert (policy.profile, policy.generation, policy.problem) == ("gpu", 3, "")
-    assert policy.base == Way(
+    assert policy.base == DispatcherSetting(
         dispatcher="score",
         arguments={"race": 2, "filters": ["flavor"], "scorers": {"price": 3, "free": 1}},
         budget=timedelta(milliseconds=250),
         path="spec.dispatcher",
     )
-    assert policy.fallback == Way(
+    assert policy.fallback == DispatcherSetting(
         dispatcher="incremental", arguments={"stepSize": 5}, path="spec.fallback"
     )
 
@@ -77,7 +82,7 @@ def test_a_profile_that_cannot_be_used_names_the_field(spec: dict[str, Any], pro
 def test_a_shadow_is_a_dispatcher_or_what_another_profile_says() -> None:
     other = make_profile("next", "spread", scorers=[{"name": "free"}], timeBudget="2s")
     by_name = build(make_profile(shadow={"profile": "next"}), other).shadow
-    assert by_name == Way(
+    assert by_name == DispatcherSetting(
         dispatcher="spread",
         arguments={"scorers": {"free": 1}},
         budget=timedelta(seconds=2),
@@ -86,7 +91,7 @@ def test_a_shadow_is_a_dispatcher_or_what_another_profile_says() -> None:
     plain = make_profile(
         timeBudget="3s", shadow={"dispatcher": "spread", "arguments": {"by": "team"}}
     )
-    assert build(plain).shadow == Way(
+    assert build(plain).shadow == DispatcherSetting(
         dispatcher="spread",
         arguments={"by": "team"},
         budget=timedelta(seconds=3),

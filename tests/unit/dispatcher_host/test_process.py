@@ -29,13 +29,13 @@ from multiqueue.dispatcher_host.isolation.landlock import find_version
 from multiqueue.dispatcher_host.isolation.open_ways import OpenWays
 from multiqueue.dispatcher_host.live_profile import LiveProfile
 from multiqueue.dispatcher_host.loader import BUDGET
-from multiqueue.dispatcher_host.policy import Policy, Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting, DispatchPolicy
 from multiqueue.dispatcher_host.profile_conditions import build_status
 from multiqueue.dispatcher_host.references import NO_REFERENCE
 from multiqueue.dispatcher_host.registry import Dispatchers, Selection
 from multiqueue.dispatcher_host.runner import FIRST_PAUSE, DispatchRunner
 from multiqueue.dispatcher_host.turns import Turns
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 from tests.dispatcher_package import install
 from tests.fleet.inline_thread import InlineThread
@@ -64,7 +64,7 @@ class Opened:
         self.at = T0
         dispatchers = Dispatchers()
         self.runner = DispatchRunner(
-            Way(dispatcher=name, budget=timedelta(seconds=seconds), **way),
+            DispatcherSetting(dispatcher=name, budget=timedelta(seconds=seconds), **way),
             lambda: dispatchers.find(name, outside=False),
             now=self.now,
             open_apart=lambda way, value: ProcessHost(way, value, memory=MEMORY),
@@ -271,7 +271,7 @@ async def test_a_package_that_is_mended_is_loaded_whatever_it_did_before(package
 
 def tell_active(it: Opened) -> str:
     """Return what a profile with this dispatcher says about itself."""
-    policy = Policy(profile="mine", generation=1, base=it.runner.way)
+    policy = DispatchPolicy(profile="mine", generation=1, base=it.runner.way)
     live = LiveProfile(policy, lambda _way: it.runner, turns=Turns(), now=it.now)
     condition = find_condition(build_status(DispatchProfile(), live, it.at).conditions, ACTIVE)
     assert condition is not None
@@ -282,7 +282,7 @@ async def test_one_that_hangs_when_it_is_loaded_is_ended(package: Path) -> None:
     install(package, "slow_plugin", "while True: ...", {"slow": "Slow"})
     clock = [T0]
     runner = DispatchRunner(
-        Way(dispatcher="slow"),
+        DispatcherSetting(dispatcher="slow"),
         lambda: Selection(name="slow", apart="slow_plugin:Slow"),
         now=lambda: clock[0],
         open_thread=InlineThread,
@@ -331,7 +331,9 @@ async def test_packages_that_are_trusted_may_run_in_the_manager() -> None:
 async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
     """Ask the dispatcher that a configuration names."""
     text = f"multiKueue: {{dispatcherName: Limit, dispatcherIsolation: {{{isolation}}}}}"
-    choice = DispatcherChoice(Dispatchers(), load_configuration(text), Metrics(), now=lambda: T0)
+    choice = DispatcherChoice(
+        Dispatchers(), load_configuration(text), ManagerMetrics(), now=lambda: T0
+    )
     runner = choice.choose(NO_REFERENCE).base
     assert runner is not None
     await runner.prepare()
@@ -423,7 +425,7 @@ def test_it_ends_with_a_manager_that_is_killed(package: Path, kind: str) -> None
 def test_ways_that_stay_open_are_counted_and_logged_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     ways = OpenWays(lambda name, count: metrics.dispatcher_open_ways.child(name).set(count))
     for _ in range(2):
         ways.note("mine", (NO_FILES,))

@@ -15,7 +15,7 @@ from multiqueue.dispatcher_host.canary import Trials
 from multiqueue.dispatcher_host.choice import DispatcherChoice
 from multiqueue.dispatcher_host.references import Reference
 from multiqueue.dispatcher_host.registry import Dispatchers
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import DispatchView, Nomination
 from multiqueue.plugins.testing import T0, make_cluster, make_view
 
@@ -64,7 +64,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.profiles = Profiles()
-        self.metrics = Metrics()
+        self.metrics = ManagerMetrics()
         self.changes = 0
         self.news: list[str] = []
         self.heard: list[tuple[str, str]] = []

@@ -9,7 +9,7 @@ import pytest
 from multiqueue_dispatchers.score import Score
 from multiqueue_dispatchers.scorers import BEST, SCORERS, WEIGHTS
 
-from multiqueue.plugins import Forecast, Prospect, Runtime, StartEstimate, Victim, survey
+from multiqueue.plugins import Forecast, Prospect, Runtime, StartEstimate, StoppedWorkload, survey
 from multiqueue.plugins.testing import (
     GPU,
     T0,
@@ -135,8 +135,14 @@ def test_locality_counts_data_that_is_there():
 
 
 def test_victims_counts_lost_work_before_heads():
-    one = foreseen("a", prospect=Prospect.PREEMPTS, victims=(Victim(key="x/y", lost=9 * HOUR),))
-    two = foreseen("b", prospect=Prospect.PREEMPTS, victims=(Victim(key="x/y"), Victim(key="x/z")))
+    one = foreseen(
+        "a", prospect=Prospect.PREEMPTS, victims=(StoppedWorkload(key="x/y", lost=9 * HOUR),)
+    )
+    two = foreseen(
+        "b",
+        prospect=Prospect.PREEMPTS,
+        victims=(StoppedWorkload(key="x/y"), StoppedWorkload(key="x/z")),
+    )
     assert best(score("victims", one, two)) == "b"
 
 

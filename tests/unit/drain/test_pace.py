@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiqueue.api.cluster_orders import Pace
+from multiqueue.api.cluster_orders import DrainPace
 from multiqueue.drain.pace import Bucket, Resident, estimate_end, sort_residents
-from multiqueue.drain.report import SHOWN, Report, is_news, parse_report
+from multiqueue.drain.report import SHOWN, DrainReport, is_news, parse_report
 from tests.unit.dispatch.builders import T0, minutes
 
-SLOW = Pace(every=timedelta(seconds=6), at_once=2)
+SLOW = DrainPace(every=timedelta(seconds=6), at_once=2)
 
 
 def seconds(count: float) -> timedelta:
@@ -26,7 +26,7 @@ def make_resident(key: str, *, ran: float = 1, **fields: Any) -> Resident:
     return Resident(key=key, admitted_at=T0 - minutes(ran), **fields)
 
 
-def begin_all(pace: Pace, bucket: Bucket, looks: list[datetime]) -> list[datetime]:
+def begin_all(pace: DrainPace, bucket: Bucket, looks: list[datetime]) -> list[datetime]:
     """When moves begin that are only held up by the pace."""
     begun = []
     for now in looks:
@@ -68,7 +68,7 @@ class TestPace:
         assert begin_all(SLOW, bucket, [T0 + minutes(60)]) == [T0 + minutes(60)] * 2
 
     def test_a_faster_pace_counts_from_now(self) -> None:
-        slow = Pace(every=minutes(60), at_once=1)
+        slow = DrainPace(every=minutes(60), at_once=1)
         bucket = Bucket.full(T0).take(slow, T0).change(slow, SLOW, T0)
         assert begin_all(SLOW, bucket, [T0, T0 + seconds(6)]) == [T0 + seconds(6)]
 
@@ -87,7 +87,7 @@ class TestPace:
         self, every: int, at_once: int, gaps: list[int], restarts: set[int]
     ) -> None:
         """However often the manager starts anew: any span holds one bucket, and one a period."""
-        pace = Pace(every=seconds(every), at_once=at_once)
+        pace = DrainPace(every=seconds(every), at_once=at_once)
         bucket, now, begun = Bucket.full(T0), T0, []
         for index, gap in enumerate(gaps):
             now += seconds(gap)
@@ -145,7 +145,7 @@ class TestEstimate:
 
 
 class TestReport:
-    REPORT = Report(moved=3, moving=1, left=2, lost_gpu_hours=12.5, ends_at=T0)
+    REPORT = DrainReport(moved=3, moving=1, left=2, lost_gpu_hours=12.5, ends_at=T0)
 
     def test_it_says_how_far_it_is(self) -> None:
         text = str(replace(self.REPORT, staying={"ns/a": "no room"}))
@@ -158,10 +158,10 @@ class TestReport:
         assert parse_report(str(self.REPORT)) == self.REPORT
         held = replace(self.REPORT, ends_at=None, trouble="the worker cannot be reached")
         assert parse_report(str(held)) == held
-        assert parse_report("by hand") == Report()
+        assert parse_report("by hand") == DrainReport()
 
     def test_it_names_a_few_that_stay(self) -> None:
-        text = str(Report(left=12, staying={f"ns/{n}": f"no room {n}" for n in range(12)}))
+        text = str(DrainReport(left=12, staying={f"ns/{n}": f"no room {n}" for n in range(12)}))
         assert text.count("stays") == SHOWN
         assert text.endswith("; 2 more stay")
 

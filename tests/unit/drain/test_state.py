@@ -20,8 +20,8 @@ from multiqueue.drain.conditions import (
     find_unfinished,
     with_conditions,
 )
-from multiqueue.drain.relocation import Chance, Prospect, combine
-from multiqueue.drain.report import Report, find_stay, parse_report
+from multiqueue.drain.relocation import Chance, RelocationProspect, combine
+from multiqueue.drain.report import DrainReport, find_stay, parse_report
 from multiqueue.drain.stop_time import find_cut_off, find_stop_time
 from multiqueue.plugins import Fit, Outlook
 from tests.unit.dispatch.builders import (
@@ -136,23 +136,23 @@ class TestConditions:
     @pytest.mark.parametrize(
         ("report", "chance", "want"),
         [
-            (Report(), None, ("True", DrainReason.DRAINED)),
-            (Report(moving=1, ends_at=T0), None, ("False", DrainReason.DRAINING)),
-            (Report(left=1, ends_at=T0), None, ("False", DrainReason.DRAINING)),
-            (Report(left=1, trouble="x"), None, ("False", DrainReason.WAITING)),
-            (Report(left=1, staying={"k": "x"}), Chance.ROOM, ("False", DrainReason.WAITING)),
-            (Report(left=1, staying={"k": "x"}), Chance.MEND, ("False", DrainReason.STUCK)),
-            (Report(left=1, staying={"k": "x"}), Chance.NEVER, ("False", DrainReason.STUCK)),
+            (DrainReport(), None, ("True", DrainReason.DRAINED)),
+            (DrainReport(moving=1, ends_at=T0), None, ("False", DrainReason.DRAINING)),
+            (DrainReport(left=1, ends_at=T0), None, ("False", DrainReason.DRAINING)),
+            (DrainReport(left=1, trouble="x"), None, ("False", DrainReason.WAITING)),
+            (DrainReport(left=1, staying={"k": "x"}), Chance.ROOM, ("False", DrainReason.WAITING)),
+            (DrainReport(left=1, staying={"k": "x"}), Chance.MEND, ("False", DrainReason.STUCK)),
+            (DrainReport(left=1, staying={"k": "x"}), Chance.NEVER, ("False", DrainReason.STUCK)),
         ],
     )
     def test_the_reason_says_whether_somebody_must_act(
-        self, report: Report, chance: Chance | None, want: tuple[str, str]
+        self, report: DrainReport, chance: Chance | None, want: tuple[str, str]
     ) -> None:
         got = describe_drain({"k": chance} if chance is not None else {}, report)
         assert (got.status, got.reason) == want
 
     def test_a_drain_that_was_begun_is_gone_on_with(self) -> None:
-        report = Report(moved=2, left=1, ends_at=T0)
+        report = DrainReport(moved=2, left=1, ends_at=T0)
         drained = describe_drain({}, report)
         cluster = api.MultiKueueCluster(status=api.MultiKueueClusterStatus(conditions=(drained,)))
         assert find_unfinished(cluster) == report
@@ -168,7 +168,7 @@ STAYING = {
 
 class TestReports:
     def test_those_of_one_reason_are_told_together(self) -> None:
-        message = str(Report(moved=1, left=3, staying=STAYING))
+        message = str(DrainReport(moved=1, left=3, staying=STAYING))
         assert message == (
             "1 moved, 0 moving, 3 left; at most 0.00 GPU-hours of work lost; "
             "team/job-1, team/job-3 stay: no room: b waits: 2 asked; c waits: 2 asked; "
@@ -177,7 +177,7 @@ class TestReports:
 
     def test_why_one_stays_is_read_back(self) -> None:
         staying = {**STAYING, **{f"team/more-{i}": "other" for i in range(9)}}
-        message = str(Report(left=12, staying=staying))
+        message = str(DrainReport(left=12, staying=staying))
         assert message.endswith("; 2 more stay")
         for key, why in list(staying.items())[:10]:
             assert find_stay(message, key) == why
@@ -185,7 +185,7 @@ class TestReports:
         assert find_stay(message, "team/job") == ""
 
     def test_what_was_stopped_by_force_was_not_moved(self) -> None:
-        report = Report(moved=1, stopped=2)
+        report = DrainReport(moved=1, stopped=2)
         assert str(report).startswith("1 moved, 2 stopped by force, 0 moving, 0 left")
         assert parse_report(str(report)) == report
 
@@ -214,7 +214,7 @@ class TestProspects:
             "b": Fit(outlook=Outlook.NEVER, reason="has at most 4 gpu, 8 asked"),
             "c": Fit(outlook=Outlook.WAITS, reason="waits: 8 gpu asked, 2 free"),
         }
-        assert combine(fits) == Prospect(
+        assert combine(fits) == RelocationProspect(
             chance=Chance.ROOM,
             why="no other cluster has room for it now: b has at most 4 gpu, 8 asked; "
             "c waits: 8 gpu asked, 2 free",

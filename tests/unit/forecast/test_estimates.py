@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from multiqueue.forecast.estimates import Budget, Estimates, Question
+from multiqueue.forecast.estimates import Budget, Estimates, StartQuestion
 from multiqueue.forecast.replica import Replica
 from multiqueue.forecast.runs import FEW
 from multiqueue.plugins.forecast import Runtime, StartEstimate
@@ -13,7 +13,7 @@ from tests.engine_world import T0, condition, flavor_quotas, make_queue, seconds
 from tests.unit.forecast.test_replica import ask, gang, make_replica, running
 
 HOUR = timedelta(hours=1)
-QUESTION = Question("team/cq", 4, ())
+QUESTION = StartQuestion("team/cq", 4, ())
 FOUND = StartEstimate(at=T0 + HOUR, earliest=T0 + HOUR / 2, latest=T0 + 2 * HOUR, ahead=1)
 EVICTED = condition("Evicted", status=True, reason="Preempted")
 EVEN = Runtime(expected=HOUR, low=HOUR / 2, high=2 * HOUR)
@@ -48,7 +48,7 @@ def test_what_was_to_do_for_the_moment_is_asked_again() -> None:
 
 def test_a_gang_of_about_that_size_may_answer() -> None:
     estimates = make_estimates()
-    alike = Question("team/cq", 16, (1,))
+    alike = StartQuestion("team/cq", 16, (1,))
     assert estimates.find(alike, 0, T0) is None
     assert estimates.find_stale(alike, 0, T0) == FOUND
     assert estimates.find_stale(alike._replace(size=17), 0, T0) is None

@@ -14,8 +14,8 @@ from multiqueue.api.names import JOB_CLASS, RUNTIME
 from multiqueue.api.v1beta2 import Admission, PodSetAssignment, Workload
 from multiqueue.api.workload_state import finish, reserve_quota, sync_admitted
 from multiqueue.forecast.curve import OVERDUE, UNKNOWN, Curve, summarize
-from multiqueue.forecast.history import History, speed_on
-from multiqueue.forecast.outliers import Strays
+from multiqueue.forecast.history import RuntimeHistory, speed_on
+from multiqueue.forecast.outliers import Outliers
 from multiqueue.forecast.traits import (
     FinishedRun,
     Traits,
@@ -35,8 +35,8 @@ def traits(job_class: str = "team/bert", **fields: object) -> Traits:
     return Traits(job_class=job_class, **fields)
 
 
-def learned(*runs: tuple[str, float], **fields: object) -> History:
-    history = History()
+def learned(*runs: tuple[str, float], **fields: object) -> RuntimeHistory:
+    history = RuntimeHistory()
     for index, (flavor, taken) in enumerate(runs):
         took = timedelta(minutes=taken)
         of = traits(**fields)
@@ -193,7 +193,7 @@ def test_the_older_a_run_the_likelier_it_is_nothing_like_its_kind() -> None:
 def test_how_many_go_astray_is_learned() -> None:
     tenth = timedelta(minutes=6)
     said = Runtime(expected=10 * tenth, low=9 * tenth, high=11 * tenth, basis=Basis.DECLARED)
-    usual, strange = Strays(), Strays()
+    usual, strange = Outliers(), Outliers()
     for index in range(100):
         usual.learn(said, 3600 + 10 * (index % 20))
         strange.learn(said, 3600 if index % 2 else 60 * (index + 1))

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from multiqueue.engine.engine import Engine
-from multiqueue.forecast.node_informers import Ground
-from multiqueue.forecast.node_model import Terrain
+from multiqueue.forecast.node_informers import NodeInformers
+from multiqueue.forecast.node_model import NodeModel
 from multiqueue.jobs.machines.nodes import WatchedNode
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.capacity.test_worker_state import FakeInformer
 from tests.unit.forecast.test_node_model import make_node
 
@@ -18,8 +18,8 @@ def test_a_node_that_changed_is_room_and_one_that_only_reports_is_none() -> None
     nobody: Any = None  # nothing is sent
     flavors: Any = FakeInformer()
     told: list[str] = []
-    ground = Ground(nobody, Metrics(), "w")
-    ground.follow(flavors, Terrain(Engine()), on_room=lambda: told.append("room"))
+    ground = NodeInformers(nobody, ManagerMetrics(), "w")
+    ground.follow(flavors, NodeModel(Engine()), on_room=lambda: told.append("room"))
     node = WatchedNode(node=make_node(1, "r1"), version=1, uid="u")
     ground.nodes.observe(node)
     ground.nodes.observe(replace(node, version=2))

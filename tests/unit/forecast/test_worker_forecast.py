@@ -16,12 +16,12 @@ from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.api.workload_state import sync_admitted
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.forecast.asked import Asking
-from multiqueue.forecast.history import History
-from multiqueue.forecast.node_informers import Ground
-from multiqueue.forecast.other_workload import read_seen
+from multiqueue.forecast.history import RuntimeHistory
+from multiqueue.forecast.node_informers import NodeInformers
+from multiqueue.forecast.other_workload import read_other_workload
 from multiqueue.forecast.worker_forecast import BACKLOG, INTENT, WorkerForecast
 from multiqueue.model.build import DEFAULT_OPTIONS
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.plugins import Forecast, Prospect, QueueView, WorkloadView
 from tests.unit.capacity.test_worker_state import GPU, FakeInformer, make_workload
 
@@ -36,10 +36,10 @@ class Worker:
         self.workloads, self.others, self.local_queues = (FakeInformer() for _ in range(3))
         self.cluster_queues, self.cohorts, self.flavors = (FakeInformer() for _ in range(3))
         nobody: Any = None  # nothing is sent
-        self.nodes = Ground(nobody, Metrics(), "w")
+        self.nodes = NodeInformers(nobody, ManagerMetrics(), "w")
         self.now = NOW
         self.read: list[str] = []
-        self.history = History()
+        self.history = RuntimeHistory()
         self.forecast = self.connect()
         queue = {"metadata": {"name": "lq", "namespace": "ns"}, "spec": {"clusterQueue": "cq"}}
         self.local_queues.put(decode(api.LocalQueue, queue))
@@ -67,7 +67,9 @@ class Worker:
     def put_other(self, name: str, gpus: int, *, ended: bool = False, **annotations: str) -> None:
         workload = make_workload(name, gpus, reserved=True, ended=ended)
         metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
-        seen = read_seen(msgspec.structs.replace(workload, metadata=metadata), DEFAULT_OPTIONS)
+        seen = read_other_workload(
+            msgspec.structs.replace(workload, metadata=metadata), DEFAULT_OPTIONS
+        )
         # The fake store looks for keys where typed objects have them.
         self.others.objects[f"ns/{name}"] = seen
         for handler in self.others.handlers:

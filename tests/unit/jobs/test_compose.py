@@ -14,7 +14,7 @@ from multiqueue.jobs.framework.compose import compose_workload, workload_name
 from multiqueue.jobs.framework.gvk import GroupVersionKind
 from multiqueue.jobs.framework.integration import InvalidJobError
 from multiqueue.jobs.framework.priority import (
-    Priority,
+    JobPriority,
     PriorityClasses,
     PriorityClassNotFoundError,
     resolve_priority,
@@ -31,7 +31,7 @@ def stored_job(**what: Any) -> dict[str, Any]:
 
 
 def compose(job: dict[str, Any], **options: Any) -> dict[str, Any]:
-    return compose_workload(job, GVK, BatchJob().pod_sets(job), Priority(value=7), **options)
+    return compose_workload(job, GVK, BatchJob().pod_sets(job), JobPriority(value=7), **options)
 
 
 def test_the_name_is_that_of_the_reference() -> None:
@@ -91,7 +91,7 @@ def test_a_time_limit_that_is_none_is_explained(text: str) -> None:
 
 def test_more_pod_sets_than_a_workload_has_are_explained() -> None:
     with pytest.raises(InvalidJobError, match="19 pod sets"):
-        compose_workload(stored_job(), GVK, [PodSet()] * 19, Priority())
+        compose_workload(stored_job(), GVK, [PodSet()] * 19, JobPriority())
 
 
 def classes(

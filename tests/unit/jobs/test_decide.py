@@ -22,7 +22,7 @@ from multiqueue.jobs.framework.decide import decide
 from multiqueue.jobs.framework.integration import JobPatch
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
-    CreateWorkload,
+    CreateJobWorkload,
     DeleteJob,
     DeleteWorkload,
     PatchWorkload,
@@ -86,12 +86,12 @@ def test_a_job_that_arrives_running_is_suspended_first() -> None:
 def test_its_pods_are_awaited_before_it_gets_a_workload() -> None:
     assert decide(make_view(stored_job(status={"active": 1}))) == Wait()
     plan = decide(make_view(stored_job(status={"active": 0})))
-    assert isinstance(plan, CreateWorkload)
+    assert isinstance(plan, CreateJobWorkload)
 
 
 def test_what_multikueue_runs_is_not_awaited() -> None:
     job = stored_job(status={"active": 1}, managedBy=names.MULTIKUEUE_CONTROLLER)
-    assert isinstance(decide(make_view(job)), CreateWorkload)
+    assert isinstance(decide(make_view(job)), CreateJobWorkload)
 
 
 def test_a_job_that_cannot_be_understood_is_explained_and_left_alone() -> None:

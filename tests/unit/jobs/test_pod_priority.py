@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiqueue.jobs.framework.decide import decide
-from multiqueue.jobs.framework.plan import CreateWorkload, JobPlan
+from multiqueue.jobs.framework.plan import CreateJobWorkload, JobPlan
 from multiqueue.jobs.framework.priority import PriorityClasses
 from tests.unit.jobs.job_views import make_view, note_of, stored_job
 
@@ -60,4 +60,4 @@ def test_another_priority_than_that_of_the_class_is_refused(classes, pod, source
     ids=["none", "what pods get anyway", "that of the default class", "that of a named class"],
 )
 def test_the_priority_of_the_class_is_taken(classes, pod) -> None:
-    assert isinstance(decide_about(*classes, **pod), CreateWorkload)
+    assert isinstance(decide_about(*classes, **pod), CreateJobWorkload)

@@ -13,7 +13,7 @@ from multiqueue.api.config import build_configuration
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload
 from multiqueue.api.workload_state import finish
 from multiqueue.jobs.framework.decide import decide
-from multiqueue.jobs.framework.plan import CreateWorkload, PatchWorkload, Wait
+from multiqueue.jobs.framework.plan import CreateJobWorkload, PatchWorkload, Wait
 from multiqueue.jobs.framework.slices import Slices, arrange
 from multiqueue.jobs.framework.view import JobView
 from tests.unit.jobs.job_views import (
@@ -129,7 +129,7 @@ def test_only_the_slice_with_which_a_job_ended_says_so() -> None:
 
 def test_the_first_slice_names_the_chain() -> None:
     plan = decide(view_of(elastic_job(2, suspend=True)))
-    assert isinstance(plan, CreateWorkload)
+    assert isinstance(plan, CreateJobWorkload)
     metadata = plan.body["metadata"]
     assert metadata["annotations"] == {
         names.ELASTIC_JOB: "true",
@@ -142,7 +142,7 @@ def test_a_larger_slice_has_the_templates_of_the_first() -> None:
     job = elastic_job(5)
     job["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "here"}
     plan = decide(view_of(job, admitted(slice_("old", 2))))
-    assert isinstance(plan, CreateWorkload)
+    assert isinstance(plan, CreateJobWorkload)
     (pod_set,) = plan.body["spec"]["podSets"]
     assert pod_set["count"] == 5
     assert "nodeSelector" not in pod_set["template"]["spec"]
@@ -155,10 +155,10 @@ def test_a_name_that_had_its_time_is_not_used_again() -> None:
     """The generation of a job moves with its size; here the slice of it ended before."""
     job, old = elastic_job(5), admitted(slice_("old", 2))
     first = decide(view_of(job, old))
-    assert isinstance(first, CreateWorkload)
+    assert isinstance(first, CreateJobWorkload)
     taken = done(slice_(first.body["metadata"]["name"], 4, replaces="old"), Reason.OUT_OF_SYNC)
     second = decide(view_of(job, old, taken))
-    assert isinstance(second, CreateWorkload)
+    assert isinstance(second, CreateJobWorkload)
     assert second.body["metadata"]["name"] != first.body["metadata"]["name"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.lib.bounded_yaml import Limits, YamlError, load, load_documents
+from multiqueue.lib.bounded_yaml import YamlError, YamlLimits, load, load_documents
 
-SMALL = Limits(size=1 << 20, nodes=1_000, levels=20)
+SMALL = YamlLimits(size=1 << 20, nodes=1_000, levels=20)
 MERGED = "a: &a {k: v}\n" + "".join(
     f"{name}: &{name} {{<<: [{', '.join([f'*{before}'] * 9)}]}}\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)

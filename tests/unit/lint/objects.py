@@ -7,7 +7,7 @@ from typing import Any
 from multiqueue.api.config import Configuration, load_configuration
 from multiqueue.lint.finding import Finding
 from multiqueue.lint.run import lint
-from multiqueue.lint.world import Entry, Surroundings, World
+from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
 
 Json = dict[str, Any]
 KUEUE = "kueue.x-k8s.io/v1beta2"
@@ -111,12 +111,12 @@ def job(
     }
 
 
-def world(*objects: Json, config: str | None = None, **around: Any) -> World:
+def world(*objects: Json, config: str | None = None, **around: Any) -> LintInput:
     """A world from files; ``complete``: kinds of which these are all."""
     loaded: Configuration | None = load_configuration(config) if config is not None else None
     complete = frozenset(around.pop("complete", ()))
-    surroundings = Surroundings(complete=complete, config=loaded, **around)
-    return World([Entry(o) for o in objects], surroundings)
+    surroundings = LintSurroundings(complete=complete, config=loaded, **around)
+    return LintInput([LintEntry(o) for o in objects], surroundings)
 
 
 def find(rule: str, *objects: Json, **around: Any) -> list[Finding]:

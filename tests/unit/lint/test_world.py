@@ -9,7 +9,7 @@ from multiqueue.cli.lint_files import read_sources
 from multiqueue.lint.finding import Severity
 from multiqueue.lint.rules import RULES
 from multiqueue.lint.run import lint
-from multiqueue.lint.world import Entry, Sight, Surroundings, World
+from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings, Sight
 from tests.unit.lint.objects import (
     cluster_queue,
     find,
@@ -67,12 +67,12 @@ def test_sight_tells_some_from_all() -> None:
 
 def test_findings_come_by_severity_and_say_where_they_stand() -> None:
     entries = [
-        Entry(cluster_queue("b", queueingStrategy="StrictFIFO"), "x.yaml:7"),
-        Entry(cluster_queue("a", quota(borrowingLimit="1")), "x.yaml:1"),
-        Entry(flavor(), "x.yaml:20"),
-        Entry(local_queue(to="nope"), "x.yaml:30"),
+        LintEntry(cluster_queue("b", queueingStrategy="StrictFIFO"), "x.yaml:7"),
+        LintEntry(cluster_queue("a", quota(borrowingLimit="1")), "x.yaml:1"),
+        LintEntry(flavor(), "x.yaml:20"),
+        LintEntry(local_queue(to="nope"), "x.yaml:30"),
     ]
-    got = [(f.severity, f.rule, f.source) for f in lint(World(entries))]
+    got = [(f.severity, f.rule, f.source) for f in lint(LintInput(entries))]
     assert got == [
         (Severity.WARNING, "limit-without-cohort", "x.yaml:1"),
         (Severity.WARNING, "cluster-queue-missing", "x.yaml:30"),
@@ -135,7 +135,7 @@ def test_objects_of_any_shape_are_survived(kind: str, text: dict[str, object]) -
 
 def samples(name: str) -> list[tuple[str, str]]:
     entries = read_sources((str(ROOT / "config" / name),)).entries
-    return [(f.severity, f.rule) for f in lint(World(entries))]
+    return [(f.severity, f.rule) for f in lint(LintInput(entries))]
 
 
 def test_our_samples_are_clean() -> None:
@@ -147,11 +147,11 @@ def test_our_samples_are_clean() -> None:
 def test_the_manager_and_the_workers_of_the_samples_match() -> None:
     config = ROOT / "config"
     workers = {
-        name: World(read_sources((str(config / "samples-worker" / name),)).entries)
+        name: LintInput(read_sources((str(config / "samples-worker" / name),)).entries)
         for name in ("worker-a100", "worker-h100")
     }
     here = read_sources((str(config / "samples"),)).entries
-    found = lint(World(here, Surroundings(workers=workers)))
+    found = lint(LintInput(here, LintSurroundings(workers=workers)))
     assert {f.severity for f in found} <= {Severity.INFO}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from multiqueue.model.pod_requests import sum_pod_requests
 from multiqueue.model.surroundings import (
     NOTHING,
-    Surroundings,
+    NamespaceSurroundings,
     adjust_template,
     find_broken_limits,
     summarize_limit_ranges,
@@ -16,8 +16,10 @@ def limit_range(name: str, type_: str = "Container", **fields: Any) -> dict[str,
     return {"metadata": {"name": name}, "spec": {"limits": [{"type": type_, **fields}]}}
 
 
-def surroundings(*limit_ranges: dict[str, Any], **overheads: dict[str, str]) -> Surroundings:
-    return Surroundings(limits=summarize_limit_ranges(limit_ranges), overheads=overheads)
+def surroundings(
+    *limit_ranges: dict[str, Any], **overheads: dict[str, str]
+) -> NamespaceSurroundings:
+    return NamespaceSurroundings(limits=summarize_limit_ranges(limit_ranges), overheads=overheads)
 
 
 def container(**resources: Any) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def template(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"spec": {"containers": list(containers), **spec}}
 
 
-def requests_of(pod: dict[str, Any], around: Surroundings) -> dict[str, int]:
+def requests_of(pod: dict[str, Any], around: NamespaceSurroundings) -> dict[str, int]:
     return dict(sum_pod_requests(adjust_template(pod, around)).requests)
 
 

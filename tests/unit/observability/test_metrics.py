@@ -6,16 +6,20 @@ import prometheus_client
 import pytest
 from prometheus_client import Histogram, generate_latest
 
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 
 
-def series(metrics: Metrics, prefix: str) -> list[str]:
+def series(metrics: ManagerMetrics, prefix: str) -> list[str]:
     text = generate_latest(metrics.registry).decode()
     return [line for line in text.splitlines() if line.startswith(prefix)]
 
 
 def test_names_labels_and_buckets_are_kueues() -> None:
-    got = {row.name: row.labels for row in Metrics.rows() if not row.name.startswith("multiqueue_")}
+    got = {
+        row.name: row.labels
+        for row in ManagerMetrics.rows()
+        if not row.name.startswith("multiqueue_")
+    }
     cq, role = "cluster_queue", "replica_role"
     quota = ("cohort", cq, "flavor", "resource", role)
     lq = ("name", "namespace")
@@ -88,7 +92,7 @@ def test_names_labels_and_buckets_are_kueues() -> None:
 
 
 def test_wait_times_have_kueues_buckets() -> None:
-    metric = Metrics().admission_wait_time_seconds.metric
+    metric = ManagerMetrics().admission_wait_time_seconds.metric
     assert isinstance(metric, Histogram)
     bounds = metric._kwargs["buckets"]
     assert bounds[:4] == (1.0, 2.5, 5.0, 10.0)
@@ -96,13 +100,13 @@ def test_wait_times_have_kueues_buckets() -> None:
 
 
 def test_the_name_of_a_row_is_the_name_of_its_attribute() -> None:
-    for attribute, row in vars(Metrics).items():
-        if row in Metrics.rows():
+    for attribute, row in vars(ManagerMetrics).items():
+        if row in ManagerMetrics.rows():
             assert row.name.removeprefix("kueue_").removeprefix("multiqueue_") == attribute
 
 
 def test_a_metric_is_counted_under_its_labels_and_our_role() -> None:
-    metrics = Metrics(role="leader")
+    metrics = ManagerMetrics(role="leader")
     metrics.pending_workloads.child("team-a", "active").set(3)
     metrics.admitted_workloads_total.child("team-a", "high").inc()
     assert series(metrics, "kueue_pending") == [
@@ -117,24 +121,24 @@ def test_a_metric_is_counted_under_its_labels_and_our_role() -> None:
 
 
 def test_a_child_is_looked_up_once() -> None:
-    family = Metrics().pending_workloads
+    family = ManagerMetrics().pending_workloads
     assert family.child("a", "active") is family.child("a", "active")
 
 
 def test_wrong_labels_are_a_mistake() -> None:
     with pytest.raises(ValueError, match="label"):
-        Metrics().pending_workloads.child("only-one")
+        ManagerMetrics().pending_workloads.child("only-one")
 
 
 def test_two_processes_in_one_share_nothing() -> None:
-    one, two = Metrics(), Metrics()
+    one, two = ManagerMetrics(), ManagerMetrics()
     one.events_dropped_total.child().inc()
     assert series(two, "multiqueue_events_dropped_total") == ["multiqueue_events_dropped_total 0.0"]
     assert b"kueue" not in generate_latest(prometheus_client.REGISTRY)
 
 
 def test_a_deleted_queue_leaves_no_series() -> None:
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     for queue in ("a", "b"):
         metrics.pending_workloads.child(queue, "active").set(1)
         metrics.cluster_queue_nominal_quota.child("", queue, "f", "cpu").set(1)
@@ -147,7 +151,7 @@ def test_a_deleted_queue_leaves_no_series() -> None:
 
 
 def test_a_new_role_takes_gauges_along_and_keeps_what_was_counted() -> None:
-    metrics = Metrics(role="follower")
+    metrics = ManagerMetrics(role="follower")
     metrics.pending_workloads.child("a", "active").set(1)
     metrics.admitted_workloads_total.child("a", "").inc()
     metrics.change_role("leader")
@@ -160,7 +164,7 @@ def test_a_new_role_takes_gauges_along_and_keeps_what_was_counted() -> None:
 
 
 def test_what_the_kube_layer_tells_is_counted() -> None:
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     outcome = SimpleNamespace(method="PATCH", resource="workloads", status=200, seconds=0.003)
     metrics.request_observer("worker-a")(outcome)
     metrics.watch_observer("workloads")("gone")
@@ -186,13 +190,13 @@ def test_what_the_kube_layer_tells_is_counted() -> None:
 
 
 def test_creation_times_are_not_exported() -> None:
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     metrics.admitted_workloads_total.child("a", "").inc()
     assert "_created" not in generate_latest(metrics.registry).decode()
 
 
 def test_a_deleted_local_queue_takes_only_its_own_series_along() -> None:
-    metrics = Metrics()
+    metrics = ManagerMetrics()
     for namespace in ("team-a", "team-b"):
         metrics.local_queue_pending_workloads.child("lq", namespace, "active").set(1)
     metrics.forget(name="lq", namespace="team-a")

@@ -12,8 +12,8 @@ import pytest
 
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.observability.metrics import Metrics
-from multiqueue.observability.server import HealthChecks, ObservabilityServer, Refusal
+from multiqueue.observability.metrics import ManagerMetrics
+from multiqueue.observability.server import HealthChecks, MetricsRefusal, ObservabilityServer
 from tests.virtual_time import virtual_time
 
 
@@ -25,7 +25,7 @@ async def get(server: ObservabilityServer, path: str) -> tuple[int, str, str]:
 
 @virtual_time
 async def test_metrics_are_served_as_prometheus_reads_them() -> None:
-    async with ObservabilityServer(registry=Metrics().registry) as server:
+    async with ObservabilityServer(registry=ManagerMetrics().registry) as server:
         status, text, content_type = await get(server, "/metrics")
         assert (await get(server, "/healthz"))[0] == 404
     assert status == 200
@@ -35,14 +35,16 @@ async def test_metrics_are_served_as_prometheus_reads_them() -> None:
 
 @virtual_time
 async def test_metrics_that_are_guarded_are_for_those_whom_the_guard_lets_in() -> None:
-    async def guard(authorization: str, path: str) -> Refusal | None:
+    async def guard(authorization: str, path: str) -> MetricsRefusal | None:
         return (
-            None if (authorization, path) == ("Bearer x", "/metrics") else Refusal(403, "not you")
+            None
+            if (authorization, path) == ("Bearer x", "/metrics")
+            else MetricsRefusal(403, "not you")
         )
 
     health = HealthChecks()
     async with ObservabilityServer(
-        registry=Metrics().registry, health=health, guard=guard
+        registry=ManagerMetrics().registry, health=health, guard=guard
     ) as server:
         assert (await get(server, "/metrics"))[:2] == (403, "not you\n")
         assert (await get(server, "/healthz"))[0] == 200
@@ -60,7 +62,9 @@ async def test_metrics_are_served_with_tls_where_there_is_a_certificate() -> Non
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     load_key_pair(context, pair.certificate, pair.key)
     trust = ssl.create_default_context(cadata=authority.certificate.decode())
-    async with ObservabilityServer(registry=Metrics().registry, ssl_context=context) as server:
+    async with ObservabilityServer(
+        registry=ManagerMetrics().registry, ssl_context=context
+    ) as server:
         url = f"https://{server.host}:{server.port}/metrics"
         async with aiohttp.ClientSession() as session, session.get(url, ssl=trust) as answer:
             assert answer.status == 200

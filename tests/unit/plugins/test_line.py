@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from multiqueue.plugins import (
-    Claim,
+    ClusterClaim,
     ClusterView,
     CopyState,
     DispatchView,
@@ -36,7 +36,7 @@ from multiqueue.plugins.testing import (
 
 HOUR = timedelta(hours=1)
 SUBMITTED = make_workload().created_at
-GANG = Claim(key="team-b/gang", turn=SUBMITTED - HOUR, start=T0 + HOUR)
+GANG = ClusterClaim(key="team-b/gang", turn=SUBMITTED - HOUR, start=T0 + HOUR)
 
 
 def takes(hours: float, *, gpus: int = 2, priority: int = 0):
@@ -129,7 +129,7 @@ class TestWaiting:
 
 
 class TestMakingWay:
-    def tier_of(self, workload, claim: Claim, **fields) -> Tier:
+    def tier_of(self, workload, claim: ClusterClaim, **fields) -> Tier:
         cluster = replace(make_cluster("a"), claims=(claim,), **fields)
         (option,) = survey(make_view(clusters=[cluster], workload=workload)).options
         return option.tier

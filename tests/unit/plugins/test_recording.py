@@ -18,7 +18,7 @@ from multiqueue.plugins import (
     ReservedFlavor,
     Runtime,
     StartEstimate,
-    Victim,
+    StoppedWorkload,
     WeightedTerm,
 )
 from multiqueue.plugins.recording import Decision, dump, load, read_recording, write_recording
@@ -39,7 +39,7 @@ def make_rich_view():
     forecast = Forecast(
         prospect=Prospect.PREEMPTS,
         taken={PAIR: 8},
-        victims=(Victim(key="a/b", lost=HOUR),),
+        victims=(StoppedWorkload(key="a/b", lost=HOUR),),
         start=StartEstimate(at=T0, earliest=T0, latest=T0 + HOUR, ahead=2),
     )
     view = make_view(clusters=[replace(make_cluster("a"), forecast=forecast, prices={"gpu": 1})])

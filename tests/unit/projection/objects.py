@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiqueue.api.names import PROJECTED_FROM
-from multiqueue.lint.world import Entry, Surroundings, World
+from multiqueue.lint.world import LintEntry, LintInput, LintSurroundings
 from multiqueue.projection.desired import Desired, build_desired
 from multiqueue.projection.fleet import API_VERSION, KIND, load_fleet
 from multiqueue.projection.fleet import PROJECTED_KINDS as KINDS
-from multiqueue.projection.plan import Options, Plan, make_plan
+from multiqueue.projection.plan import Options, SyncPlan, make_plan
 from tests.unit.lint.objects import (
     MULTIKUEUE,
     Json,
@@ -60,10 +60,10 @@ workers:
 """
 
 
-def seen(*objects: Json, workloads: bool = True, kinds: Sequence[str] = KINDS) -> World:
+def seen(*objects: Json, workloads: bool = True, kinds: Sequence[str] = KINDS) -> LintInput:
     """A cluster of which all projected kinds were read."""
     complete = frozenset([*kinds, *(["Workload"] if workloads else [])])
-    return World([Entry(o) for o in objects], Surroundings(complete=complete))
+    return LintInput([LintEntry(o) for o in objects], LintSurroundings(complete=complete))
 
 
 def desired(
@@ -79,7 +79,7 @@ def desired(
     )
 
 
-def plan(*there: Json, workloads: bool = True, **options: Any) -> Plan:
+def plan(*there: Json, workloads: bool = True, **options: Any) -> SyncPlan:
     """What sync would do on worker "w"."""
     manager = options.pop("manager", MANAGER)
     content = options.pop("content", FLEET)
@@ -87,12 +87,12 @@ def plan(*there: Json, workloads: bool = True, **options: Any) -> Plan:
     return make_plan(wanted, seen(*there, workloads=workloads), Options(origin=ORIGIN, **options))
 
 
-def steps(made: Plan) -> list[str]:
+def steps(made: SyncPlan) -> list[str]:
     """Each step as ``create Namespace n``."""
     return [f"{s.action} {s.obj['kind']} {s.obj['metadata']['name']}" for s in made.steps]
 
 
-def held(made: Plan) -> list[str]:
+def held(made: SyncPlan) -> list[str]:
     """Each object that is left alone, as ``NotOurs ResourceFlavor f``."""
     return [f"{h.reason} {h.obj['kind']} {h.obj['metadata']['name']}" for h in made.held]
 

@@ -14,7 +14,7 @@ from multiqueue.projection.checks import (
     find_taken_names,
     find_unserved,
 )
-from multiqueue.projection.report import Drift, DriftReason, Report, State, worst
+from multiqueue.projection.report import Drift, DriftReason, ReportState, WorkerReport, worst
 from multiqueue.projection.worker_role import Right
 from tests.unit.lint.objects import Json, cluster_queue, flavor, job, node, quota, world
 
@@ -82,10 +82,10 @@ def test_quota_beyond_the_nodes_is_odd() -> None:
 
 def test_what_cannot_be_told_is_worse_than_drift() -> None:
     drift = Drift(reason=DriftReason.MISSING, message="")
-    reports = [Report(worker="a"), Report(worker="b", drift=[drift])]
-    assert worst([]) is State.IN_STEP
-    assert worst(reports) is State.DRIFT
-    assert worst([*reports, Report(worker="c", unknown=["x"])]) is State.UNKNOWN
+    reports = [WorkerReport(worker="a"), WorkerReport(worker="b", drift=[drift])]
+    assert worst([]) is ReportState.IN_STEP
+    assert worst(reports) is ReportState.DRIFT
+    assert worst([*reports, WorkerReport(worker="c", unknown=["x"])]) is ReportState.UNKNOWN
 
 
 def test_a_worker_that_is_the_managers_own_cluster_is_named():

@@ -6,7 +6,7 @@ import pytest
 
 from multiqueue.api.names import PROJECTED_FROM
 from multiqueue.projection.plan import Options, make_plan
-from multiqueue.projection.report import Report, add_plan
+from multiqueue.projection.report import WorkerReport, add_plan
 from tests.unit.lint.objects import Json, obj
 from tests.unit.projection.objects import (
     FLEET,
@@ -66,7 +66,7 @@ def test_the_fleet_file_adds_to_the_managers_flavor() -> None:
 
 
 def test_values_are_told_as_they_are_written() -> None:
-    report = Report(worker="w")
+    report = WorkerReport(worker="w")
     add_plan(report, plan(*changed("f", spec={"nodeLabels": {"gpu": "h100"}})))
     first, second = (drift.message.partition("; it was")[0] for drift in report.drift)
     assert first == 'spec.nodeLabels is {"gpu":"h100"}; declared: {"gpu":"a100"}'

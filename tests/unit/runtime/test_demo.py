@@ -13,7 +13,7 @@ import yaml
 from multiqueue.runtime.demo import objects
 from multiqueue.runtime.demo.jobs import ONCE, End, build_job, endless_jobs
 from multiqueue.runtime.demo.once import is_as_planned, judge
-from multiqueue.runtime.demo.tracker import Stage, Track, observe_remote_job, observe_workload
+from multiqueue.runtime.demo.tracker import JobStage, Track, observe_remote_job, observe_workload
 from tests.unit.cli.builders import condition, make_workload
 
 QUOTA = condition("QuotaReserved")
@@ -91,37 +91,37 @@ class TestTracks:
     def test_the_whole_way(self) -> None:
         track = make_track()
         observe_workload(track, make_workload(), 11)
-        assert track.stage is Stage.QUEUED
+        assert track.stage is JobStage.QUEUED
         nominated = make_workload("w", QUOTA, admission=HOLDS, nominatedClusterNames=["w1"])
         observe_workload(track, nominated, 12)
-        assert (track.stage, track.nominated) == (Stage.DISPATCHED, ("w1",))
+        assert (track.stage, track.nominated) == (JobStage.DISPATCHED, ("w1",))
         won = make_workload("w", QUOTA, admission=HOLDS, clusterName="w1")
         observe_workload(track, won, 13)
         observe_remote_job(track, remote(ready=ONCE[0].pods), "w1", 14)
-        assert (track.stage, track.waited_seconds) == (Stage.RUNNING, 4)
+        assert (track.stage, track.waited_seconds) == (JobStage.RUNNING, 4)
         observe_remote_job(track, remote(ended="Complete"), "w1", 19)
         done = make_workload("w", condition("Finished", reason="Succeeded"), clusterName="w1")
         observe_workload(track, done, 20)
-        assert (track.stage, track.worker, track.ran_seconds) == (Stage.SUCCEEDED, "w1", 5)
+        assert (track.stage, track.worker, track.ran_seconds) == (JobStage.SUCCEEDED, "w1", 5)
 
     @pytest.mark.parametrize("reason", ["ExceedsMaxQuota", "NoMatchingFlavor"])
     def test_hopeless_reasons_are_final(self, reason: str) -> None:
         track = make_track()
         refused = condition("QuotaReserved", "False", reason, "4 is all there is")
         observe_workload(track, make_workload("w", refused), 11)
-        assert (track.stage, track.reason) == (Stage.IMPOSSIBLE, f"{reason}: 4 is all there is")
+        assert (track.stage, track.reason) == (JobStage.IMPOSSIBLE, f"{reason}: 4 is all there is")
 
     def test_losing_quota_queues_again(self) -> None:
-        track = make_track(stage=Stage.RUNNING, reserved_at=11.0)
+        track = make_track(stage=JobStage.RUNNING, reserved_at=11.0)
         waits = condition("QuotaReserved", "False", "WaitingForQuota", "preempted")
         observe_workload(track, make_workload("w", waits), 12)
-        assert (track.stage, track.reserved_at) == (Stage.QUEUED, None)
+        assert (track.stage, track.reserved_at) == (JobStage.QUEUED, None)
 
 
 class TestJudgements:
     def test_a_job_that_ended_as_it_should_has_no_problem(self) -> None:
         track = make_track(
-            stage=Stage.SUCCEEDED,
+            stage=JobStage.SUCCEEDED,
             worker="worker-a100",
             ran_on={"worker-a100"},
             running_at=11.004,
@@ -143,13 +143,13 @@ class TestJudgements:
     @pytest.mark.parametrize(
         ("track", "problem"),
         [
-            (make_track(stage=Stage.FAILED), "ended Failed instead of Succeeded"),
+            (make_track(stage=JobStage.FAILED), "ended Failed instead of Succeeded"),
             (
-                make_track(stage=Stage.SUCCEEDED, ran_on={"worker-a100", "worker-h100"}),
+                make_track(stage=JobStage.SUCCEEDED, ran_on={"worker-a100", "worker-h100"}),
                 "ran on worker-a100 and worker-h100",
             ),
             (
-                make_track(stage=Stage.SUCCEEDED, ran_on={"worker-h100"}),
+                make_track(stage=JobStage.SUCCEEDED, ran_on={"worker-h100"}),
                 "must not run on worker-h100",
             ),
         ],

@@ -17,7 +17,7 @@ from cryptography import x509
 
 from multiqueue.api.config import build_configuration
 from multiqueue.kube.certificates import create_authority, issue_certificate
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.metrics_access import MAX_ASKING, MetricsAccess
 from multiqueue.runtime.metrics_endpoint import REREAD_SECONDS, MetricsEndpoint, is_loopback
 from tests.unit.kube.scripted_server import ScriptedServer, html
@@ -98,7 +98,7 @@ def endpoint(
     return MetricsEndpoint(
         config,
         (host, 0),
-        Metrics().registry,
+        ManagerMetrics().registry,
         client=client,
         clock=LoopClock(datetime.now(UTC)),
         certificates=folder,

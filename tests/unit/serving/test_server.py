@@ -14,7 +14,7 @@ from aiohttp import web
 
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.kube.tls import load_key_pair
-from multiqueue.serving.request import BODY_SECONDS, MAX_LARGE, SMALL_BYTES, Request
+from multiqueue.serving.request import BODY_SECONDS, MAX_LARGE, SMALL_BYTES, HttpRequest
 from multiqueue.serving.server import HEAD_SECONDS, IDLE_SECONDS, Bounds, HttpServer
 from tests.virtual_time import virtual_time
 
@@ -22,7 +22,7 @@ GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def echo(request: Request) -> web.Response:
+async def echo(request: HttpRequest) -> web.Response:
     return web.Response(text=f"{len(await request.read())} bytes")
 
 
@@ -140,7 +140,7 @@ async def test_a_full_server_makes_room_by_closing_who_waits_longest(sent: bytes
 async def test_requests_that_are_answered_are_not_closed_for_others() -> None:
     entered, go = asyncio.Semaphore(0), asyncio.Event()
 
-    async def wait(request: Request) -> web.Response:
+    async def wait(request: HttpRequest) -> web.Response:
         await request.read()
         entered.release()
         await go.wait()
@@ -214,7 +214,7 @@ async def test_what_is_no_request_is_a_400_without_a_traceback(
 async def test_a_handler_that_fails_says_nothing_about_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async def fail(request: Request) -> web.Response:
+    async def fail(request: HttpRequest) -> web.Response:
         raise ValueError("secret")
 
     async with serving(fail) as world:

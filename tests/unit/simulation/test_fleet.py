@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from multiqueue.simulation.fleet import Cluster, Fleet, Preempting, find_span, make_fleet
+from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet, find_span, make_fleet
 from multiqueue.simulation.fleet_file import FleetFileError, load_fleet, parse_fleet
 from multiqueue.simulation.queues import share_out
 from multiqueue.simulation.traces.make import with_speeds
@@ -90,7 +90,7 @@ def test_quota_is_shared_out_to_the_last_gpu() -> None:
 
 
 def test_a_load_of_one_keeps_all_gpus_busy() -> None:
-    fleet = Fleet(clusters=(Cluster(name="a", gpus={"a100": 4, "h100": 4}),))
+    fleet = SimulatedFleet(clusters=(Cluster(name="a", gpus={"a100": 4, "h100": 4}),))
     (job,) = with_speeds([make_job("a", kind="training", gpus=4, duration=1450.0)], fleet)
     # Half on A100, half on H100 at 1.9 times the speed: 1.45 on average.
     assert find_span([job], fleet, 1.0) == pytest.approx(4 * 1000 / 8)

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from multiqueue.simulation.fleet import Cluster, Fleet
+from multiqueue.simulation.fleet import Cluster, SimulatedFleet
 from multiqueue.simulation.metrics import finish_ratios, measure, percentile, summarise
 from multiqueue.simulation.progress import Guess, Stay
 from multiqueue.simulation.records import JobRecord, RunRecord
 from multiqueue.simulation.timeline import build_timeline
 from tests.unit.simulation.worlds import make_job
 
-FLEET = Fleet(clusters=(Cluster(name="one", gpus={"a100": 8}),))
+FLEET = SimulatedFleet(clusters=(Cluster(name="one", gpus={"a100": 8}),))
 
 
 def stay(begun: float, ended: float, *, lost: float = 0.0, cluster: str = "one") -> Stay:
@@ -22,7 +22,7 @@ def ran(name: str, *stays: Stay, **fields: object) -> JobRecord:
     return JobRecord(job=make_job(name, **fields), stays=stays, copies=2, local_writes=5)
 
 
-def make_run(*jobs: JobRecord, fleet: Fleet = FLEET) -> RunRecord:
+def make_run(*jobs: JobRecord, fleet: SimulatedFleet = FLEET) -> RunRecord:
     return RunRecord(label="test", seed=1, trace="t", fleet=fleet, jobs=jobs)
 
 
@@ -73,7 +73,7 @@ def test_teams_are_compared_by_how_long_their_jobs_took() -> None:
 
 def test_cost_and_energy_are_told_where_they_are_known() -> None:
     assert "cost" not in measure(RUN)
-    priced = Fleet(
+    priced = SimulatedFleet(
         clusters=(Cluster(name="one", gpus={"a100": 8}, prices={"a100": 2000}),),
         watts={"a100": 400.0},
     )

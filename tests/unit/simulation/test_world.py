@@ -9,7 +9,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue_dispatchers.score import Score
 
 from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
-from multiqueue.simulation.fleet import Cluster, Fleet, Preempting
+from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
 from multiqueue.simulation.looks import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
@@ -116,7 +116,7 @@ def test_copies_and_writes_are_counted() -> None:
 
 
 def test_a_cluster_may_have_hardware_of_both_kinds() -> None:
-    both = Fleet(clusters=(Cluster(name="both", gpus={"a100": 8, "h100": 8}),))
+    both = SimulatedFleet(clusters=(Cluster(name="both", gpus={"a100": 8, "h100": 8}),))
     run = play_jobs(*(make_job(f"job-{n}", gpus=8) for n in range(2)), fleet=both)
     assert [record.stays[0].flavor for record in run.jobs] == ["a100", "h100"]
     assert_sound(run)

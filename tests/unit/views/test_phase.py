@@ -13,7 +13,7 @@ from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.v1beta2 import Admission, AdmissionCheckState, Workload, WorkloadStatus
 from multiqueue.dispatch.decide.cluster_state import ClusterState
 from multiqueue.dispatch.decide.plan import SetCheck
-from multiqueue.views.phase import State, find_phase
+from multiqueue.views.phase import PhaseState, find_phase
 from tests.unit.cli.builders import condition, make_workload
 from tests.unit.dispatch.builders import (
     T0,
@@ -53,82 +53,82 @@ def make_batch_job(
 @pytest.mark.parametrize(
     ("workload", "job", "state", "words"),
     [
-        pytest.param(make_workload(), None, State.QUEUED, "waiting for quota", id="new"),
+        pytest.param(make_workload(), None, PhaseState.QUEUED, "waiting for quota", id="new"),
         pytest.param(
             reserving(admissionChecks=[make_check()]),
             None,
-            State.CHECKING,
+            PhaseState.CHECKING,
             "waiting for checks",
             id="nobody is offered it yet",
         ),
         pytest.param(
             reserving(admissionChecks=[make_check()], nominatedClusterNames=["w1", "w2"]),
             None,
-            State.DISPATCHED,
+            PhaseState.DISPATCHED,
             "dispatched to w1, w2",
             id="offered to two",
         ),
-        pytest.param(reserving(ADMITTED), None, State.ADMITTED, "admitted", id="runs here"),
+        pytest.param(reserving(ADMITTED), None, PhaseState.ADMITTED, "admitted", id="runs here"),
         pytest.param(
             reserving(ADMITTED, clusterName="w1"),
             None,
-            State.ADMITTED,
+            PhaseState.ADMITTED,
             "admitted on w1",
             id="its job is not known",
         ),
         pytest.param(
             reserving(ADMITTED, clusterName="w1"),
             make_batch_job(ready=3, active=4),
-            State.STARTING,
+            PhaseState.STARTING,
             "starting on w1",
             id="one pod of the gang is missing",
         ),
         pytest.param(
             reserving(ADMITTED, clusterName="w1"),
             make_batch_job(ready=4, active=4),
-            State.RUNNING,
+            PhaseState.RUNNING,
             "running on w1",
             id="all pods are ready",
         ),
         pytest.param(
             reserving(ADMITTED, clusterName="w1"),
             make_batch_job(ready=1, active=1, succeeded=3),
-            State.RUNNING,
+            PhaseState.RUNNING,
             "running on w1",
             id="the last pod is still at work",
         ),
         pytest.param(
             reserving(ADMITTED),
             make_batch_job(completions=None, parallelism=2, ready=2),
-            State.RUNNING,
+            PhaseState.RUNNING,
             "running",
             id="a work queue, here",
         ),
         pytest.param(
             reserving(ADMITTED, condition("PodsReady"), clusterName="w1"),
             make_batch_job(ready=0),
-            State.RUNNING,
+            PhaseState.RUNNING,
             "running on w1",
             id="the condition is newer than the status",
         ),
         pytest.param(
             reserving(ADMITTED, condition("PodsReady", "False", "WaitForStart")),
             {"kind": "PyTorchJob"},
-            State.STARTING,
+            PhaseState.STARTING,
             "starting",
             id="the pods of another kind",
         ),
         pytest.param(
             reserving(condition("Evicted", reason="AdmissionCheck", message=LEFT)),
             None,
-            State.MOVING,
+            PhaseState.MOVING,
             "moving from w1",
             id="stopped on its worker",
         ),
         pytest.param(
             make_workload("w", condition("Evicted", reason="AdmissionCheck", message=LEFT)),
             None,
-            State.QUEUED,
+            PhaseState.QUEUED,
             "waiting for quota, moving from w1",
             id="waits again after its worker",
         ),
@@ -138,7 +138,7 @@ def make_batch_job(
                 nominatedClusterNames=["w2"],
             ),
             None,
-            State.DISPATCHED,
+            PhaseState.DISPATCHED,
             "dispatched to w2, moving from w1",
             id="offered to the next",
         ),
@@ -149,24 +149,28 @@ def make_batch_job(
                 clusterName="w2",
             ),
             None,
-            State.ADMITTED,
+            PhaseState.ADMITTED,
             "admitted on w2",
             id="it has moved",
         ),
         pytest.param(
             reserving(condition("Evicted", reason="Preempted", message='for ClusterQueue "b"')),
             None,
-            State.EVICTED,
+            PhaseState.EVICTED,
             "evicted, its pods are being stopped",
             id="preempted here",
         ),
         pytest.param(
-            make_workload("w", active=False), None, State.DEACTIVATED, "suspended", id="inactive"
+            make_workload("w", active=False),
+            None,
+            PhaseState.DEACTIVATED,
+            "suspended",
+            id="inactive",
         ),
         pytest.param(
             reserving(admissionChecks=[make_check("Rejected", "no worker has 9 GPUs")]),
             None,
-            State.REJECTED,
+            PhaseState.REJECTED,
             "rejected",
             id="rejected",
         ),
@@ -175,27 +179,27 @@ def make_batch_job(
                 "w", condition("Evicted", reason="DeactivatedDueToAdmissionCheck"), active=False
             ),
             None,
-            State.REJECTED,
+            PhaseState.REJECTED,
             "rejected",
             id="given up after it was rejected",
         ),
         pytest.param(
             make_workload("w", condition("Finished", reason="Succeeded"), clusterName="w1"),
             None,
-            State.SUCCEEDED,
+            PhaseState.SUCCEEDED,
             "finished on w1",
             id="finished",
         ),
         pytest.param(
             make_workload("w", condition("Finished", reason="JobFailed"), clusterName="w1"),
             None,
-            State.FAILED,
+            PhaseState.FAILED,
             "failed on w1",
             id="failed",
         ),
     ],
 )
-def test_phases(workload: Workload, job: Any, state: State, words: str) -> None:
+def test_phases(workload: Workload, job: Any, state: PhaseState, words: str) -> None:
     phase = find_phase(workload, job)
     assert (phase.state, phase.words) == (state, words)
 

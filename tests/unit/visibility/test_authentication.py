@@ -14,9 +14,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from multiqueue.kube.certificates import create_authority, issue_client_certificate
 from multiqueue.kube.client import KubeClient
-from multiqueue.visibility.authentication import ANONYMOUS, Authenticator, Headers, User
-from multiqueue.visibility.front_proxy import Trust, read_trust
-from multiqueue.visibility.refusals import Refusal
+from multiqueue.visibility.authentication import (
+    ANONYMOUS,
+    AuthenticatedUser,
+    Authenticator,
+    Headers,
+)
+from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
+from multiqueue.visibility.refusals import StatusRefusal
 
 T0 = datetime.now(UTC)
 CLIENTS, PROXIES, OTHERS = (create_authority(name, T0) for name in ("clients", "proxies", "others"))
@@ -54,7 +59,7 @@ def authenticator(reviewer: Reviewer | None = None, **data: str) -> Authenticato
     return Authenticator(cast("KubeClient", reviewer or Reviewer()), lambda: trust)
 
 
-def run(coroutine: Coroutine[Any, Any, User]) -> User:
+def run(coroutine: Coroutine[Any, Any, AuthenticatedUser]) -> AuthenticatedUser:
     return asyncio.run(coroutine)
 
 
@@ -69,7 +74,7 @@ SAYS_EVE: Headers = [
 
 
 def test_the_front_proxy_speaks_for_users() -> None:
-    assert run(authenticator().authenticate(PROXY, SAYS_EVE)) == User(
+    assert run(authenticator().authenticate(PROXY, SAYS_EVE)) == AuthenticatedUser(
         name="eve",
         uid="42",
         groups=("a", "b", "system:authenticated"),
@@ -93,7 +98,7 @@ def test_the_front_proxy_speaks_for_nobody_in_particular() -> None:
 )
 def test_others_may_not_speak_for_users(certificate: bytes) -> None:
     headers = [] if certificate is PROXY else SAYS_EVE
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(StatusRefusal) as caught:
         run(authenticator().authenticate(certificate, headers))
     assert caught.value.code == 401
 
@@ -110,19 +115,19 @@ def test_headers_without_a_certificate_are_worth_nothing() -> None:
 def test_a_client_certificate_says_name_and_groups() -> None:
     certificate = der(CLIENTS, "ann", "admins", "staff")
     user = run(authenticator().authenticate(certificate, SAYS_EVE))
-    assert user == User(name="ann", groups=("admins", "staff", "system:authenticated"))
+    assert user == AuthenticatedUser(name="ann", groups=("admins", "staff", "system:authenticated"))
 
 
 def test_a_token_is_reviewed_once() -> None:
     reviewer = Reviewer()
     asked = authenticator(reviewer)
 
-    async def twice() -> list[User]:
+    async def twice() -> list[AuthenticatedUser]:
         headers = [("authorization", "bearer good")]
         return [await asked.authenticate(None, headers) for _ in range(2)]
 
     users = asyncio.run(twice())
-    want = User(
+    want = AuthenticatedUser(
         name="robot", uid="7", groups=("g", "system:authenticated"), extra=(("pod", ("p",)),)
     )
     assert users == [want, want]
@@ -130,7 +135,7 @@ def test_a_token_is_reviewed_once() -> None:
 
 
 def test_a_wrong_token_is_refused_each_time() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(StatusRefusal) as caught:
         run(authenticator().authenticate(None, [("Authorization", "Bearer wrong")]))
     assert caught.value.code == 401
 
@@ -155,4 +160,4 @@ def test_who_shows_nothing_is_anonymous(headers: list[tuple[str, str]]) -> None:
     ids=["none", "empty", "no PEM", "no JSON", "no list", "no names"],
 )
 def test_nobody_is_trusted_on_what_cannot_be_read(config_map: Any) -> None:
-    assert read_trust(config_map) == Trust()
+    assert read_trust(config_map) == FrontProxyTrust()

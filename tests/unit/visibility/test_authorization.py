@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.visibility.authentication import User
-from multiqueue.visibility.authorization import Action, action_of, forbidden, review_spec
+from multiqueue.visibility.authentication import AuthenticatedUser
+from multiqueue.visibility.authorization import ApiAction, action_of, forbidden, review_spec
 from multiqueue.visibility.expiring import ExpiringCache
 
 GROUP = "visibility.kueue.x-k8s.io"
 ROOT = f"/apis/{GROUP}/v1beta2"
-USER = User(name="eve", uid="1", groups=("g",), extra=(("scopes", ("a", "b")),))
+USER = AuthenticatedUser(name="eve", uid="1", groups=("g",), extra=(("scopes", ("a", "b")),))
 
 
-def resource(verb: str, path: str, *names: str) -> Action:
+def resource(verb: str, path: str, *names: str) -> ApiAction:
     fields = dict(zip(("namespace", "resource", "name", "subresource"), names, strict=False))
-    return Action(verb=verb, path=path, group=GROUP, version="v1beta2", **fields)
+    return ApiAction(verb=verb, path=path, group=GROUP, version="v1beta2", **fields)
 
 
 CQ = f"{ROOT}/clusterqueues/cq/pendingworkloads"
@@ -31,12 +31,12 @@ LQ = f"{ROOT}/namespaces/ns/localqueues/lq/pendingworkloads"
         ("DELETE", f"{ROOT}/a", resource("deletecollection", f"{ROOT}/a", "", "a")),
         ("GET", f"{ROOT}/a", resource("list", f"{ROOT}/a", "", "a")),
         ("POST", f"{ROOT}/a/b", resource("create", f"{ROOT}/a/b", "", "a", "b")),
-        ("GET", ROOT, Action(verb="get", path=ROOT)),
-        ("GET", "/version", Action(verb="get", path="/version")),
-        ("POST", "/apis", Action(verb="post", path="/apis")),
+        ("GET", ROOT, ApiAction(verb="get", path=ROOT)),
+        ("GET", "/version", ApiAction(verb="get", path="/version")),
+        ("POST", "/apis", ApiAction(verb="post", path="/apis")),
     ],
 )
-def test_what_a_request_wants(method: str, path: str, want: Action) -> None:
+def test_what_a_request_wants(method: str, path: str, want: ApiAction) -> None:
     assert action_of(method, path) == want
 
 

@@ -17,12 +17,12 @@ from multiqueue.lib.quantity import Quantity
 from multiqueue.model.cluster_queue import AdmissionMode, LocalQueue
 from multiqueue.model.past_usage import ConsumedResources
 from multiqueue.model.resource_flavor import ResourceFlavor
-from multiqueue.serving.request import Request
-from multiqueue.visibility.authentication import User
-from multiqueue.visibility.authorization import Action, Authorizer, action_of, forbidden
+from multiqueue.serving.request import HttpRequest
+from multiqueue.visibility.authentication import AuthenticatedUser
+from multiqueue.visibility.authorization import ApiAction, RightsReviewer, action_of, forbidden
 from multiqueue.visibility.explanations import ExplanationAnswers, build_status
 from multiqueue.visibility.positions import PositionReader
-from multiqueue.visibility.refusals import Refusal
+from multiqueue.visibility.refusals import StatusRefusal
 from tests.engine_world import (
     NAMESPACE,
     T0,
@@ -212,7 +212,7 @@ async def test_quota_for_pods_counts() -> None:
 class Rights:
     """Knows one user, who may see whole ClusterQueues."""
 
-    async def authorize(self, user: User, action: Action) -> None:
+    async def authorize(self, user: AuthenticatedUser, action: ApiAction) -> None:
         if user.name != "admin":
             raise forbidden(user, action)
         assert (action.resource, action.name) == ("clusterqueues", "cq")
@@ -224,10 +224,14 @@ async def ask(world: World, user: str, path: str, *, method: str = "GET") -> dic
     known = {f"{NAMESPACE}/w": WORKLOAD}
     leading = asyncio.Event()
     answers = ExplanationAnswers(
-        world.engine, PositionReader(world.engine), known.get, leading, cast("Authorizer", Rights())
+        world.engine,
+        PositionReader(world.engine),
+        known.get,
+        leading,
+        cast("RightsReviewer", Rights()),
     )
-    request = cast("Request", make_mocked_request(method, path))
-    response = await answers.answer(request, action_of(method, path), User(name=user))
+    request = cast("HttpRequest", make_mocked_request(method, path))
+    response = await answers.answer(request, action_of(method, path), AuthenticatedUser(name=user))
     assert isinstance(response.body, bytes)
     told: dict[str, Any] = orjson.loads(response.body)
     return told
@@ -253,6 +257,6 @@ async def test_names_of_other_namespaces_are_for_those_who_may_see_the_whole_que
 async def test_what_is_no_question_about_a_workload_is_refused(
     method: str, path: str, code: int
 ) -> None:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(StatusRefusal) as refused:
         await ask(full_world(), "admin", path, method=method)
     assert refused.value.code == code

@@ -16,7 +16,7 @@ from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.kube.client import KubeClient
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.resources import API_SERVICES, NAMESPACES, SERVICES
-from multiqueue.visibility.registration import EXTERNAL_SERVICE_NAME, External, Registrar
+from multiqueue.visibility.registration import EXTERNAL_SERVICE_NAME, ApiServiceRegistrar, External
 from multiqueue.visibility.setup import find_address
 
 SHIPPED = Path(__file__).parents[3] / "config" / "visibility" / "api_services.yaml"
@@ -30,13 +30,13 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.96.0.1"}
 
 
 @asynccontextmanager
-async def cluster() -> AsyncIterator[tuple[KubeClient, Registrar]]:
+async def cluster() -> AsyncIterator[tuple[KubeClient, ApiServiceRegistrar]]:
     async with ApiServer(ServerOptions(tls=False)) as server:
         credentials = await Credentials.from_kubeconfig_dict(server.kubeconfig())
         async with KubeClient(credentials) as client:
             namespace = {"metadata": {"name": "kueue-system"}}
             await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", **namespace})
-            yield client, Registrar(client, "kueue-system")
+            yield client, ApiServiceRegistrar(client, "kueue-system")
 
 
 async def specs(client: KubeClient) -> dict[str, Any]:

@@ -15,14 +15,14 @@ import pytest
 from multiqueue.kube.certificate_source import Serving
 from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.visibility.answers import Answers
-from multiqueue.visibility.authentication import Authenticator, User
-from multiqueue.visibility.authorization import Action, Authorizer
+from multiqueue.visibility.authentication import AuthenticatedUser, Authenticator
+from multiqueue.visibility.authorization import ApiAction, RightsReviewer
 from multiqueue.visibility.decisions import DecisionAnswers, Desk
-from multiqueue.visibility.refusals import Refusal, unauthorized
+from multiqueue.visibility.refusals import StatusRefusal, unauthorized
 from multiqueue.visibility.server import (
     MAX_ANSWERS,
     MAX_ANSWERS_OF_A_USER,
-    VisibilityServer,
+    VisibilityHttpServer,
 )
 from tests.virtual_time import virtual_time
 
@@ -38,17 +38,17 @@ class Users:
         self.opened.set()
         self.asked = asyncio.Semaphore(0)
 
-    async def authenticate(self, certificate: bytes | None, headers: Any) -> User:
+    async def authenticate(self, certificate: bytes | None, headers: Any) -> AuthenticatedUser:
         self.asked.release()
         await self.opened.wait()
         name = dict(headers).get("User", "")
         if not name:
             raise unauthorized()
-        return User(name=name)
+        return AuthenticatedUser(name=name)
 
-    async def authorize(self, user: User, action: Action) -> None:
+    async def authorize(self, user: AuthenticatedUser, action: ApiAction) -> None:
         if user.name == "stranger":
-            raise Refusal(403, "Forbidden", "not you")
+            raise StatusRefusal(403, "Forbidden", "not you")
 
 
 class SlowDesk:
@@ -65,7 +65,7 @@ class SlowDesk:
 
 
 class World:
-    def __init__(self, server: VisibilityServer, users: Users, desk: SlowDesk) -> None:
+    def __init__(self, server: VisibilityHttpServer, users: Users, desk: SlowDesk) -> None:
         self.server, self.users, self.desk = server, users, desk
         self.url = f"https://127.0.0.1:{server.port}"
 
@@ -107,10 +107,10 @@ async def running() -> AsyncIterator[World]:
     pair = issue_certificate(create_authority("ca", now), "v", ["127.0.0.1"], now)
     users, desk, leading = Users(), SlowDesk(), asyncio.Event()
     leading.set()
-    server = VisibilityServer(
+    server = VisibilityHttpServer(
         Answers(cast("Any", None), lambda key: None),
         cast("Authenticator", users),
-        cast("Authorizer", users),
+        cast("RightsReviewer", users),
         host="127.0.0.1",
         port=0,
         context=context,

@@ -9,10 +9,10 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.v1beta2.meta import ObjectMeta, OwnerReference
 from multiqueue.api.v1beta2.workload import WorkloadSpec
 from multiqueue.visibility.positions import Positions
-from multiqueue.visibility.refusals import Refusal
+from multiqueue.visibility.refusals import StatusRefusal
 from multiqueue.visibility.summary import (
     PIECE,
-    Page,
+    PageRange,
     build_items,
     build_table,
     encode,
@@ -44,21 +44,21 @@ def find(key: str) -> Workload | None:
 @pytest.mark.parametrize(
     ("query", "want"),
     [
-        ({}, Page(0, 1000)),
-        ({"limit": "0", "offset": ""}, Page(0, 1000)),
-        ({"limit": "7", "offset": "3"}, Page(3, 7)),
-        ({"limit": "100001"}, Page(0, 100_000)),
-        ({"offset": "999999999999"}, Page(999_999_999_999, 1000)),
+        ({}, PageRange(0, 1000)),
+        ({"limit": "0", "offset": ""}, PageRange(0, 1000)),
+        ({"limit": "7", "offset": "3"}, PageRange(3, 7)),
+        ({"limit": "100001"}, PageRange(0, 100_000)),
+        ({"offset": "999999999999"}, PageRange(999_999_999_999, 1000)),
     ],
 )
-def test_a_page(query: dict[str, str], want: Page) -> None:
+def test_a_page(query: dict[str, str], want: PageRange) -> None:
     assert read_page(query) == want
 
 
 @pytest.mark.parametrize("value", ["-1", "x", "1.5", "٣", "1e3", " 1", "9" * 40])
 @pytest.mark.parametrize("name", ["limit", "offset"])
 def test_a_wrong_number_is_named(name: str, value: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(StatusRefusal) as caught:
         read_page({name: value})
     assert caught.value.code == 400
     assert str(caught.value).startswith(f'{name}: Invalid value: "{value}"')
@@ -70,21 +70,21 @@ ORDER = positions(("w0", "a"), ("w1", "b"), ("w2", "a"), ("w3", "b"), ("w4", "a"
 @pytest.mark.parametrize(
     ("page", "queue", "want"),
     [
-        (Page(), None, [0, 1, 2, 3, 4]),
-        (Page(1, 2), None, [1, 2]),
-        (Page(4, 10), None, [4]),
-        (Page(9, 10), None, []),
-        (Page(), "team/a", [0, 2, 4]),
-        (Page(1, 1), "team/a", [2]),
-        (Page(), "team/none", []),
+        (PageRange(), None, [0, 1, 2, 3, 4]),
+        (PageRange(1, 2), None, [1, 2]),
+        (PageRange(4, 10), None, [4]),
+        (PageRange(9, 10), None, []),
+        (PageRange(), "team/a", [0, 2, 4]),
+        (PageRange(1, 1), "team/a", [2]),
+        (PageRange(), "team/none", []),
     ],
 )
-def test_the_places_of_a_page(page: Page, queue: str | None, want: list[int]) -> None:
+def test_the_places_of_a_page(page: PageRange, queue: str | None, want: list[int]) -> None:
     assert list(places(ORDER, page, queue)) == want
 
 
 def test_the_answer() -> None:
-    pieces = encode("v1beta1", ORDER, places(ORDER, Page(1, 2), None), find)
+    pieces = encode("v1beta1", ORDER, places(ORDER, PageRange(1, 2), None), find)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}
     common = {"priority": 5, "localQueueName": "a"}
     assert orjson.loads(b"".join(pieces)) == {

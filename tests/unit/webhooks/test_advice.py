@@ -17,10 +17,10 @@ from multiqueue.api.names import (
     SPEEDS,
 )
 from multiqueue.lint.rules import LOCAL_RULES
-from multiqueue.lint.world import OURS, World
+from multiqueue.lint.world import OURS, LintInput
 from multiqueue.webhooks.advice import advise_by
 from multiqueue.webhooks.endpoints import VALIDATE_JOB, Endpoints, validate_path
-from multiqueue.webhooks.review import Request
+from multiqueue.webhooks.review import ReviewRequest
 from tests.unit.lint.objects import (
     check,
     cluster_queue,
@@ -42,11 +42,11 @@ def warnings_of(
     old: dict[str, Any] | None = None,
     subresource: str = "",
 ) -> list[str]:
-    lookup: World = world(*known, config="", complete=EVERYTHING)
+    lookup: LintInput = world(*known, config="", complete=EVERYTHING)
     endpoints = Endpoints(Queues(), Configuration(), advise_by(lookup)).table()
     kind = obj["kind"]
     sent = {key: value for key, value in obj.items() if kind != "Job" or key != "kind"}
-    request = Request(
+    request = ReviewRequest(
         uid="u",
         group="",
         kind=kind,
@@ -136,7 +136,7 @@ def test_rules_at_admission_ask_for_names_only() -> None:
 
         config = Configuration()
 
-        def __init__(self, known: World) -> None:
+        def __init__(self, known: LintInput) -> None:
             self.get = known.get
             self.sight = known.sight
 

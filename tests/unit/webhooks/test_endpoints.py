@@ -12,7 +12,7 @@ from multiqueue.webhooks.endpoints import (
     mutate_path,
     validate_path,
 )
-from multiqueue.webhooks.review import Request, Verdict
+from multiqueue.webhooks.review import ReviewRequest, ReviewVerdict
 from tests.unit.webhooks.lookups import Queues
 
 ENDPOINTS = Endpoints(Queues(local=frozenset({"n/q"})), Configuration()).table()
@@ -22,7 +22,7 @@ JOB = {
 }
 
 
-def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) -> Verdict:
+def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) -> ReviewVerdict:
     request = {
         "uid": "u",
         "group": "batch" if kind == "Job" else "kueue.x-k8s.io",
@@ -35,7 +35,7 @@ def ask(path: str, kind: str = "Job", operation: str = "CREATE", **fields: Any) 
         "old": {},
         **fields,
     }
-    return ENDPOINTS[path](Request(**request))
+    return ENDPOINTS[path](ReviewRequest(**request))
 
 
 def test_the_paths_are_those_of_upstream() -> None:

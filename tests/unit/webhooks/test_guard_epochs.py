@@ -8,7 +8,7 @@ import pytest
 
 from multiqueue.api import names
 from multiqueue.webhooks.guard.epochs import MAX_MARKS, EpochBook
-from multiqueue.webhooks.review import Request
+from multiqueue.webhooks.review import ReviewRequest
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
 
@@ -35,7 +35,7 @@ def ask(
     old: dict[str, Any] | None = None,
 ) -> bool:
     """Whether a request is allowed."""
-    request = Request(
+    request = ReviewRequest(
         uid="u",
         group="",
         kind=kind,

@@ -10,8 +10,8 @@ from multiqueue.api.validation.field_error import required
 from multiqueue.webhooks.review import (
     API_VERSION,
     MalformedReviewError,
-    Request,
-    Verdict,
+    ReviewRequest,
+    ReviewVerdict,
     read_review,
     write_review,
 )
@@ -27,7 +27,7 @@ def review(**request: Any) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": "AdmissionReview", "request": body})
 
 
-def answer(verdict: Verdict, request: Request | None = None) -> dict:
+def answer(verdict: ReviewVerdict, request: ReviewRequest | None = None) -> dict:
     return orjson.loads(write_review(request or read_review(review(object={"a": 1})), verdict))[
         "response"
     ]
@@ -52,12 +52,12 @@ def test_refuses_what_is_no_review(body: bytes) -> None:
 
 
 def test_an_unchanged_object_needs_no_patch() -> None:
-    assert answer(Verdict()) == {"uid": "u", "allowed": True}
-    assert answer(Verdict(changed={"a": 1})) == {"uid": "u", "allowed": True}
+    assert answer(ReviewVerdict()) == {"uid": "u", "allowed": True}
+    assert answer(ReviewVerdict(changed={"a": 1})) == {"uid": "u", "allowed": True}
 
 
 def test_changes_are_a_patch() -> None:
-    got = answer(Verdict(changed={"a": 2}))
+    got = answer(ReviewVerdict(changed={"a": 2}))
     assert got["patchType"] == "JSONPatch"
     assert orjson.loads(base64.b64decode(got["patch"])) == [
         {"op": "replace", "path": "/a", "value": 2}
@@ -66,12 +66,12 @@ def test_changes_are_a_patch() -> None:
 
 def test_errors_are_a_status_with_causes() -> None:
     request = read_review(review(object={"metadata": {"name": "j"}}))
-    got = answer(Verdict(errors=[required("spec")]), request)
+    got = answer(ReviewVerdict(errors=[required("spec")]), request)
     assert not got["allowed"]
     assert got["status"]["message"] == 'Job.batch "j" is invalid: spec: Required value'
     assert got["status"]["details"]["causes"][0]["field"] == "spec"
 
 
 def test_long_warnings_are_cut() -> None:
-    (warning,) = answer(Verdict(warnings=["x" * 999]))["warnings"]
+    (warning,) = answer(ReviewVerdict(warnings=["x" * 999]))["warnings"]
     assert len(warning) == 256

@@ -12,12 +12,12 @@ import structlog
 from multiqueue.api.conditions import ClusterReason
 from multiqueue.embedded.server.certificates import create_authority
 from multiqueue.kube.clock import SystemClock
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.attempt import SessionMaker
 from multiqueue.workers.connections.connection import ConnectionState, WorkerConnection
 from multiqueue.workers.connections.worker_health import WorkerHealth
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
 AUTHORITY = create_authority(datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -66,8 +66,8 @@ async def test_a_kubeconfig_that_cannot_be_used_is_tried_once_however_often_it_i
         maker=SessionMaker(
             "w",
             adapters=(),
-            owner=Owner(origin="o"),
-            metrics=Metrics(),
+            owner=ManagerIdentity(origin="o"),
+            metrics=ManagerMetrics(),
             health=health,
             clock=SystemClock(),
         ),

@@ -13,7 +13,7 @@ from multiqueue.api.conditions import ClusterReason
 from multiqueue.embedded.server.certificates import create_authority
 from multiqueue.workers.kubeconfigs.credentials import (
     MAX_KUBECONFIG_BYTES,
-    Refusal,
+    KubeconfigRefusal,
     SafeKubeconfig,
     check_kubeconfig,
     check_path,
@@ -46,7 +46,7 @@ def make_token(**claims: object) -> str:
     return f"{encode({'alg': 'RS256'})}.{encode(claims)}.signature"
 
 
-def check(config: object) -> SafeKubeconfig | Refusal:
+def check(config: object) -> SafeKubeconfig | KubeconfigRefusal:
     return check_kubeconfig(yaml.safe_dump(config).encode(), NOW)
 
 
@@ -109,7 +109,7 @@ def test_inline_data_is_safe():
 def test_what_reads_runs_or_trusts_is_insecure(part, value, words):
     """M-31, M-32."""
     got = check(make_config(**{part: value}))
-    assert isinstance(got, Refusal)
+    assert isinstance(got, KubeconfigRefusal)
     assert got.reason is INSECURE
     assert words in got.message
 
@@ -169,7 +169,7 @@ def test_what_points_nowhere_is_bad(config, words):
 )
 def test_inline_data_that_cannot_be_used_is_bad_and_named(part, entry, key, value, words):
     got = check(make_config(**{part: {key: value}}))
-    assert got == Refusal(reason=BAD, message=f"kubeconfig: {entry}: {key} {words}")
+    assert got == KubeconfigRefusal(reason=BAD, message=f"kubeconfig: {entry}: {key} {words}")
 
 
 def test_a_key_that_takes_seconds_to_check_is_not_checked():
@@ -189,7 +189,9 @@ def test_a_token_that_is_no_header_is_named(token):
 )
 def test_what_is_read_must_be_strings(token):
     got = check(make_config(user={"token": token}))
-    assert got == Refusal(reason=BAD, message='kubeconfig: user "u": token is not a string')
+    assert got == KubeconfigRefusal(
+        reason=BAD, message='kubeconfig: user "u": token is not a string'
+    )
 
 
 def test_names_in_messages_are_short_and_printable():
@@ -315,4 +317,4 @@ class TestPath:
         (place / "huge").write_bytes(b"x" * (MAX_KUBECONFIG_BYTES + 1))
         assert "is too large" in read_file(str(place / "huge"), place).message
         (place / "folder").mkdir()
-        assert isinstance(read_file(str(place / "folder"), place), Refusal)
+        assert isinstance(read_file(str(place / "folder"), place), KubeconfigRefusal)

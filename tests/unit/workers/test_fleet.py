@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NoReturn
 
 from multiqueue.kube.clock import SystemClock
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.workers.connections.connection import ConnectionState
 from multiqueue.workers.connections.fleet import Fleet
 from multiqueue.workers.kubeconfigs.credentials import SafeKubeconfig
@@ -21,7 +21,7 @@ def make_fleet() -> Fleet:
         adapters=(),
         origin="o",
         clock=SystemClock(),
-        metrics=Metrics(),
+        metrics=ManagerMetrics(),
     )
     for age, address in ((OLD, "https://one"), (NEW, "https://two")):
         fleet.servers.update(age, address)
@@ -74,7 +74,7 @@ class FaultyClock(SystemClock):
 
 @virtual_time
 async def test_a_connection_that_raises_starts_again_and_the_fleet_goes_on():
-    clock, metrics, opened = FaultyClock(), Metrics(), []
+    clock, metrics, opened = FaultyClock(), ManagerMetrics(), []
 
     def open_transport(*_: object, **__: object) -> NoReturn:
         opened.append(None)

@@ -9,7 +9,7 @@ from multiqueue.workers.connections.health import (
     OPEN_SECONDS,
     PROBATION_SECONDS,
     Circuit,
-    Health,
+    HealthRecord,
     note_answer,
     note_dispatch,
     note_failure,
@@ -19,21 +19,21 @@ from multiqueue.workers.connections.health import (
 )
 
 
-def failed(times: int, *, known: Health | None = None, now: float = 0.0) -> Health:
+def failed(times: int, *, known: HealthRecord | None = None, now: float = 0.0) -> HealthRecord:
     for _ in range(times):
-        known = note_failure(known or Health(), "requests fail", now)
+        known = note_failure(known or HealthRecord(), "requests fail", now)
     assert known is not None
     return known
 
 
-def on_probation(*, trips: int = 1) -> Health:
+def on_probation(*, trips: int = 1) -> HealthRecord:
     known = answered(failed(10))
     for _ in range(trips - 1):
         known = answered(failed(1, known=pass_time(known, known.due_at), now=known.due_at))
     return pass_time(known, known.due_at)
 
 
-def answered(known: Health) -> Health:
+def answered(known: HealthRecord) -> HealthRecord:
     return note_answer(known, 0.01, known.since)
 
 
@@ -50,7 +50,7 @@ def test_failures_in_a_row_open_the_circuit_and_few_do_not():
 
 
 def test_failures_among_good_answers_lower_the_score_only():
-    known = Health()
+    known = HealthRecord()
     for _ in range(50):
         known = note_answer(note_answer(failed(1, known=known), 0.01, 0.0), 0.01, 0.0)
     assert known.circuit is Circuit.CLOSED
@@ -63,34 +63,34 @@ def test_what_was_bad_is_forgotten():
 
 
 def test_slow_answers_are_as_bad_as_none():
-    known = Health()
+    known = HealthRecord()
     for _ in range(20):
         known = note_answer(known, 6.0, 0.0)
     assert (known.circuit, known.trouble) == (Circuit.OPEN, "it answers slowly")
 
 
 def test_answers_within_a_second_are_good_whatever_their_number():
-    known = Health()
+    known = HealthRecord()
     for _ in range(20):
         known = note_answer(known, 0.9, 0.0)
     assert known.score == 1.0
 
 
 def test_a_worker_that_hangs_is_known_after_three_that_waited_in_vain():
-    known = note_late(note_late(Health(), 1.0), 1.0)
+    known = note_late(note_late(HealthRecord(), 1.0), 1.0)
     assert note_hang(known, 1.2).circuit is Circuit.CLOSED
     known = note_late(known, 1.1)
     assert note_hang(known, 1.3).circuit is Circuit.OPEN
 
 
 def test_one_answer_in_between_shows_that_it_does_not_hang():
-    known = note_late(note_late(note_late(Health(), 1.0), 1.0), 1.0)
+    known = note_late(note_late(note_late(HealthRecord(), 1.0), 1.0), 1.0)
     assert note_hang(note_answer(known, 1.1, 1.1), 1.2).circuit is Circuit.CLOSED
 
 
 def test_refusals_lower_the_score_and_never_open_the_circuit():
     """A namespace that is missing on one worker must not take it from all the others."""
-    known = Health()
+    known = HealthRecord()
     for _ in range(100):
         known = note_dispatch(known, 0.0, taken=False)
     assert known.circuit is Circuit.CLOSED
@@ -127,14 +127,14 @@ def test_probation_ends_by_itself_where_nobody_wants_to_go_there():
 
 
 def test_a_session_that_breaks_three_times_in_a_minute_opens_it():
-    known = Health()
+    known = HealthRecord()
     for now in (0.0, 20.0, 40.0):
         known = note_failure(known, "lost", now, weight=health.LOST_WEIGHT)
     assert known.circuit is Circuit.OPEN
 
 
 def test_a_session_that_breaks_now_and_then_does_not():
-    known = Health()
+    known = HealthRecord()
     for now in range(0, 3600, 180):
         known = note_failure(known, "lost", float(now), weight=health.LOST_WEIGHT)
     assert known.circuit is Circuit.CLOSED

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from multiqueue.workers.kubeconfigs.credentials import Refusal
+from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal
 from multiqueue.workers.kubeconfigs.kubeconfig_files import KubeconfigFiles
 
 
@@ -35,7 +35,7 @@ async def test_one_that_hangs_is_refused_and_the_others_are_read_meanwhile(tmp_p
     patient = KubeconfigFiles(tmp_path)
     hung, read = await asyncio.gather(files.read(str(pipe)), patient.read(str(tmp_path / "a")))
     assert read == b"content"
-    assert isinstance(hung, Refusal)
+    assert isinstance(hung, KubeconfigRefusal)
     assert hung.message == f'kubeconfig file "{pipe}" could not be read within 0.02 s'
 
 

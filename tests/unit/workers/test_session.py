@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import MULTIKUEUE_ORIGIN
 from multiqueue.workers.connections.session import CREATE_JOB, REMOVE, WorkerSession
-from multiqueue.workers.owner import Owner
+from multiqueue.workers.owner import ManagerIdentity
 
-OWNER = Owner(origin="here")
+OWNER = ManagerIdentity(origin="here")
 
 
 @contextlib.asynccontextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from multiqueue.kube.sender import Outcome
+from multiqueue.kube.sender import SendOutcome
 from multiqueue.workers.connections.health import OPEN_SECONDS, Circuit
 from multiqueue.workers.connections.worker_health import (
     CONFIRM_SECONDS,
@@ -14,8 +14,8 @@ from multiqueue.workers.connections.worker_health import (
 from tests.virtual_time import VirtualTimeLoop, virtual_time
 
 
-def answer(status: int, *, method: str = "POST", seconds: float = 0.01) -> Outcome:
-    return Outcome(method=method, resource="workloads", status=status, seconds=seconds)
+def answer(status: int, *, method: str = "POST", seconds: float = 0.01) -> SendOutcome:
+    return SendOutcome(method=method, resource="workloads", status=status, seconds=seconds)
 
 
 def broken(told: list[str]) -> WorkerHealth:

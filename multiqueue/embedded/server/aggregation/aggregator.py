@@ -19,22 +19,22 @@ from multiqueue.embedded.server.aggregation.backend import (
     find_address,
     read_backend,
 )
-from multiqueue.embedded.server.aggregation.documents import Known
+from multiqueue.embedded.server.aggregation.documents import BackendDocuments
 from multiqueue.embedded.server.aggregation.front_proxy import CONFIG_MAP, NAMESPACE, FrontProxy
 from multiqueue.embedded.server.aggregation.proxy import forward
-from multiqueue.embedded.server.aggregation.transport import Transport, Unreachable
-from multiqueue.embedded.server.auth import API_SERVER, MASTERS, User
+from multiqueue.embedded.server.aggregation.transport import ProxyTransport, Unreachable
+from multiqueue.embedded.server.auth import API_SERVER, MASTERS, ApiUser
 from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.builtin.api_service import AVAILABLE, KEY, LOCAL
 from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.kinds import JsonObject
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.update import Change, update
 from multiqueue.embedded.server.watch import Event
 
-AGGREGATOR = User("system:kube-aggregator", (MASTERS,))
+AGGREGATOR = ApiUser("system:kube-aggregator", (MASTERS,))
 RECHECK_SECONDS = 30.0
 """How often a backend that answers is asked again; Kubernetes does likewise."""
 FIRST_RETRY_SECONDS = 0.25
@@ -57,9 +57,9 @@ class Aggregator:
         self._objects = objects
         self.background: Background[str] = Background("apiservices", self._look_at)
         self._services = dict(services)
-        self._transport = Transport(front_proxy.pair)
+        self._transport = ProxyTransport(front_proxy.pair)
         self._backends: dict[tuple[str, str], Backend] = {}
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, BackendDocuments] = {}
         self._retries: dict[str, float] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -74,7 +74,7 @@ class Aggregator:
         call, wanted = self._objects.call(API_SERVER), self.front_proxy.config_map()
         kind = self._objects.registry.get("", "configmaps")
         assert kind is not None, "config maps are built in"
-        target = Target(
+        target = OperationTarget(
             kind=kind, version=kind.storage_version, namespace=NAMESPACE, name=CONFIG_MAP
         )
         if target.find(self._objects.store) is None:
@@ -148,7 +148,7 @@ class Aggregator:
         return self._backends.get((parts[2], parts[3]))
 
     async def forward(
-        self, http: web.BaseRequest, user: User, backend: Backend
+        self, http: web.BaseRequest, user: ApiUser, backend: Backend
     ) -> web.StreamResponse:
         """Answer with what a backend answers."""
         return await forward(
@@ -189,8 +189,10 @@ class Aggregator:
             self._unlearn(name)  # it went while it was asked
             return
         if not is_available:
-            known = self._known.get(name, Known())
-            self._known[name] = Known(known.resources, is_current=False, openapi=known.openapi)
+            known = self._known.get(name, BackendDocuments())
+            self._known[name] = BackendDocuments(
+                known.resources, is_current=False, openapi=known.openapi
+            )
         self._plan(name, is_available=is_available)
 
     async def _check(self, backend: Backend) -> JsonObject:
@@ -207,7 +209,7 @@ class Aggregator:
             return _unavailable("FailedDiscoveryCheck", message)
         return _condition("True", "Passed", "all checks passed")
 
-    async def _learn(self, backend: Backend, base: str) -> Known:
+    async def _learn(self, backend: Backend, base: str) -> BackendDocuments:
         """Ask for the documents that discovery and OpenAPI have to show."""
         resources = None
         try:
@@ -221,7 +223,7 @@ class Aggregator:
             openapi = documents.openapi_part(index, backend)
         except (Unreachable, *_MALFORMED) as error:
             log.debug("no OpenAPI", api_service=backend.name, error=str(error))
-        return Known(resources or [], is_current=resources is not None, openapi=openapi)
+        return BackendDocuments(resources or [], is_current=resources is not None, openapi=openapi)
 
     def _plan(self, name: str, *, is_available: bool) -> None:
         """Look again after a while."""
@@ -254,7 +256,9 @@ class Aggregator:
             obj["status"]["conditions"] = [*others, {**condition, "lastTransitionTime": since}]
             return obj
 
-        target = Target(kind=kind, version=kind.storage_version, name=name, subresource="status")
+        target = OperationTarget(
+            kind=kind, version=kind.storage_version, name=name, subresource="status"
+        )
         try:
             await update(self._objects, call, target, Change(produce=produce))
         except StatusError as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from multiqueue.embedded.server.builtin.api_service import AVAILABLE
 from multiqueue.embedded.server.builtin.columns import is_true
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 
 Services = Mapping[tuple[str, str], str]
 """(namespace, name) of a Service -> base URL, for those that the server was told of."""
@@ -68,7 +68,7 @@ def read_backend(obj: Mapping[str, Any]) -> Backend | None:
     )
 
 
-def find_address(backend: Backend, store: Store, services: Services) -> str:
+def find_address(backend: Backend, store: ObjectStore, services: Services) -> str:
     """The base URL of a backend.
 
     A Service that the server was told of leads where it was told; one of type ExternalName to that
@@ -94,7 +94,7 @@ def find_address(backend: Backend, store: Store, services: Services) -> str:
     return _endpoint(backend, store, ports[0].get("name", ""), where)
 
 
-def _endpoint(backend: Backend, store: Store, port_name: str, where: str) -> str:
+def _endpoint(backend: Backend, store: ObjectStore, port_name: str, where: str) -> str:
     entry = store.get(("", "endpoints"), backend.namespace, backend.service)
     if entry is None:
         raise Unresolved("EndpointsNotFound", f"cannot find endpoints for {where}")

@@ -10,7 +10,7 @@ from multiqueue.embedded.server.version_order import version_priority
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class BackendDocuments:
     """What a backend said when it was last asked; empty until it answered."""
 
     resources: Sequence[JsonObject] = ()
@@ -50,7 +50,7 @@ def add_groups(local: Sequence[JsonObject], backends: Iterable[Backend]) -> list
 
 
 def add_discovery(
-    local: Sequence[JsonObject], backends: Iterable[Backend], known: Mapping[str, Known]
+    local: Sequence[JsonObject], backends: Iterable[Backend], known: Mapping[str, BackendDocuments]
 ) -> list[JsonObject]:
     """The items of an APIGroupDiscoveryList, with those of backends behind."""
     items = {
@@ -61,11 +61,11 @@ def add_discovery(
         empty: JsonObject = {"metadata": {"name": backend.group}, "versions": []}
         versions = items.setdefault(backend.group, empty)["versions"]
         versions[:] = [each for each in versions if each["version"] != backend.version]
-        versions.append(_discovery(backend, known.get(backend.name, Known())))
+        versions.append(_discovery(backend, known.get(backend.name, BackendDocuments())))
     return list(items.values())
 
 
-def _discovery(backend: Backend, known: Known) -> JsonObject:
+def _discovery(backend: Backend, known: BackendDocuments) -> JsonObject:
     freshness = "Current" if known.is_current else "Stale"
     version: JsonObject = {"version": backend.version, "freshness": freshness}
     return {**version, "resources": list(known.resources)} if known.resources else version
@@ -83,7 +83,7 @@ def resources_of(document: Any, backend: Backend) -> list[JsonObject] | None:
     return None
 
 
-def add_openapi(local: JsonObject, known: Iterable[Known]) -> JsonObject:
+def add_openapi(local: JsonObject, known: Iterable[BackendDocuments]) -> JsonObject:
     """The index of OpenAPI v3, with the documents of backends."""
     paths = dict(local["paths"])
     for each in known:

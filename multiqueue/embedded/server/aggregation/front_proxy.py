@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import orjson
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.kube.certificates import KeyPair, create_authority, issue_client_certificate
 
 CLIENT_NAME = "front-proxy-client"
@@ -44,7 +44,7 @@ class FrontProxy:
         }
 
 
-def remote_headers(user: User) -> list[tuple[str, str]]:
+def remote_headers(user: ApiUser) -> list[tuple[str, str]]:
     """The headers that say on whose behalf a request is sent."""
     headers = [("X-Remote-User", user.name)]
     if user.uid:

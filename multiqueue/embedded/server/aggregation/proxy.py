@@ -14,9 +14,9 @@ from multiqueue.embedded.server.aggregation.backend import (
     find_address,
 )
 from multiqueue.embedded.server.aggregation.front_proxy import remote_headers
-from multiqueue.embedded.server.aggregation.transport import Transport, Unreachable
-from multiqueue.embedded.server.auth import User
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.aggregation.transport import ProxyTransport, Unreachable
+from multiqueue.embedded.server.auth import ApiUser
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.kube.failure_words import describe_failure
 
 HOP_BY_HOP = frozenset(
@@ -43,12 +43,12 @@ log = structlog.get_logger(__name__)
 
 async def forward(
     http: web.BaseRequest,
-    user: User,
+    user: ApiUser,
     backend: Backend,
     *,
-    store: Store,
+    store: ObjectStore,
     services: Services,
-    transport: Transport,
+    transport: ProxyTransport,
 ) -> web.StreamResponse:
     """Answer with what a backend answers to the same request."""
     if not backend.available:

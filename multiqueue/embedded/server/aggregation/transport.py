@@ -13,7 +13,7 @@ from yarl import URL
 
 from multiqueue.embedded.server.aggregation.backend import Backend
 from multiqueue.embedded.server.aggregation.front_proxy import remote_headers
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.kube.certificates import KeyPair
 from multiqueue.kube.failure_words import describe_failure
 from multiqueue.kube.tls import load_key_pair
@@ -31,7 +31,7 @@ class Unreachable(Exception):  # noqa: N818 - says what happened
     """A backend gave no usable answer."""
 
 
-class Transport:
+class ProxyTransport:
     """Sends requests with the certificate of the front proxy."""
 
     def __init__(self, pair: KeyPair) -> None:
@@ -82,7 +82,7 @@ class Transport:
             yield response
 
     async def get(
-        self, backend: Backend, url: str, user: User, *, accept: str = "application/json"
+        self, backend: Backend, url: str, user: ApiUser, *, accept: str = "application/json"
     ) -> Any:
         """A JSON document of a backend.
 

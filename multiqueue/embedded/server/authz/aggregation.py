@@ -2,9 +2,9 @@
 
 from multiqueue.embedded.server.authz.policy import CLUSTER_ROLES
 from multiqueue.embedded.server.background import Background
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.watch import Event
 from multiqueue.lib.selectors import LabelSelector, label_selector_from
 
@@ -12,7 +12,7 @@ from multiqueue.lib.selectors import LabelSelector, label_selector_from
 class AggregationController:
     """Aggregates again whenever a ClusterRole changes. Keys are names of aggregated roles."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self.background: Background[str] = Background("clusterrole-aggregation", self._aggregate)
 
@@ -26,13 +26,13 @@ class AggregationController:
         aggregate(self._store, name)
 
 
-def aggregate_all(store: Store) -> None:
+def aggregate_all(store: ObjectStore) -> None:
     """Aggregate until nothing changes: aggregated roles may collect each other."""
     while any([aggregate(store, name) for name in _aggregated(store)]):  # noqa: C419 - all of them
         pass
 
 
-def aggregate(store: Store, name: str) -> bool:
+def aggregate(store: ObjectStore, name: str) -> bool:
     """Bring one role up to date; whether it changed."""
     entry = store.get(CLUSTER_ROLES, "", name)
     if entry is None:
@@ -48,7 +48,7 @@ def aggregate(store: Store, name: str) -> bool:
     return True
 
 
-def _collected(store: Store, name: str, selectors: list[LabelSelector]) -> list[JsonObject]:
+def _collected(store: ObjectStore, name: str, selectors: list[LabelSelector]) -> list[JsonObject]:
     """The rules of the selected roles, by their names, each once."""
     rules: list[JsonObject] = []
     for other in store.collection(CLUSTER_ROLES).entries():
@@ -57,13 +57,13 @@ def _collected(store: Store, name: str, selectors: list[LabelSelector]) -> list[
     return rules
 
 
-def _aggregated(store: Store) -> list[str]:
+def _aggregated(store: ObjectStore) -> list[str]:
     """Names of the roles that collect others."""
     entries = store.collection(CLUSTER_ROLES).entries()
     return [entry.name for entry in entries if _may_aggregate(entry)]
 
 
-def _may_aggregate(entry: Entry) -> bool:
+def _may_aggregate(entry: StoredObject) -> bool:
     """Decoding is only for roles that have the words."""
     return b'"aggregationRule"' in entry.raw and bool(_selectors(entry.decode()))
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.causes import show
 from multiqueue.embedded.server.field_selectors import parse_field_selector
 from multiqueue.embedded.server.routes import Route
@@ -38,7 +38,7 @@ class Attributes(NamedTuple):
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
-Audit = Callable[[User, Attributes], None]
+Audit = Callable[[ApiUser, Attributes], None]
 """Is told who wants what, before it is judged."""
 
 
@@ -65,7 +65,7 @@ def of_path(method: str, path: str) -> Attributes:
     return Attributes(verb=method.lower(), path=path)
 
 
-def refusal(user: User, wish: Attributes, reason: str) -> StatusError:
+def refusal(user: ApiUser, wish: Attributes, reason: str) -> StatusError:
     """The 403 of an authorizer."""
     who = f"User {show(user.name)} cannot {wish.verb}"
     tail = f": {reason}" if reason else ""

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.authz.attributes import Attributes, refusal
 from multiqueue.embedded.server.authz.policy import Grants, Policy
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.watch import Event
 
 MAX_SUBJECTS = 1024
@@ -19,7 +19,7 @@ Candidates = tuple[tuple[frozenset[str], str], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     """Whether something is allowed, and why."""
 
     allowed: bool
@@ -35,10 +35,10 @@ class _Compiled:
     answers: dict[tuple[str, ...], Candidates] = field(default_factory=dict)
 
 
-_MASTER = Decision(allowed=True)
+_MASTER = AccessDecision(allowed=True)
 
 
-class Authorizer:
+class RoleAuthorizer:
     """Judges by the roles and bindings of one store.
 
     Cost: for masters one look at their groups; for others a few dictionary lookups, and a walk
@@ -49,7 +49,7 @@ class Authorizer:
         self.policy = Policy()
         self._subjects: dict[Subject, _Compiled] = {}
 
-    def load(self, store: Store) -> None:
+    def load(self, store: ObjectStore) -> None:
         """Start with what is stored, and follow its changes."""
         self.policy.load(store)
         store.observers.append(self.observe)
@@ -59,17 +59,19 @@ class Authorizer:
         if self.policy.observe(event):
             self._subjects.clear()
 
-    def decide(self, user: User, wish: Attributes) -> Decision:
+    def decide(self, user: ApiUser, wish: Attributes) -> AccessDecision:
         """Judge a wish."""
         if user.is_master:
             return _MASTER
         compiled = self._compiled(user)
         for names, source in self._candidates(compiled, user, wish):
             if not names or wish.name in names:
-                return Decision(allowed=True, reason=f"RBAC: allowed by {source}")
-        return Decision(allowed=False, reason=_complaint(self.grants(user, wish.namespace).missing))
+                return AccessDecision(allowed=True, reason=f"RBAC: allowed by {source}")
+        return AccessDecision(
+            allowed=False, reason=_complaint(self.grants(user, wish.namespace).missing)
+        )
 
-    def check(self, user: User, wish: Attributes) -> None:
+    def check(self, user: ApiUser, wish: Attributes) -> None:
         """Refuse what is not allowed.
 
         Raises:
@@ -83,7 +85,7 @@ class Authorizer:
         reason = _complaint(self.grants(user, wish.namespace).missing)
         raise refusal(user, wish, reason)
 
-    def grants(self, user: User, namespace: str) -> Grants:
+    def grants(self, user: ApiUser, namespace: str) -> Grants:
         """The rules that hold for a user, those of the whole cluster first."""
         known = self._compiled(user).grants
         grants = known.get(namespace)
@@ -93,7 +95,7 @@ class Authorizer:
             grants = known[namespace] = self.policy.grants(user, namespace)
         return grants
 
-    def _compiled(self, user: User) -> _Compiled:
+    def _compiled(self, user: ApiUser) -> _Compiled:
         key = (user.name, user.groups)
         compiled = self._subjects.get(key)
         if compiled is None:
@@ -102,7 +104,7 @@ class Authorizer:
             compiled = self._subjects[key] = _Compiled()
         return compiled
 
-    def _candidates(self, compiled: _Compiled, user: User, wish: Attributes) -> Candidates:
+    def _candidates(self, compiled: _Compiled, user: ApiUser, wish: Attributes) -> Candidates:
         key = (wish.namespace, wish.verb, wish.group, wish.resource, wish.subresource, wish.path)
         found = compiled.answers.get(key)
         if found is None:

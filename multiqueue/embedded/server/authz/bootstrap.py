@@ -15,7 +15,7 @@ from multiqueue.embedded.server.authz.policy import (
 )
 from multiqueue.embedded.server.kinds import GroupPlural, JsonObject
 from multiqueue.embedded.server.metadata import generated_uid
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -23,7 +23,7 @@ LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _LISTS = {ROLES: "rules", CLUSTER_ROLES: "rules"}
 
 
-def create_policy(store: Store, now: datetime) -> None:
+def create_policy(store: ObjectStore, now: datetime) -> None:
     """Create what is missing, and add to the rest what somebody took away, unless it is marked as
     not to be touched.
     """

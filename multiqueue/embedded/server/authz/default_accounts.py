@@ -6,8 +6,8 @@ from multiqueue.embedded.server.background import Background
 from multiqueue.embedded.server.create import create
 from multiqueue.embedded.server.objects import Objects
 from multiqueue.embedded.server.status import StatusError
-from multiqueue.embedded.server.store import Store
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.store import ObjectStore
+from multiqueue.embedded.server.target import OperationTarget
 from multiqueue.embedded.server.watch import Event
 
 NAMESPACES = ("", "namespaces")
@@ -47,7 +47,7 @@ class DefaultAccounts:
             return
         kind = objects.registry.get(*ACCOUNTS)
         assert kind is not None, "service accounts are built in"
-        target = Target(kind=kind, version=kind.storage_version, namespace=namespace)
+        target = OperationTarget(kind=kind, version=kind.storage_version, namespace=namespace)
         try:
             await create(objects, objects.call(CONTROLLER), target, {"metadata": {"name": NAME}})
         except StatusError as error:
@@ -55,7 +55,7 @@ class DefaultAccounts:
                 raise
 
 
-def _is_missing(store: Store, namespace: str) -> bool:
+def _is_missing(store: ObjectStore, namespace: str) -> bool:
     """Whether a namespace that stays has none."""
     entry = store.get(NAMESPACES, "", namespace)
     if entry is None or entry.deleting:

@@ -6,29 +6,29 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from multiqueue.embedded.server import status
-from multiqueue.embedded.server.auth import Authenticator, User
+from multiqueue.embedded.server.auth import ApiUser, TokenAuthenticator
 from multiqueue.embedded.server.authz.attributes import (
     Attributes,
     Audit,
     of_path,
     of_resource,
 )
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.authz.impersonation import impersonated
 from multiqueue.embedded.server.query import is_set
 from multiqueue.embedded.server.routes import Route, find_resource
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
     """Finds out who asks, and refuses what they may not do."""
 
-    authenticator: Authenticator
-    authorizer: Authorizer
+    authenticator: TokenAuthenticator
+    authorizer: RoleAuthorizer
     audit: Audit | None = None
 
-    def find_user(self, http: web.BaseRequest) -> User:
+    def find_user(self, http: web.BaseRequest) -> ApiUser:
         """The user of a request, or whom it acts as.
 
         Raises:
@@ -40,7 +40,7 @@ class Entrance:
             raise status.unauthorized()
         return impersonated(self.authorizer, user, headers)
 
-    def check_path(self, user: User, http: web.BaseRequest) -> None:
+    def check_path(self, user: ApiUser, http: web.BaseRequest) -> None:
         """Refuse a request for something that is no resource, or for something below one.
 
         Raises:
@@ -55,7 +55,7 @@ class Entrance:
             self._check(user, wish)
 
     def check_resource(
-        self, user: User, http: web.BaseRequest, route: Route, query: Mapping[str, str]
+        self, user: ApiUser, http: web.BaseRequest, route: Route, query: Mapping[str, str]
     ) -> None:
         """Refuse a request for a resource, whether there is such a resource or not.
 
@@ -65,7 +65,7 @@ class Entrance:
         if self.audit is not None or not user.is_master:
             self._check(user, of_resource(http.method, route, query, watch=is_set(query, "watch")))
 
-    def check_create(self, user: User, target: Target) -> None:
+    def check_create(self, user: ApiUser, target: OperationTarget) -> None:
         """Refuse to create with another verb what may not be created.
 
         Raises:
@@ -77,7 +77,7 @@ class Entrance:
         )
         self._check(user, wish)
 
-    def _check(self, user: User, wish: Attributes) -> None:
+    def _check(self, user: ApiUser, wish: Attributes) -> None:
         if self.audit is not None:
             self.audit(user, wish)
         self.authorizer.check(user, wish)

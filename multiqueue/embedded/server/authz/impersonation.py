@@ -14,11 +14,11 @@ from multiqueue.embedded.server.auth import (
     AUTHENTICATED,
     SERVICE_ACCOUNT_PREFIX,
     UNAUTHENTICATED,
-    User,
+    ApiUser,
     service_account_groups,
 )
 from multiqueue.embedded.server.authz.attributes import Attributes
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.status import bad_request
 
 PREFIX = "impersonate-"
@@ -28,7 +28,7 @@ VERB = "impersonate"
 Headers = CIMultiDictProxy[str]
 
 
-def impersonated(authorizer: Authorizer, user: User, headers: Headers) -> User:
+def impersonated(authorizer: RoleAuthorizer, user: ApiUser, headers: Headers) -> ApiUser:
     """Who the request is to be judged as.
 
     Raises:
@@ -54,17 +54,17 @@ def _is_undecoded(value: str) -> bool:
     return any("\ud800" <= each <= "\udfff" for each in value)
 
 
-def _wanted(headers: Headers) -> User | None:
+def _wanted(headers: Headers) -> ApiUser | None:
     """The user that the headers describe; None: they ask for nothing."""
     name, groups = headers.get(USER, ""), tuple(headers.getall(GROUP, ()))
     if name:
-        return User(name, groups)
+        return ApiUser(name, groups)
     if groups:
         raise bad_request(f"requested {GROUP} without impersonating a user name")
     return None
 
 
-def _wishes(wanted: User) -> Iterator[Attributes]:
+def _wishes(wanted: ApiUser) -> Iterator[Attributes]:
     """What has to be allowed for it: each part on its own."""
     account = _service_account(wanted.name)
     if account is not None:
@@ -76,7 +76,7 @@ def _wishes(wanted: User) -> Iterator[Attributes]:
         yield Attributes(VERB, resource="groups", name=group)
 
 
-def _completed(wanted: User) -> User:
+def _completed(wanted: ApiUser) -> ApiUser:
     """The user with the groups that go without saying."""
     groups = wanted.groups
     account = _service_account(wanted.name)
@@ -87,7 +87,7 @@ def _completed(wanted: User) -> User:
             groups = (*groups, UNAUTHENTICATED)
     elif not {AUTHENTICATED, UNAUTHENTICATED} & set(groups):
         groups = (*groups, AUTHENTICATED)
-    return User(wanted.name, groups)
+    return ApiUser(wanted.name, groups)
 
 
 def _service_account(name: str) -> tuple[str, str] | None:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from multiqueue.embedded.server.auth import User, service_account_name
-from multiqueue.embedded.server.authz.rules import Rule, parse_rules
-from multiqueue.embedded.server.entry import Entry
+from multiqueue.embedded.server.auth import ApiUser, service_account_name
+from multiqueue.embedded.server.authz.rules import PolicyRule, parse_rules
+from multiqueue.embedded.server.entry import StoredObject
 from multiqueue.embedded.server.kinds import GroupPlural
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.watch import Event
 
 GROUP = "rbac.authorization.k8s.io"
@@ -25,7 +25,7 @@ Who = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class RoleBinding:
     """A RoleBinding, or a ClusterRoleBinding where the namespace is empty."""
 
     namespace: str
@@ -46,7 +46,7 @@ class Binding:
 class Grant(NamedTuple):
     """A rule that holds for somebody, and why."""
 
-    rule: Rule
+    rule: PolicyRule
     source: str
 
 
@@ -62,10 +62,10 @@ class Policy:
     """An index of the stored roles and bindings, kept up to date change by change."""
 
     def __init__(self) -> None:
-        self._rules: dict[tuple[str, str], tuple[Rule, ...]] = {}
-        self._bindings: dict[tuple[str, Who], dict[str, Binding]] = {}
+        self._rules: dict[tuple[str, str], tuple[PolicyRule, ...]] = {}
+        self._bindings: dict[tuple[str, Who], dict[str, RoleBinding]] = {}
 
-    def load(self, store: Store) -> None:
+    def load(self, store: ObjectStore) -> None:
         """Take over what is stored."""
         for key in (*_ROLE_KEYS, *_BINDING_KEYS):
             for entry in store.collection(key).entries():
@@ -84,11 +84,11 @@ class Policy:
             self._rules.pop((event.entry.namespace, event.entry.name), None)
         return True
 
-    def rules_of(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
+    def rules_of(self, kind: str, name: str, namespace: str) -> tuple[PolicyRule, ...] | None:
         """The rules of a role that a binding in this namespace names; None: there is none."""
         return self._rules.get((namespace if kind == "Role" else "", name))
 
-    def grants(self, user: User, namespace: str) -> Grants:
+    def grants(self, user: ApiUser, namespace: str) -> Grants:
         """What a user has: cluster-wide, and in a namespace if one is given."""
         everybody = who_is(user)
         rules: list[Grant] = []
@@ -104,14 +104,14 @@ class Policy:
                 rules += [Grant(rule, words) for rule in found]
         return Grants(tuple(rules), tuple(missing))
 
-    def _bindings_of(self, everybody: frozenset[Who], scope: str) -> Iterator[Binding]:
+    def _bindings_of(self, everybody: frozenset[Who], scope: str) -> Iterator[RoleBinding]:
         """By name: a server that remembers them in no order gives any of several reasons."""
-        found: dict[str, Binding] = {}
+        found: dict[str, RoleBinding] = {}
         for who in everybody:
             found |= self._bindings.get((scope, who), {})
         yield from (found[name] for name in sorted(found))
 
-    def _add(self, entry: Entry) -> None:
+    def _add(self, entry: StoredObject) -> None:
         if entry.collection in _ROLE_KEYS:
             self._rules[entry.namespace, entry.name] = parse_rules(entry.decode())
             return
@@ -119,7 +119,7 @@ class Policy:
         for who, _ in binding.subjects:
             self._bindings.setdefault((binding.namespace, who), {})[binding.name] = binding
 
-    def _remove_binding(self, binding: Binding) -> None:
+    def _remove_binding(self, binding: RoleBinding) -> None:
         for who in dict(binding.subjects):
             key = (binding.namespace, who)
             bindings = self._bindings[key]
@@ -128,16 +128,16 @@ class Policy:
                 del self._bindings[key]
 
 
-def who_is(user: User) -> frozenset[Who]:
+def who_is(user: ApiUser) -> frozenset[Who]:
     """Under which names bindings may mean a user."""
     return frozenset([("User", user.name), *(("Group", group) for group in user.groups)])
 
 
-def binding_of(entry: Entry) -> Binding:
+def binding_of(entry: StoredObject) -> RoleBinding:
     """A stored binding; one that was kept before bindings were checked may lack anything."""
     obj = entry.decode()
     reference = obj.get("roleRef") or {}
-    return Binding(
+    return RoleBinding(
         namespace=entry.namespace,
         name=entry.name,
         role_kind=reference.get("kind", ""),

@@ -14,7 +14,7 @@ ALL = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One PolicyRule: verbs on resources (of groups, perhaps by name), or on paths."""
 
     verbs: tuple[str, ...] = ()
@@ -50,10 +50,10 @@ class Rule:
         return {name: list(values) for name, values in fields.items() if values}
 
 
-def parse_rules(role: Mapping[str, Any]) -> tuple[Rule, ...]:
+def parse_rules(role: Mapping[str, Any]) -> tuple[PolicyRule, ...]:
     """The rules of a Role or ClusterRole."""
     return tuple(
-        Rule(
+        PolicyRule(
             verbs=tuple(rule.get("verbs") or ()),
             groups=tuple(rule.get("apiGroups") or ()),
             resources=tuple(rule.get("resources") or ()),

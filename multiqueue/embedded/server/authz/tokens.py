@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from multiqueue.embedded.server.auth import ISSUER, US, BadToken, User, Verified, service_account
+from multiqueue.embedded.server.auth import ISSUER, US, ApiUser, BadToken, Verified, service_account
 from multiqueue.embedded.server.authz.rules import quoted
 from multiqueue.embedded.server.authz.signing import SIGNATURE_LENGTH, NotSigned, Signer
 from multiqueue.embedded.server.causes import show
 from multiqueue.embedded.server.kinds import GroupPlural
 from multiqueue.embedded.server.metadata import generated_uid
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.kube.clock import Clock
 
 ACCOUNTS: GroupPlural = ("", "serviceaccounts")
@@ -33,7 +33,7 @@ class _Token:
     """A token that was really issued here."""
 
     token: str
-    user: User
+    user: ApiUser
     namespace: str
     name: str
     expires_at: datetime
@@ -50,7 +50,7 @@ class ServiceAccountTokens:
     Cost: a signature is checked once for each token; then a few dictionary lookups a request.
     """
 
-    def __init__(self, store: Store, clock: Clock, key: bytes) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock, key: bytes) -> None:
         self._store = store
         self._clock = clock
         self._signer = Signer(key)
@@ -92,7 +92,7 @@ class ServiceAccountTokens:
         }
         return self._signer.sign(claims)
 
-    def log_in(self, token: str) -> User:
+    def log_in(self, token: str) -> ApiUser:
         """The ServiceAccount of a token that is meant for this server: what most requests need.
 
         Raises:
@@ -145,7 +145,7 @@ class ServiceAccountTokens:
         user = service_account(namespace, account["name"], account["uid"])
         return _Token(
             token=token,
-            user=User(user.name, user.groups, user.uid, tuple(sorted(extra.items()))),
+            user=ApiUser(user.name, user.groups, user.uid, tuple(sorted(extra.items()))),
             namespace=namespace,
             name=account["name"],
             expires_at=datetime.fromtimestamp(claims["exp"], UTC),

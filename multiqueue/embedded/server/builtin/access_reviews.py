@@ -3,31 +3,35 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.authz.attributes import Attributes
-from multiqueue.embedded.server.authz.authorizer import Authorizer, join_errors
-from multiqueue.embedded.server.causes import Cause, invalid, invalid_message
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer, join_errors
+from multiqueue.embedded.server.causes import FieldCause, invalid, invalid_message
 from multiqueue.embedded.server.kinds import JsonObject, RequestContext
 from multiqueue.embedded.server.status import StatusError, bad_request
 
 GROUP = "authorization.k8s.io"
 
 
-def self_access(authorizer: Authorizer, review: JsonObject, context: RequestContext) -> JsonObject:
+def self_access(
+    authorizer: RoleAuthorizer, review: JsonObject, context: RequestContext
+) -> JsonObject:
     """Answer a SelfSubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_metadata_causes(review)])
     return _judged(authorizer, review, context.user_info, _wish(spec))
 
 
-def access(authorizer: Authorizer, review: JsonObject, _context: RequestContext) -> JsonObject:
+def access(authorizer: RoleAuthorizer, review: JsonObject, _context: RequestContext) -> JsonObject:
     """Answer a SubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)])
     return _judged(authorizer, review, _subject(spec), _wish(spec))
 
 
-def self_rules(authorizer: Authorizer, review: JsonObject, context: RequestContext) -> JsonObject:
+def self_rules(
+    authorizer: RoleAuthorizer, review: JsonObject, context: RequestContext
+) -> JsonObject:
     """Answer a SelfSubjectRulesReview."""
     namespace = (review.get("spec") or {}).get("namespace", "")
     if not namespace:
@@ -44,7 +48,9 @@ def self_rules(authorizer: Authorizer, review: JsonObject, context: RequestConte
     return {**review, "spec": {}, "status": status}
 
 
-def _judged(authorizer: Authorizer, review: JsonObject, user: User, wish: Attributes) -> JsonObject:
+def _judged(
+    authorizer: RoleAuthorizer, review: JsonObject, user: ApiUser, wish: Attributes
+) -> JsonObject:
     decision = authorizer.decide(user, wish)
     status: JsonObject = {"allowed": decision.allowed}
     if decision.reason:
@@ -61,10 +67,10 @@ def _wish(spec: Mapping[str, Any]) -> Attributes:
     return Attributes(*(resource.get(name) or "" for name in names))
 
 
-def _subject(spec: Mapping[str, Any]) -> User:
+def _subject(spec: Mapping[str, Any]) -> ApiUser:
     """The user as it is described: nothing is added."""
     extra = spec.get("extra") or {}
-    return User(
+    return ApiUser(
         name=spec.get("user", ""),
         groups=tuple(spec.get("groups") or ()),
         uid=spec.get("uid", ""),
@@ -72,7 +78,7 @@ def _subject(spec: Mapping[str, Any]) -> User:
     )
 
 
-def _request_causes(spec: Mapping[str, Any]) -> list[Cause]:
+def _request_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and path is not None:
         text = "cannot be specified in combination with resourceAttributes"
@@ -80,18 +86,20 @@ def _request_causes(spec: Mapping[str, Any]) -> list[Cause]:
     if resource is None and path is None:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         return [
-            Cause("FieldValueInvalid", "spec.resourceAttributes", f"Invalid value: null: {text}")
+            FieldCause(
+                "FieldValueInvalid", "spec.resourceAttributes", f"Invalid value: null: {text}"
+            )
         ]
     return []
 
 
-def _subject_causes(spec: Mapping[str, Any]) -> list[Cause]:
+def _subject_causes(spec: Mapping[str, Any]) -> list[FieldCause]:
     if spec.get("user") or spec.get("groups"):
         return []
     return [invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
-def _metadata_causes(review: JsonObject) -> list[Cause]:
+def _metadata_causes(review: JsonObject) -> list[FieldCause]:
     """The namespace may be said; reviews have no name."""
     rest = {key: value for key, value in review["metadata"].items() if key != "namespace"}
     return [invalid("metadata", rest, "must be empty")] if rest else []
@@ -101,7 +109,7 @@ def _shown(path: Mapping[str, Any]) -> JsonObject:
     return {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
 
 
-def _refuse(causes: list[Cause]) -> None:
+def _refuse(causes: list[FieldCause]) -> None:
     """Kubernetes names no kind where it refuses a review.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Any
 
 from multiqueue.embedded.server.builtin.columns import AGE, column, condition
 from multiqueue.embedded.server.builtin.pod_defaults import child
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
 
@@ -36,7 +36,7 @@ def _prepare_create(obj: JsonObject, _context: RequestContext) -> None:
     obj["status"] = {}
 
 
-def _validate(obj: JsonObject) -> list[Cause]:
+def _validate(obj: JsonObject) -> list[FieldCause]:
     spec, name = obj["spec"], obj["metadata"].get("name", "")
     group, version = spec.get("group", ""), spec.get("version", "")
     causes = []
@@ -57,7 +57,7 @@ def _validate(obj: JsonObject) -> list[Cause]:
     return causes + _validate_client(spec)
 
 
-def _validate_client(spec: Json) -> list[Cause]:
+def _validate_client(spec: Json) -> list[FieldCause]:
     service, path = spec.get("service"), "spec.insecureSkipTLSVerify"
     skips = spec.get("insecureSkipTLSVerify", False)
     if service is None:

@@ -6,7 +6,7 @@ from typing import Any
 from multiqueue.embedded.server.builtin.pod_defaults import child
 from multiqueue.embedded.server.builtin.resources import validate_amount
 from multiqueue.embedded.server.builtin.tolerations import validate_taints
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext, Subresource
 from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
@@ -79,7 +79,7 @@ def _cordon(node: JsonObject) -> None:
         spec.pop("taints", None)
 
 
-def _validate_node(node: JsonObject) -> list[Cause]:
+def _validate_node(node: JsonObject) -> list[FieldCause]:
     causes = validate_taints(node["spec"].get("taints", ()), "spec.taints")
     for field in ("capacity", "allocatable"):
         for name, amount in node["status"].get(field, {}).items():
@@ -91,7 +91,7 @@ def _validate_node(node: JsonObject) -> list[Cause]:
 
 def _validate_node_update(
     node: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     causes = _validate_node(node)
     before, after = old["spec"].get("providerID"), node["spec"].get("providerID")
     if before and after != before:

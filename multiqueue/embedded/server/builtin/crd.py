@@ -5,7 +5,7 @@ from typing import Any
 
 from multiqueue.embedded.server.builtin.crd_schema import validate_schema
 from multiqueue.embedded.server.builtin.pod_defaults import child
-from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported, required
 from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
@@ -32,7 +32,7 @@ def _default(crd: JsonObject) -> None:
         service.setdefault("port", 443)
 
 
-def _validate(crd: JsonObject) -> list[Cause]:
+def _validate(crd: JsonObject) -> list[FieldCause]:
     spec = crd["spec"]
     group, spec_names = spec.get("group", ""), spec["names"]
     causes = []
@@ -55,7 +55,7 @@ def _validate(crd: JsonObject) -> list[Cause]:
     return [*causes, *_names(spec_names), *_versions(spec), *_conversion(spec)]
 
 
-def _names(spec_names: Json) -> list[Cause]:
+def _names(spec_names: Json) -> list[FieldCause]:
     causes = []
     for field in ("plural", "singular", "kind", "listKind"):
         value, path = spec_names.get(field, ""), f"spec.names.{field}"
@@ -76,7 +76,7 @@ def _names(spec_names: Json) -> list[Cause]:
     return causes
 
 
-def _versions(spec: Json) -> list[Cause]:
+def _versions(spec: Json) -> list[FieldCause]:
     versions = spec.get("versions", ())
     if not versions:
         return [required("spec.versions", "must have at least one version")]
@@ -116,7 +116,7 @@ def _share_schema(versions: Sequence[Json]) -> bool:
     return all(version.get("schema") == versions[0].get("schema") for version in versions)
 
 
-def _version(version: Json, path: str, where: str) -> list[Cause]:
+def _version(version: Json, path: str, where: str) -> list[FieldCause]:
     schema = version.get("schema", {}).get("openAPIV3Schema")
     if schema is None:
         return [required(where, "schemas are required")]
@@ -133,7 +133,7 @@ def _version(version: Json, path: str, where: str) -> list[Cause]:
     return causes
 
 
-def _column(column: Json, path: str) -> list[Cause]:
+def _column(column: Json, path: str) -> list[FieldCause]:
     fields = ("name", "type", "jsonPath")
     causes = [required(f"{path}.{field}") for field in fields if not column.get(field)]
     if column.get("type") and column["type"] not in _COLUMN_TYPES:
@@ -151,7 +151,7 @@ def _column(column: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _conversion(spec: Json) -> list[Cause]:
+def _conversion(spec: Json) -> list[FieldCause]:
     conversion = spec["conversion"]
     strategy = conversion["strategy"]
     if strategy not in _STRATEGIES:
@@ -175,7 +175,7 @@ def _conversion(spec: Json) -> list[Cause]:
     return causes
 
 
-def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> list[Cause]:
+def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> list[FieldCause]:
     causes = _validate(new)
     spec, before = new["spec"], old["spec"]
     for path, value, former in (

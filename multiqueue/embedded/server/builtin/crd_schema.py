@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.causes import (
-    Cause,
+    FieldCause,
     forbidden,
     invalid,
     not_supported,
@@ -59,18 +59,18 @@ _SHAPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def validate_schema(schema: Json, path: str) -> list[Cause]:
+def validate_schema(schema: Json, path: str) -> list[FieldCause]:
     """What keeps a version's schema from being used."""
     return list(_found(orjson.dumps(schema), path))
 
 
 @lru_cache(maxsize=64)
-def _found(raw: bytes, path: str) -> tuple[Cause, ...]:
+def _found(raw: bytes, path: str) -> tuple[FieldCause, ...]:
     """Definitions are written again and again, to every server of a process; schemas stay."""
     return tuple(_causes(orjson.loads(raw), path))
 
 
-def _causes(schema: Any, path: str) -> list[Cause]:
+def _causes(schema: Any, path: str) -> list[FieldCause]:
     if malformed := _malformed(schema, path):
         return malformed
     causes = []
@@ -81,7 +81,7 @@ def _causes(schema: Any, path: str) -> list[Cause]:
     return causes or _usable(schema, path) or definition_causes(schema, path)
 
 
-def _malformed(schema: Any, path: str) -> list[Cause]:
+def _malformed(schema: Any, path: str) -> list[FieldCause]:
     """Keywords with values of the wrong type; the other checks rely on there being none."""
     if not isinstance(schema, dict):
         return [type_invalid(path, schema, "must be a schema")]
@@ -115,7 +115,7 @@ def _inner_schemas(schema: Json, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}.{keyword}[{index}]", inner
 
 
-def _usable(schema: Json, path: str) -> list[Cause]:
+def _usable(schema: Json, path: str) -> list[FieldCause]:
     """The last word has the validator: patterns that do not compile, bounds of the wrong type."""
     try:
         Validator(schema)
@@ -124,7 +124,7 @@ def _usable(schema: Json, path: str) -> list[Cause]:
     return []
 
 
-def _structural(schema: Json, path: str) -> list[Cause]:
+def _structural(schema: Json, path: str) -> list[FieldCause]:
     causes = [
         invalid(f"{path}.{keyword}", "", "is not a keyword of schemas")
         for keyword in schema
@@ -144,7 +144,7 @@ def _structural(schema: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _type(schema: Json, path: str) -> list[Cause]:
+def _type(schema: Json, path: str) -> list[FieldCause]:
     given = schema.get("type", "")
     free = schema.get("x-kubernetes-int-or-string") or schema.get(
         "x-kubernetes-preserve-unknown-fields"
@@ -163,7 +163,7 @@ def _type(schema: Json, path: str) -> list[Cause]:
     return []
 
 
-def _lists(schema: Json, path: str) -> list[Cause]:
+def _lists(schema: Json, path: str) -> list[FieldCause]:
     causes = []
     if schema.get("type") == "array" and not isinstance(schema.get("items"), Mapping):
         causes.append(required(f"{path}.items", "must be specified"))
@@ -185,7 +185,7 @@ def _lists(schema: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _map_keys(items: Json, keys: Any, path: str) -> list[Cause]:
+def _map_keys(items: Json, keys: Any, path: str) -> list[FieldCause]:
     properties = items.get("properties", {})
     causes = []
     for index, key in enumerate(keys):
@@ -198,7 +198,7 @@ def _map_keys(items: Json, keys: Any, path: str) -> list[Cause]:
     return causes
 
 
-def _objects(schema: Json, path: str) -> list[Cause]:
+def _objects(schema: Json, path: str) -> list[FieldCause]:
     causes = []
     if "properties" in schema and schema.get("additionalProperties"):
         text = "additionalProperties and properties are mutual exclusive"

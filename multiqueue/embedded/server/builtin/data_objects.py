@@ -4,7 +4,7 @@ import base64
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid, required, too_long
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid, required, too_long
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
@@ -29,7 +29,7 @@ def _default_secret(secret: JsonObject) -> None:
             data[key] = base64.b64encode(text.encode()).decode()
 
 
-def _validate_secret(secret: JsonObject) -> list[Cause]:
+def _validate_secret(secret: JsonObject) -> list[FieldCause]:
     data = secret.get("data", {})
     causes = _keys(data, "data")
     if sum(len(value) * 3 // 4 for value in data.values()) > MAX_BYTES:
@@ -42,14 +42,14 @@ def _validate_secret(secret: JsonObject) -> list[Cause]:
 
 def _validate_secret_update(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     causes = _validate_secret(new)
     if new["type"] != old["type"]:
         causes.append(invalid("type", new["type"], "field is immutable"))
     return causes + _immutable(new, old, ("data",))
 
 
-def _validate_config_map(config: JsonObject) -> list[Cause]:
+def _validate_config_map(config: JsonObject) -> list[FieldCause]:
     data, binary = config.get("data", {}), config.get("binaryData", {})
     causes = [*_keys(data, "data"), *_keys(binary, "binaryData")]
     causes += [
@@ -66,15 +66,17 @@ def _validate_config_map(config: JsonObject) -> list[Cause]:
 
 def _validate_config_map_update(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     return [*_validate_config_map(new), *_immutable(new, old, ("data", "binaryData"))]
 
 
-def _keys(data: Iterable[str], path: str) -> list[Cause]:
+def _keys(data: Iterable[str], path: str) -> list[FieldCause]:
     return [cause for key in data for cause in check_name(key, f"{path}[{key}]", names.config_key)]
 
 
-def _immutable(new: JsonObject, old: Mapping[str, Any], fields: tuple[str, ...]) -> list[Cause]:
+def _immutable(
+    new: JsonObject, old: Mapping[str, Any], fields: tuple[str, ...]
+) -> list[FieldCause]:
     if not old.get("immutable"):
         return []
     causes = [

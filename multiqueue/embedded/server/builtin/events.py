@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 
 Json = Mapping[str, Any]
@@ -33,7 +33,7 @@ def from_core(event: JsonObject) -> JsonObject:
     return {**renamed, "apiVersion": "events.k8s.io/v1", "kind": "Event"}
 
 
-def _validate_core(event: JsonObject, _context: RequestContext) -> list[Cause]:
+def _validate_core(event: JsonObject, _context: RequestContext) -> list[FieldCause]:
     """An event lives in the namespace of its object, or in "default" for objects without one."""
     namespace = event.get("involvedObject", {}).get("namespace", "")
     own = event["metadata"].get("namespace", "")
@@ -42,7 +42,7 @@ def _validate_core(event: JsonObject, _context: RequestContext) -> list[Cause]:
     return [invalid("involvedObject.namespace", namespace, "does not match event.namespace")]
 
 
-def _validate_new(event: JsonObject, context: RequestContext) -> list[Cause]:
+def _validate_new(event: JsonObject, context: RequestContext) -> list[FieldCause]:
     causes = _validate_core({**event, "involvedObject": event.get("regarding", {})}, context)
     causes += [
         required(field)

@@ -10,7 +10,7 @@ from multiqueue.embedded.server.builtin.job_validation import (
     validate_job_spec,
 )
 from multiqueue.embedded.server.builtin.pod_defaults import child, default_template
-from multiqueue.embedded.server.causes import Cause, invalid
+from multiqueue.embedded.server.causes import FieldCause, invalid
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
 
@@ -75,11 +75,11 @@ def generate_selector(job: JsonObject) -> None:
     matches.setdefault(CONTROLLER_UID, uid)
 
 
-def _validate_create(job: JsonObject, _context: RequestContext) -> list[Cause]:
+def _validate_create(job: JsonObject, _context: RequestContext) -> list[FieldCause]:
     return [*_generated_selector(job), *validate_job_spec(job["spec"], "spec"), *_host_names(job)]
 
 
-def _generated_selector(job: JsonObject) -> list[Cause]:
+def _generated_selector(job: JsonObject) -> list[FieldCause]:
     """A selector that is not ours without ``manualSelector`` is a mistake."""
     spec, uid = job["spec"], job["metadata"]["uid"]
     if spec.get("manualSelector"):
@@ -99,7 +99,7 @@ def _generated_selector(job: JsonObject) -> list[Cause]:
     return causes
 
 
-def _host_names(job: JsonObject) -> list[Cause]:
+def _host_names(job: JsonObject) -> list[FieldCause]:
     """Pods of an Indexed Job are named after it in DNS."""
     spec, name = job["spec"], job["metadata"]["name"]
     if spec["completionMode"] != "Indexed" or not spec.get("completions"):
@@ -113,13 +113,13 @@ def _host_names(job: JsonObject) -> list[Cause]:
 
 def _validate_update(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     return [*validate_job_spec(new["spec"], "spec"), *validate_job_change(new, old)]
 
 
 def _validate_status(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     return validate_job_status(new, old)
 
 

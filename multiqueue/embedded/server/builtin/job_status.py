@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 
 Json = Mapping[str, Any]
 
 _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 
 
-def validate_job_status(new: Json, old: Json) -> list[Cause]:
+def validate_job_status(new: Json, old: Json) -> list[FieldCause]:
     """What is wrong with the status; only what the update introduces counts."""
     status, before = new.get("status", {}), old.get("status", {})
     causes = [
@@ -24,7 +24,7 @@ def validate_job_status(new: Json, old: Json) -> list[Cause]:
     ]
 
 
-def _contradictions(status: Json, spec: Json) -> list[Cause]:
+def _contradictions(status: Json, spec: Json) -> list[FieldCause]:
     complete, failed = has_condition(status, "Complete"), has_condition(status, "Failed")
     conditions = status.get("conditions", [])
     where = "status.conditions"
@@ -48,7 +48,7 @@ def _contradictions(status: Json, spec: Json) -> list[Cause]:
     )
 
 
-def _times(status: Json, *, complete: bool, finished: bool) -> list[Cause]:
+def _times(status: Json, *, complete: bool, finished: bool) -> list[FieldCause]:
     started, completed = status.get("startTime"), status.get("completionTime")
     causes = []
     if finished and not started:
@@ -66,7 +66,7 @@ def _times(status: Json, *, complete: bool, finished: bool) -> list[Cause]:
     return causes
 
 
-def _pods(status: Json, spec: Json) -> list[Cause]:
+def _pods(status: Json, spec: Json) -> list[FieldCause]:
     finished = has_condition(status, "Complete") or has_condition(status, "Failed")
     active, ready = status.get("active", 0), status.get("ready", 0)
     causes = []

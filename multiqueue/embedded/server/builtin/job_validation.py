@@ -5,7 +5,7 @@ from typing import Any
 
 from multiqueue.embedded.server.builtin.pod_validation import validate_template
 from multiqueue.embedded.server.causes import (
-    Cause,
+    FieldCause,
     forbidden,
     invalid,
     not_supported,
@@ -45,7 +45,7 @@ _COUNTS = (
 )
 
 
-def validate_job_spec(spec: Json, path: str, *, needs_selector: bool = True) -> list[Cause]:
+def validate_job_spec(spec: Json, path: str, *, needs_selector: bool = True) -> list[FieldCause]:
     """A Job's spec with its defaults; the one inside a CronJob needs no selector."""
     causes = [
         invalid(f"{path}.{field}", spec[field], "must be greater than or equal to 0")
@@ -62,7 +62,7 @@ def validate_job_spec(spec: Json, path: str, *, needs_selector: bool = True) -> 
     return causes
 
 
-def _completion_mode(spec: Json, path: str) -> list[Cause]:
+def _completion_mode(spec: Json, path: str) -> list[FieldCause]:
     mode = spec["completionMode"]
     if mode not in COMPLETION_MODES:
         return [not_supported(f"{path}.completionMode", mode, COMPLETION_MODES)]
@@ -85,7 +85,7 @@ def _completion_mode(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _managed_by(spec: Json, path: str) -> list[Cause]:
+def _managed_by(spec: Json, path: str) -> list[FieldCause]:
     value = spec.get("managedBy")
     if value is None:
         return []
@@ -103,7 +103,7 @@ def _managed_by(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _failure_policy(spec: Json, path: str) -> list[Cause]:
+def _failure_policy(spec: Json, path: str) -> list[FieldCause]:
     replacement = spec["podReplacementPolicy"]
     causes = []
     if replacement not in REPLACEMENT_POLICIES:
@@ -128,7 +128,7 @@ def _failure_policy(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _failure_rule(rule: Json, path: str) -> list[Cause]:
+def _failure_rule(rule: Json, path: str) -> list[FieldCause]:
     causes = []
     action = rule.get("action", "")
     if not action:
@@ -145,7 +145,7 @@ def _failure_rule(rule: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _success_policy(spec: Json, path: str) -> list[Cause]:
+def _success_policy(spec: Json, path: str) -> list[FieldCause]:
     policy = spec.get("successPolicy")
     if policy is None:
         return []
@@ -157,7 +157,7 @@ def _success_policy(spec: Json, path: str) -> list[Cause]:
     return []
 
 
-def _template(spec: Json, path: str) -> list[Cause]:
+def _template(spec: Json, path: str) -> list[FieldCause]:
     template = spec["template"]
     causes = validate_template(template, f"{path}.template")
     selector = spec.get("selector", {}).get("matchLabels", {})
@@ -175,7 +175,7 @@ def _template(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def validate_job_change(new: Json, old: Json) -> list[Cause]:
+def validate_job_change(new: Json, old: Json) -> list[FieldCause]:
     """What may not change in a Job that exists."""
     spec, before = new["spec"], old["spec"]
     causes = [
@@ -212,7 +212,7 @@ def changed_paths(new: Any, old: Any, path: str = "") -> list[str]:
     return [] if new == old else [path]
 
 
-def _completions_change(spec: Json, before: Json) -> list[Cause]:
+def _completions_change(spec: Json, before: Json) -> list[FieldCause]:
     """Elastic Indexed Jobs may change completions together with parallelism; others never."""
     completions = spec.get("completions")
     if completions == before.get("completions"):
@@ -262,7 +262,7 @@ def _with_node_affinity_of(source: Json, spec: dict[str, Any]) -> dict[str, Any]
     return without
 
 
-def validate_cron_job(cron: Json) -> list[Cause]:
+def validate_cron_job(cron: Json) -> list[FieldCause]:
     """A CronJob; its schedule is only looked at roughly."""
     spec = cron["spec"]
     causes = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from multiqueue.embedded.server.builtin.pod_defaults import child
-from multiqueue.embedded.server.causes import Cause, invalid, not_supported
+from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported
 from multiqueue.embedded.server.kinds import AdmissionRefused, Hooks, JsonObject, RequestContext
 from multiqueue.lib.quantity import Quantity, parse_quantity
 
@@ -95,7 +95,7 @@ def _default(limit_range: JsonObject) -> None:
                 child(item, "defaultRequest").setdefault(name, amount)
 
 
-def _validate(limit_range: JsonObject) -> list[Cause]:
+def _validate(limit_range: JsonObject) -> list[FieldCause]:
     causes = []
     for index, item in enumerate(limit_range.get("spec", {}).get("limits", ())):
         path = f"spec.limits[{index}]"
@@ -107,7 +107,7 @@ def _validate(limit_range: JsonObject) -> list[Cause]:
     return causes
 
 
-def _ordered(item: Json, low: str, high: str, path: str) -> list[Cause]:
+def _ordered(item: Json, low: str, high: str, path: str) -> list[FieldCause]:
     return [
         invalid(
             f"{path}.{low}[{name}]",

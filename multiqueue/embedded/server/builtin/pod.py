@@ -9,7 +9,7 @@ from multiqueue.embedded.server.builtin.pod_defaults import child, default_pod
 from multiqueue.embedded.server.builtin.pod_validation import validate_pod_spec
 from multiqueue.embedded.server.builtin.priority import resolve_priority
 from multiqueue.embedded.server.builtin.runtime_classes import apply_runtime_class
-from multiqueue.embedded.server.causes import Cause, forbidden
+from multiqueue.embedded.server.causes import FieldCause, forbidden
 from multiqueue.embedded.server.kinds import (
     AdmissionRefused,
     Hooks,
@@ -86,13 +86,13 @@ def qos_class(spec: Mapping[str, Any]) -> str:
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _validate_create(pod: JsonObject, _context: RequestContext) -> list[Cause]:
+def _validate_create(pod: JsonObject, _context: RequestContext) -> list[FieldCause]:
     return validate_pod_spec(pod["spec"], "spec")
 
 
 def _validate_update(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     causes = validate_pod_spec(new["spec"], "spec")
     if new["spec"] == old["spec"]:
         return causes
@@ -102,7 +102,7 @@ def _validate_update(
     return causes
 
 
-def _gates_change(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[Cause]:
+def _gates_change(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldCause]:
     before = {gate.get("name") for gate in old.get("schedulingGates", ())}
     return [
         forbidden(f"spec.schedulingGates[{index}].name", "only deletion is allowed")

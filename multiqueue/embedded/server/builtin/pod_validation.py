@@ -6,7 +6,7 @@ from typing import Any
 from multiqueue.embedded.server.builtin.resources import validate_resources
 from multiqueue.embedded.server.builtin.tolerations import validate_tolerations
 from multiqueue.embedded.server.causes import (
-    Cause,
+    FieldCause,
     duplicate,
     forbidden,
     invalid,
@@ -31,7 +31,7 @@ _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _VOLUME_SOURCES_TEXT = "must specify a volume type"
 
 
-def validate_template(template: Json, path: str) -> list[Cause]:
+def validate_template(template: Json, path: str) -> list[FieldCause]:
     """A Pod template."""
     metadata = template.get("metadata", {})
     return [
@@ -41,7 +41,7 @@ def validate_template(template: Json, path: str) -> list[Cause]:
     ]
 
 
-def validate_pod_spec(spec: Json, path: str) -> list[Cause]:
+def validate_pod_spec(spec: Json, path: str) -> list[FieldCause]:
     """A Pod spec with its defaults."""
     volumes = {volume.get("name", "") for volume in spec.get("volumes", ())}
     return [
@@ -57,7 +57,7 @@ def validate_pod_spec(spec: Json, path: str) -> list[Cause]:
     ]
 
 
-def _policies(spec: Json, path: str) -> list[Cause]:
+def _policies(spec: Json, path: str) -> list[FieldCause]:
     causes = []
     for field, supported in (("restartPolicy", RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
         value = spec.get(field, "")
@@ -68,7 +68,7 @@ def _policies(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _numbers(spec: Json, path: str) -> list[Cause]:
+def _numbers(spec: Json, path: str) -> list[FieldCause]:
     causes = []
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= 2**31 - 1:
@@ -81,7 +81,7 @@ def _numbers(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _names(spec: Json, path: str) -> list[Cause]:
+def _names(spec: Json, path: str) -> list[FieldCause]:
     causes = []
     for field, rule in (
         ("serviceAccountName", names.subdomain),
@@ -96,11 +96,11 @@ def _names(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _node_selector(selector: Mapping[str, str], path: str) -> list[Cause]:
+def _node_selector(selector: Mapping[str, str], path: str) -> list[FieldCause]:
     return validate_labels(selector, path)
 
 
-def _gates(spec: Json, path: str) -> list[Cause]:
+def _gates(spec: Json, path: str) -> list[FieldCause]:
     causes = []
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates", ())):
@@ -116,8 +116,8 @@ def _gates(spec: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _containers(spec: Json, path: str, volumes: set[str]) -> list[Cause]:
-    causes: list[Cause] = []
+def _containers(spec: Json, path: str, volumes: set[str]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     seen: set[str] = set()
     if not spec.get("containers"):
         causes.append(required(f"{path}.containers"))
@@ -132,7 +132,7 @@ def _containers(spec: Json, path: str, volumes: set[str]) -> list[Cause]:
     return causes
 
 
-def _container(container: Json, path: str, volumes: set[str]) -> list[Cause]:
+def _container(container: Json, path: str, volumes: set[str]) -> list[FieldCause]:
     causes = []
     name, image = container.get("name", ""), container.get("image", "")
     if name:
@@ -159,7 +159,7 @@ def _container(container: Json, path: str, volumes: set[str]) -> list[Cause]:
     return causes
 
 
-def _ports(ports: Iterable[Json], path: str) -> list[Cause]:
+def _ports(ports: Iterable[Json], path: str) -> list[FieldCause]:
     causes = []
     seen: set[str] = set()
     for index, port in enumerate(ports):
@@ -182,7 +182,7 @@ def _ports(ports: Iterable[Json], path: str) -> list[Cause]:
     return causes
 
 
-def _environment(variables: Iterable[Json], path: str) -> list[Cause]:
+def _environment(variables: Iterable[Json], path: str) -> list[FieldCause]:
     causes = []
     for index, variable in enumerate(variables):
         where = f"{path}[{index}]"
@@ -207,7 +207,7 @@ def _environment(variables: Iterable[Json], path: str) -> list[Cause]:
     return causes
 
 
-def _mounts(mounts: Iterable[Json], path: str, volumes: set[str]) -> list[Cause]:
+def _mounts(mounts: Iterable[Json], path: str, volumes: set[str]) -> list[FieldCause]:
     causes = []
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
@@ -225,7 +225,7 @@ def _mounts(mounts: Iterable[Json], path: str, volumes: set[str]) -> list[Cause]
     return causes
 
 
-def _volumes(volumes: Iterable[Json], path: str) -> list[Cause]:
+def _volumes(volumes: Iterable[Json], path: str) -> list[FieldCause]:
     causes = []
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
@@ -247,7 +247,7 @@ def _volumes(volumes: Iterable[Json], path: str) -> list[Cause]:
     return causes
 
 
-def _affinity(affinity: Json, path: str) -> list[Cause]:
+def _affinity(affinity: Json, path: str) -> list[FieldCause]:
     node = affinity.get("nodeAffinity", {})
     where = f"{path}.nodeAffinity"
     hard = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -273,7 +273,7 @@ def _affinity(affinity: Json, path: str) -> list[Cause]:
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
-def _node_term(term: Json, path: str) -> list[Cause]:
+def _node_term(term: Json, path: str) -> list[FieldCause]:
     causes = []
     for index, expression in enumerate(term.get("matchExpressions", ())):
         where = f"{path}.matchExpressions[{index}]"

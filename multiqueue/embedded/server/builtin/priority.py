@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid, not_supported
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid, not_supported
 from multiqueue.embedded.server.kinds import AdmissionRefused, Hooks, JsonObject, RequestContext
 
 GROUP, PLURAL = "scheduling.k8s.io", "priorityclasses"
@@ -50,7 +50,7 @@ def _default(obj: JsonObject) -> None:
     obj.setdefault("value", 0)
 
 
-def _validate_create(obj: JsonObject, context: RequestContext) -> list[Cause]:
+def _validate_create(obj: JsonObject, context: RequestContext) -> list[FieldCause]:
     name, value = obj["metadata"]["name"], obj["value"]
     causes = []
     if name.startswith("system-") and SYSTEM_CLASSES.get(name) != value:
@@ -69,7 +69,7 @@ def _validate_create(obj: JsonObject, context: RequestContext) -> list[Cause]:
     return causes + _one_default(obj, context)
 
 
-def _one_default(obj: JsonObject, context: RequestContext) -> list[Cause]:
+def _one_default(obj: JsonObject, context: RequestContext) -> list[FieldCause]:
     other = _global_default(context) if obj.get("globalDefault") else None
     if other is None or other["metadata"]["name"] == obj["metadata"]["name"]:
         return []
@@ -80,7 +80,7 @@ def _one_default(obj: JsonObject, context: RequestContext) -> list[Cause]:
 
 def _validate_update(
     new: JsonObject, old: Mapping[str, Any], context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     causes = [
         forbidden(field, "may not be changed in an update.")
         if field == "value"

@@ -5,7 +5,7 @@ from typing import Any
 
 from multiqueue.embedded.server.authz.policy import GROUP
 from multiqueue.embedded.server.builtin.pod_defaults import child
-from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported, required
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
@@ -24,7 +24,7 @@ def _default_binding(binding: JsonObject) -> None:
             subject["apiGroup"] = GROUP
 
 
-def _rule_causes(role: Json) -> list[Cause]:
+def _rule_causes(role: Json) -> list[FieldCause]:
     namespaced = bool(role["metadata"].get("namespace"))
     return [
         cause
@@ -33,7 +33,7 @@ def _rule_causes(role: Json) -> list[Cause]:
     ]
 
 
-def _one_rule_causes(rule: Json, path: str, *, namespaced: bool) -> list[Cause]:
+def _one_rule_causes(rule: Json, path: str, *, namespaced: bool) -> list[FieldCause]:
     causes = []
     if not rule.get("verbs"):
         causes.append(required(f"{path}.verbs", "verbs must contain at least one value"))
@@ -54,7 +54,7 @@ def _one_rule_causes(rule: Json, path: str, *, namespaced: bool) -> list[Cause]:
     return causes
 
 
-def _aggregation_causes(role: Json) -> list[Cause]:
+def _aggregation_causes(role: Json) -> list[FieldCause]:
     rule = role.get("aggregationRule")
     if rule is None:
         return []
@@ -70,7 +70,7 @@ def _aggregation_causes(role: Json) -> list[Cause]:
     ]
 
 
-def _selector_causes(selector: Json, path: str) -> list[Cause]:
+def _selector_causes(selector: Json, path: str) -> list[FieldCause]:
     causes = []
     for key, value in (selector.get("matchLabels") or {}).items():
         where = f"{path}.matchLabels"
@@ -79,14 +79,14 @@ def _selector_causes(selector: Json, path: str) -> list[Cause]:
     for index, expression in enumerate(selector.get("matchExpressions") or ()):
         causes += _expression_causes(expression, f"{path}.matchExpressions[{index}]")
     if causes:
-        causes.append(Cause("FieldValueInvalid", path, _UNREADABLE))
+        causes.append(FieldCause("FieldValueInvalid", path, _UNREADABLE))
     return causes
 
 
 _UNREADABLE = "Invalid value: null: invalid label selector."
 
 
-def _expression_causes(expression: Json, path: str) -> list[Cause]:
+def _expression_causes(expression: Json, path: str) -> list[FieldCause]:
     causes = []
     operator, values = expression.get("operator", ""), expression.get("values") or ()
     if operator in {"In", "NotIn"}:
@@ -96,7 +96,7 @@ def _expression_causes(expression: Json, path: str) -> list[Cause]:
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(Cause("FieldValueForbidden", f"{path}.values", f"Forbidden: {text}"))
+            causes.append(FieldCause("FieldValueForbidden", f"{path}.values", f"Forbidden: {text}"))
     else:
         causes.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     causes += check_name(expression.get("key", ""), f"{path}.key", names.qualified_name)
@@ -105,7 +105,7 @@ def _expression_causes(expression: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _binding_causes(binding: Json) -> list[Cause]:
+def _binding_causes(binding: Json) -> list[FieldCause]:
     namespaced = bool(binding["metadata"].get("namespace"))
     reference = binding["roleRef"]
     causes = _supported("roleRef.apiGroup", reference.get("apiGroup", ""), (GROUP,))
@@ -120,7 +120,7 @@ def _binding_causes(binding: Json) -> list[Cause]:
     return causes
 
 
-def _subject_causes(subject: Json, path: str, *, namespaced: bool) -> list[Cause]:
+def _subject_causes(subject: Json, path: str, *, namespaced: bool) -> list[FieldCause]:
     name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
     causes = [] if name else [required(f"{path}.name")]
     if kind == "ServiceAccount":
@@ -136,15 +136,17 @@ def _subject_causes(subject: Json, path: str, *, namespaced: bool) -> list[Cause
     return causes
 
 
-def _supported(path: str, value: str, supported: Sequence[str]) -> list[Cause]:
+def _supported(path: str, value: str, supported: Sequence[str]) -> list[FieldCause]:
     return [] if value in supported else [not_supported(path, value, supported)]
 
 
-def _role_causes(role: JsonObject) -> list[Cause]:
+def _role_causes(role: JsonObject) -> list[FieldCause]:
     return [*_rule_causes(role), *_aggregation_causes(role)]
 
 
-def _binding_update_causes(new: JsonObject, old: Json, _context: RequestContext) -> list[Cause]:
+def _binding_update_causes(
+    new: JsonObject, old: Json, _context: RequestContext
+) -> list[FieldCause]:
     causes = _binding_causes(new)
     if new["roleRef"] != old["roleRef"]:
         fields = (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))

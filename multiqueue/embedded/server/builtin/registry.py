@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from multiqueue.embedded.server.auth import Authenticator
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.auth import TokenAuthenticator
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.builtin import cluster_columns as cluster_cells
 from multiqueue.embedded.server.builtin import workload_columns as cells
@@ -86,7 +86,7 @@ _PUT_NEEDS_REVISION = {
 
 
 def builtin_registry(
-    authenticator: Authenticator, authorizer: Authorizer, tokens: ServiceAccountTokens
+    authenticator: TokenAuthenticator, authorizer: RoleAuthorizer, tokens: ServiceAccountTokens
 ) -> Registry:
     """A new registry with all built-in kinds.
 
@@ -214,7 +214,7 @@ def _extension() -> list[Kind]:
     ]  # fmt: skip
 
 
-def _reviews(authenticator: Authenticator, authorizer: Authorizer) -> list[Kind]:
+def _reviews(authenticator: TokenAuthenticator, authorizer: RoleAuthorizer) -> list[Kind]:
     group = "authentication.k8s.io"
     return [
         _kind("authentication.TokenReview", "tokenreviews", group=group, cluster=True,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
 from multiqueue.lib.quantity import NANO, parse_quantity
@@ -22,7 +22,7 @@ def cannot_overcommit(name: str) -> bool:
     return is_extended(name) or name.startswith("hugepages-")
 
 
-def validate_resources(resources: Mapping[str, Any], path: str) -> list[Cause]:
+def validate_resources(resources: Mapping[str, Any], path: str) -> list[FieldCause]:
     """Requests and limits of a container."""
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     causes = []
@@ -34,7 +34,7 @@ def validate_resources(resources: Mapping[str, Any], path: str) -> list[Cause]:
     return causes
 
 
-def _resource(name: str, amount: str, path: str) -> list[Cause]:
+def _resource(name: str, amount: str, path: str) -> list[FieldCause]:
     causes = check_name(name, path, names.qualified_name)
     if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
         text = "must be a standard resource for containers"
@@ -42,7 +42,7 @@ def _resource(name: str, amount: str, path: str) -> list[Cause]:
     return causes + validate_amount(name, amount, f"{path}[{name}]")
 
 
-def validate_amount(name: str, amount: str, path: str) -> list[Cause]:
+def validate_amount(name: str, amount: str, path: str) -> list[FieldCause]:
     """An amount of a resource: not negative, and whole where it is counted in pieces."""
     quantity = parse_quantity(amount)
     if quantity.sign < 0:
@@ -52,7 +52,7 @@ def validate_amount(name: str, amount: str, path: str) -> list[Cause]:
     return []
 
 
-def _against_limit(name: str, amount: str, limit: str | None, path: str) -> list[Cause]:
+def _against_limit(name: str, amount: str, limit: str | None, path: str) -> list[FieldCause]:
     where = f"{path}.requests"
     if limit is None:
         if cannot_overcommit(name):

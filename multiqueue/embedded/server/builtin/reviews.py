@@ -1,13 +1,13 @@
 """Reviews of who somebody is: kinds that are asked and answered, never stored."""
 
 from multiqueue.api.v1beta2.meta import format_time
-from multiqueue.embedded.server.auth import Authenticator, BadToken
+from multiqueue.embedded.server.auth import BadToken, TokenAuthenticator
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.status import bad_request
 
 
 def token_review(
-    authenticator: Authenticator, review: JsonObject, _context: RequestContext
+    authenticator: TokenAuthenticator, review: JsonObject, _context: RequestContext
 ) -> JsonObject:
     """Answer a TokenReview."""
     spec = review.get("spec") or {}

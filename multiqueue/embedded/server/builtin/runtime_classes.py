@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.kinds import AdmissionRefused, Hooks, JsonObject, RequestContext
 from multiqueue.embedded.server.schema import names
 
@@ -49,7 +49,7 @@ def _merge_scheduling(spec: JsonObject, scheduling: Mapping[str, Any]) -> None:
         spec["tolerations"] = [*tolerations, *added]
 
 
-def _validate_create(obj: JsonObject, _context: RequestContext) -> list[Cause]:
+def _validate_create(obj: JsonObject, _context: RequestContext) -> list[FieldCause]:
     handler = obj.get("handler", "")
     if not handler:
         return [required("handler")]
@@ -58,7 +58,7 @@ def _validate_create(obj: JsonObject, _context: RequestContext) -> list[Cause]:
 
 def _validate_update(
     new: JsonObject, old: Mapping[str, Any], _context: RequestContext
-) -> list[Cause]:
+) -> list[FieldCause]:
     if new.get("handler") == old.get("handler"):
         return []
     return [invalid("handler", new.get("handler"), "field is immutable")]

@@ -8,7 +8,7 @@ from typing import Any
 from multiqueue.api.v1beta2.meta import format_time
 from multiqueue.embedded.server.auth import ISSUER
 from multiqueue.embedded.server.authz.tokens import BOUND, ServiceAccountTokens
-from multiqueue.embedded.server.causes import Cause, invalid
+from multiqueue.embedded.server.causes import FieldCause, invalid
 from multiqueue.embedded.server.kinds import (
     JsonObject,
     Kind,
@@ -90,7 +90,7 @@ def _spec(body: JsonObject, name: str) -> JsonObject:
     return spec
 
 
-def _expiration_causes(spec: JsonObject) -> list[Cause]:
+def _expiration_causes(spec: JsonObject) -> list[FieldCause]:
     seconds = spec.get("expirationSeconds", DEFAULT_SECONDS)
     if seconds < MIN_SECONDS:
         text = "may not specify a duration less than 10 minutes"

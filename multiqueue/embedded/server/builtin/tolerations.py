@@ -3,7 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, duplicate, invalid, not_supported, required
+from multiqueue.embedded.server.causes import (
+    FieldCause,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+)
 from multiqueue.embedded.server.schema import names
 from multiqueue.embedded.server.schema.metadata import check_name
 
@@ -13,7 +19,7 @@ OPERATORS = ("Equal", "Exists")
 Json = Mapping[str, Any]
 
 
-def validate_tolerations(tolerations: Iterable[Json], path: str) -> list[Cause]:
+def validate_tolerations(tolerations: Iterable[Json], path: str) -> list[FieldCause]:
     """Tolerations of a Pod."""
     return [
         cause
@@ -22,7 +28,7 @@ def validate_tolerations(tolerations: Iterable[Json], path: str) -> list[Cause]:
     ]
 
 
-def _toleration(toleration: Json, path: str) -> list[Cause]:
+def _toleration(toleration: Json, path: str) -> list[FieldCause]:
     key, effect = toleration.get("key", ""), toleration.get("effect", "")
     operator, value = toleration.get("operator", ""), toleration.get("value", "")
     causes = []
@@ -49,9 +55,9 @@ def _toleration(toleration: Json, path: str) -> list[Cause]:
     return causes
 
 
-def validate_taints(taints: Iterable[Json], path: str) -> list[Cause]:
+def validate_taints(taints: Iterable[Json], path: str) -> list[FieldCause]:
     """Taints of a Node."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         where = f"{path}[{index}]"

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from multiqueue.embedded.server.builtin.pod_defaults import child
 from multiqueue.embedded.server.causes import (
-    Cause,
+    FieldCause,
     duplicate,
     invalid,
     not_supported,
@@ -44,7 +44,7 @@ def _default(configuration: JsonObject, *, mutating: bool) -> None:
             rule.setdefault("scope", "*")
 
 
-def _validate(configuration: JsonObject) -> list[Cause]:
+def _validate(configuration: JsonObject) -> list[FieldCause]:
     causes = []
     seen: set[str] = set()
     for index, webhook in enumerate(configuration.get("webhooks", ())):
@@ -58,7 +58,7 @@ def _validate(configuration: JsonObject) -> list[Cause]:
     return causes
 
 
-def _name(name: str, path: str) -> list[Cause]:
+def _name(name: str, path: str) -> list[FieldCause]:
     if not name:
         return [required(path)]
     if messages := names.subdomain(name):
@@ -70,7 +70,7 @@ def _name(name: str, path: str) -> list[Cause]:
     return []
 
 
-def _webhook(webhook: Json, path: str) -> list[Cause]:
+def _webhook(webhook: Json, path: str) -> list[FieldCause]:
     causes = []
     if webhook.get("sideEffects") not in _SIDE_EFFECTS:
         causes.append(
@@ -97,7 +97,7 @@ def _webhook(webhook: Json, path: str) -> list[Cause]:
     return causes + _conditions(webhook.get("matchConditions", ()), f"{path}.matchConditions")
 
 
-def _conditions(conditions: Sequence[Json], path: str) -> list[Cause]:
+def _conditions(conditions: Sequence[Json], path: str) -> list[FieldCause]:
     if len(conditions) > MAX_CONDITIONS:
         return [too_many(path, len(conditions), MAX_CONDITIONS)]
     causes = []
@@ -127,7 +127,7 @@ def _condition_error(expression: str) -> str | None:
     return condition_error(expression)
 
 
-def _client(client: Json, path: str) -> list[Cause]:
+def _client(client: Json, path: str) -> list[FieldCause]:
     if ("url" in client) == ("service" in client):
         return [required(path, "exactly one of url or service is required")]
     if "service" in client:
@@ -150,7 +150,7 @@ def _client(client: Json, path: str) -> list[Cause]:
     return causes
 
 
-def _rule(rule: Json, path: str) -> list[Cause]:
+def _rule(rule: Json, path: str) -> list[FieldCause]:
     causes = [
         required(f"{path}.{field}")
         for field in ("apiGroups", "apiVersions", "operations", "resources")

@@ -5,7 +5,7 @@ from typing import Any
 
 from multiqueue.embedded.server.builtin.pod_defaults import child, default_template
 from multiqueue.embedded.server.builtin.pod_validation import validate_template
-from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, not_supported, required
 from multiqueue.embedded.server.kinds import Hooks, JsonObject, RequestContext
 
 Json = Mapping[str, Any]
@@ -70,7 +70,7 @@ def _template_and_status(obj: JsonObject) -> None:
     child(obj, "status")
 
 
-def _validate(obj: JsonObject) -> list[Cause]:
+def _validate(obj: JsonObject) -> list[FieldCause]:
     spec = obj["spec"]
     causes = []
     if spec.get("replicas", 0) < 0:
@@ -88,7 +88,7 @@ def _validate(obj: JsonObject) -> list[Cause]:
     return causes + validate_template(spec["template"], "spec.template")
 
 
-def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> list[Cause]:
+def _validate_update(new: JsonObject, old: Json, _context: RequestContext) -> list[FieldCause]:
     causes = _validate(new)
     if new["spec"].get("selector") != old["spec"].get("selector"):
         causes.append(invalid("spec.selector", new["spec"].get("selector"), "field is immutable"))
@@ -134,7 +134,7 @@ def _prepare_service(service: JsonObject, _context: RequestContext) -> None:
         service["spec"].setdefault("clusterIP", "None")
 
 
-def _validate_service(service: JsonObject) -> list[Cause]:
+def _validate_service(service: JsonObject) -> list[FieldCause]:
     spec = service["spec"]
     types = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     causes = []
@@ -179,7 +179,7 @@ def _default_pod_template(obj: JsonObject) -> None:
 POD_TEMPLATE_HOOKS = Hooks(default=_default_pod_template)
 
 
-def _validate_lease(lease: JsonObject) -> list[Cause]:
+def _validate_lease(lease: JsonObject) -> list[FieldCause]:
     spec = lease.get("spec", {})
     causes = []
     if spec.get("leaseDurationSeconds", 1) <= 0:

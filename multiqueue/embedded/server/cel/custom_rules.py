@@ -10,7 +10,7 @@ from multiqueue.embedded.server.causes import (
     TOO_LONG,
     TOO_MANY,
     TYPE_INVALID,
-    Cause,
+    FieldCause,
     invalid,
 )
 from multiqueue.embedded.server.cel.rule_shape import has_rules
@@ -27,8 +27,8 @@ def rule_causes(
     version: KindVersion,
     obj: Mapping[str, Any],
     old: Mapping[str, Any] | None,
-    schema_causes: Iterable[Cause],
-) -> list[Cause]:
+    schema_causes: Iterable[FieldCause],
+) -> list[FieldCause]:
     """What the rules say about an object; ``old`` is its state before an update.
 
     Args:
@@ -53,14 +53,14 @@ def rule_causes(
     return evaluate(compiled.root, obj, ABSENT if old is None else old)
 
 
-def definition_causes(schema: Mapping[str, Any], path: str) -> list[Cause]:
+def definition_causes(schema: Mapping[str, Any], path: str) -> list[FieldCause]:
     """What keeps the rules of a schema from being used; ``path`` is that of the schema."""
     if not has_rules(schema):
         return []
     from multiqueue.embedded.server.cel.rules import SCHEMA_PATH, compile_rules
 
     return [
-        Cause(cause.reason, f"{path}{cause.field}", cause.message.replace(SCHEMA_PATH, path))
+        FieldCause(cause.reason, f"{path}{cause.field}", cause.message.replace(SCHEMA_PATH, path))
         for cause in compile_rules(schema).causes
     ]
 

@@ -8,14 +8,21 @@ import orjson
 from multiqueue.embedded.server.causes import (
     DUPLICATE,
     INVALID,
-    Cause,
+    FieldCause,
     duplicate,
     forbidden,
     invalid,
     required,
 )
 from multiqueue.embedded.server.cel.expression import EvaluationError, activation
-from multiqueue.embedded.server.cel.rules import OLD_SELF, OLD_SELVES, SELF, PassedKey, Rule, Scope
+from multiqueue.embedded.server.cel.rules import (
+    OLD_SELF,
+    OLD_SELVES,
+    SELF,
+    CelRule,
+    CelScope,
+    PassedKey,
+)
 from multiqueue.embedded.server.schema.structural import item_key
 
 MAX_EVALUATIONS = 100_000
@@ -30,7 +37,7 @@ _OUT_OF_BUDGET = (
 )
 
 
-def evaluate(scope: Scope, obj: Any, old: Any = ABSENT) -> list[Cause]:
+def evaluate(scope: CelScope, obj: Any, old: Any = ABSENT) -> list[FieldCause]:
     """What the rules say about an object; ``old`` is its state before an update.
 
     Parity: a rule without oldSelf on a part that did not change is not asked, so what was stored
@@ -47,17 +54,19 @@ def evaluate(scope: Scope, obj: Any, old: Any = ABSENT) -> list[Cause]:
 class _OutOfBudgetError(Exception):
     """No further rules are evaluated."""
 
-    def __init__(self, cause: Cause) -> None:
+    def __init__(self, cause: FieldCause) -> None:
         super().__init__(cause.message)
         self.cause = cause
 
 
 class _Run:
     def __init__(self) -> None:
-        self.causes: list[Cause] = []
+        self.causes: list[FieldCause] = []
         self._left = MAX_EVALUATIONS
 
-    def visit(self, scope: Scope, value: Any, old: Any, path: str, *, is_parent_same: bool) -> None:
+    def visit(
+        self, scope: CelScope, value: Any, old: Any, path: str, *, is_parent_same: bool
+    ) -> None:
         """Evaluate here and below. ``is_parent_same`` is of the nearest part with an old value."""
         if value is None:
             return
@@ -72,7 +81,7 @@ class _Run:
             self._visit_list(scope, scope.items, value, old, path, is_same=is_same)
 
     def _visit_object(
-        self, scope: Scope, value: dict[str, Any], old: Any, path: str, *, is_same: bool
+        self, scope: CelScope, value: dict[str, Any], old: Any, path: str, *, is_same: bool
     ) -> None:
         before = old if isinstance(old, dict) else {}
         for name, below in scope.properties.items():
@@ -86,7 +95,14 @@ class _Run:
                 self.visit(scope.values, item, found, f"{path}[{key}]", is_parent_same=is_same)
 
     def _visit_list(
-        self, scope: Scope, below: Scope, items: list[Any], old: Any, path: str, *, is_same: bool
+        self,
+        scope: CelScope,
+        below: CelScope,
+        items: list[Any],
+        old: Any,
+        path: str,
+        *,
+        is_same: bool,
     ) -> None:
         """Only the items of a list of type map have old values."""
         by_key: dict[str, Any] = {}
@@ -97,7 +113,7 @@ class _Run:
             before = by_key.get(item_key(item, keys), ABSENT) if by_key else ABSENT
             self.visit(below, item, before, f"{path}[{index}]", is_parent_same=is_same)
 
-    def _evaluate(self, scope: Scope, value: Any, old: Any, path: str, *, is_same: bool) -> None:
+    def _evaluate(self, scope: CelScope, value: Any, old: Any, path: str, *, is_same: bool) -> None:
         has_old = old is not ABSENT and old is not None
         due = [
             rule
@@ -147,17 +163,17 @@ def _key(variables: Mapping[str, Any], *, has_old: bool, is_same: bool) -> Passe
     return (has_old, is_same, text) if len(text) <= MAX_KEY else None
 
 
-def _remember(scope: Scope, key: PassedKey) -> None:
+def _remember(scope: CelScope, key: PassedKey) -> None:
     scope.passed[key] = None
     if len(scope.passed) > MAX_PASSED:
         del scope.passed[next(iter(scope.passed))]
 
 
-def _type(scope: Scope) -> str:
+def _type(scope: CelScope) -> str:
     return str(scope.schema.get("type", ""))
 
 
-def _failed(scope: Scope, rule: Rule, path: str, error: EvaluationError) -> Cause:
+def _failed(scope: CelScope, rule: CelRule, path: str, error: EvaluationError) -> FieldCause:
     name = rule.message or rule.text
     where = path or "<nil>"
     words = str(error)
@@ -180,7 +196,7 @@ def _failed(scope: Scope, rule: Rule, path: str, error: EvaluationError) -> Caus
     return invalid(where, _type(scope), words)
 
 
-def _message(rule: Rule, given: Any) -> str:
+def _message(rule: CelRule, given: Any) -> str:
     """The text of a failure; an expression for it that has no good value is passed over."""
     if rule.message_program is not None:
         try:
@@ -192,7 +208,7 @@ def _message(rule: Rule, given: Any) -> str:
     return rule.message or f"failed rule: {rule.text}"
 
 
-def _refused(scope: Scope, rule: Rule, value: Any, path: str, detail: str) -> Cause:
+def _refused(scope: CelScope, rule: CelRule, value: Any, path: str, detail: str) -> FieldCause:
     is_key = rule.field_path.startswith("[")
     dot = "." if path and rule.field_path and not is_key else ""
     where = f"{path}{dot}{rule.field_path}" or "<nil>"
@@ -204,8 +220,10 @@ def _refused(scope: Scope, rule: Rule, value: Any, path: str, detail: str) -> Ca
             return required(where, detail)
         case "FieldValueDuplicate":
             return (
-                Cause(DUPLICATE, where, "Duplicate value") if is_part else duplicate(where, value)
+                FieldCause(DUPLICATE, where, "Duplicate value")
+                if is_part
+                else duplicate(where, value)
             )
     if is_part:
-        return Cause(INVALID, where, f"Invalid value: {detail}")
+        return FieldCause(INVALID, where, f"Invalid value: {detail}")
     return invalid(where, value, detail)

@@ -9,7 +9,7 @@ from typing import Any
 import cel_expr_python.cel as cel  # noqa: PLR0402 - mypy finds it only so
 
 from multiqueue.embedded.server.cel.environment import run_environment
-from multiqueue.embedded.server.cel.syntax import Node, read_tree
+from multiqueue.embedded.server.cel.syntax import CelNode, read_tree
 
 _UNSUPPORTED = {
     "cel.@mapInsert": "transformMap and transformMapEntry are",
@@ -35,7 +35,7 @@ class Checked:
 
     result: str
     """Its type, such as ``BOOL``."""
-    tree: Node
+    tree: CelNode
 
     def uses(self, variable: str) -> bool:
         """Whether it reads a variable."""
@@ -43,7 +43,7 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class CelBinding:
     """A name for an expression inside of another, because Python has no value for it."""
 
     name: str
@@ -54,7 +54,7 @@ class Binding:
         return f"cel.bind({self.name}, {self.value},\n{text}\n)"
 
 
-def check(environment: cel.Env, text: str, binding: Binding | None = None) -> Checked:
+def check(environment: cel.Env, text: str, binding: CelBinding | None = None) -> Checked:
     """Check an expression.
 
     Raises:
@@ -68,7 +68,7 @@ def check(environment: cel.Env, text: str, binding: Binding | None = None) -> Ch
         raise CheckError(_words(str(error), lines_before=int(binding is not None))) from error
     tree = read_tree(compiled.serialize())
     if binding is not None:
-        tree = Node(tree.message.comprehension_expr.result)
+        tree = CelNode(tree.message.comprehension_expr.result)
     for node in tree.walk():
         if node.function in _UNSUPPORTED:
             raise CheckError(f"{_UNSUPPORTED[node.function]} not supported by this server")

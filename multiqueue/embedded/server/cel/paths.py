@@ -7,7 +7,7 @@ of a list and the values of a map. An empty one says that only the presence matt
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.cel.syntax import Node
+from multiqueue.embedded.server.cel.syntax import CelNode
 
 Mask = dict[str, Any] | None
 Path = tuple[str, ...]
@@ -23,7 +23,7 @@ class Reads:
         self._everything: set[Path] = set()
         self._masks: dict[str, Any] = {}
 
-    def add(self, tree: Node, roots: Mapping[str, Path]) -> None:
+    def add(self, tree: CelNode, roots: Mapping[str, Path]) -> None:
         """Add an expression; ``roots`` gives the names of variables their places."""
         self._visit(tree, dict(roots))
 
@@ -43,13 +43,13 @@ class Reads:
         if everything:
             self._everything.add(path)
 
-    def _resolve(self, node: Node, scope: Mapping[str, Path | None]) -> Path | None:
+    def _resolve(self, node: CelNode, scope: Mapping[str, Path | None]) -> Path | None:
         """The place that an expression names; None: it is not the name of a place."""
         match node.kind:
             case "ident_expr":
                 return scope.get(node.name or "")
             case "select_expr" if not node.message.select_expr.test_only:
-                base = self._resolve(Node(node.message.select_expr.operand), scope)
+                base = self._resolve(CelNode(node.message.select_expr.operand), scope)
                 return None if base is None else (*base, node.message.select_expr.field)
             case "call_expr" if node.function == "_?._":
                 operand, field = node.operands()
@@ -60,7 +60,7 @@ class Reads:
                 return None if base is None else (*base, ITEMS)
         return None
 
-    def _visit(self, node: Node, scope: Mapping[str, Path | None]) -> None:
+    def _visit(self, node: CelNode, scope: Mapping[str, Path | None]) -> None:
         path = self._resolve(node, scope)
         if path is not None:
             self._mark(path, everything=True)
@@ -76,16 +76,16 @@ class Reads:
             for child in node.children():
                 self._visit(child, scope)
 
-    def _visit_presence(self, node: Node, scope: Mapping[str, Path | None]) -> None:
+    def _visit_presence(self, node: CelNode, scope: Mapping[str, Path | None]) -> None:
         select = node.message.select_expr
-        base = self._resolve(Node(select.operand), scope)
+        base = self._resolve(CelNode(select.operand), scope)
         if base is None:
-            self._visit(Node(select.operand), scope)
+            self._visit(CelNode(select.operand), scope)
             return
         self._mark((*base, select.field), everything=False)
-        self._visit_indexes(Node(select.operand), scope)
+        self._visit_indexes(CelNode(select.operand), scope)
 
-    def _visit_indexes(self, node: Node, scope: Mapping[str, Path | None]) -> None:
+    def _visit_indexes(self, node: CelNode, scope: Mapping[str, Path | None]) -> None:
         """What is read to compute the indexes in the name of a place."""
         if node.function == "_[_]":
             self._visit(node.operands()[1], scope)
@@ -93,16 +93,16 @@ class Reads:
             if self._resolve(child, scope) is not None:
                 self._visit_indexes(child, scope)
 
-    def _visit_loop(self, node: Node, scope: Mapping[str, Path | None]) -> None:
+    def _visit_loop(self, node: CelNode, scope: Mapping[str, Path | None]) -> None:
         loop = node.message.comprehension_expr
-        path = self._resolve(Node(loop.iter_range), scope)
+        path = self._resolve(CelNode(loop.iter_range), scope)
         inner = {**scope, loop.accu_var: None, loop.iter_var: None}
         if path is None:
-            self._visit(Node(loop.iter_range), scope)
+            self._visit(CelNode(loop.iter_range), scope)
         else:
             self._mark((*path, ITEMS), everything=False)
-            self._visit_indexes(Node(loop.iter_range), scope)
+            self._visit_indexes(CelNode(loop.iter_range), scope)
             inner[loop.iter_var2 or loop.iter_var] = (*path, ITEMS)
-        self._visit(Node(loop.accu_init), scope)
+        self._visit(CelNode(loop.accu_init), scope)
         for part in (loop.loop_condition, loop.loop_step, loop.result):
-            self._visit(Node(part), inner)
+            self._visit(CelNode(part), inner)

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, not_supported, required, type_invalid
+from multiqueue.embedded.server.causes import (
+    FieldCause,
+    invalid,
+    not_supported,
+    required,
+    type_invalid,
+)
 from multiqueue.embedded.server.cel.field_path import parse_field_path
 
 KEYWORD = "x-kubernetes-validations"
@@ -23,7 +29,7 @@ def has_rules(schema: Any) -> bool:
     return isinstance(schema, list) and any(has_rules(value) for value in schema)
 
 
-def shape_causes(entry: Any, path: str, schema: Mapping[str, Any]) -> list[Cause]:
+def shape_causes(entry: Any, path: str, schema: Mapping[str, Any]) -> list[FieldCause]:
     """What is wrong with an entry, whatever its expressions say."""
     if not isinstance(entry, Mapping):
         return [type_invalid(path, entry, "must be a rule")]
@@ -38,7 +44,7 @@ def shape_causes(entry: Any, path: str, schema: Mapping[str, Any]) -> list[Cause
     return wrong or [*_rule(entry, path), *_others(entry, path, schema)]
 
 
-def _rule(entry: Mapping[str, Any], path: str) -> list[Cause]:
+def _rule(entry: Mapping[str, Any], path: str) -> list[FieldCause]:
     rule, message = entry.get("rule", ""), entry.get("message", "")
     if not rule.strip():
         return [required(f"{path}.rule", "rule is not specified")]
@@ -52,7 +58,7 @@ def _rule(entry: Mapping[str, Any], path: str) -> list[Cause]:
     return []
 
 
-def _others(entry: Mapping[str, Any], path: str, schema: Mapping[str, Any]) -> list[Cause]:
+def _others(entry: Mapping[str, Any], path: str, schema: Mapping[str, Any]) -> list[FieldCause]:
     causes = []
     expression, field_path = entry.get("messageExpression", ""), entry.get("fieldPath", "")
     if expression and not expression.strip():

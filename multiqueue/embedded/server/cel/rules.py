@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.causes import Cause, forbidden, invalid
+from multiqueue.embedded.server.causes import FieldCause, forbidden, invalid
 from multiqueue.embedded.server.cel.declarations import Declarations, is_embedded
 from multiqueue.embedded.server.cel.environment import check_environment
 from multiqueue.embedded.server.cel.expression import (
-    Binding,
+    CelBinding,
     Checked,
     CheckError,
     Program,
@@ -33,7 +33,7 @@ _OTHER_RESULT = {
     "BOOL": "cel expression must evaluate to a bool",
     "STRING": "must evaluate to a string",
 }
-_OPTIONAL_OLD_SELF = Binding(OLD_SELF, f"{OLD_SELVES}[?0]")
+_OPTIONAL_OLD_SELF = CelBinding(OLD_SELF, f"{OLD_SELVES}[?0]")
 """Made of a list with at most one item."""
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _NO_RULES = "must not be set inside of allOf, anyOf, oneOf and not: this server has no rules there"
@@ -42,7 +42,7 @@ PassedKey = tuple[bool, bool, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class CelRule:
     """One rule."""
 
     text: str
@@ -57,24 +57,24 @@ class Rule:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scope:
+class CelScope:
     """A place in a schema with rules there or below."""
 
     schema: Schema
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CelRule, ...] = ()
     convert: Convert = lambda value: value
     """From a value to what the rules see of it."""
     convert_old: Convert = lambda value: value
-    properties: dict[str, "Scope"] = field(default_factory=dict)
-    values: "Scope | None" = None
+    properties: dict[str, "CelScope"] = field(default_factory=dict)
+    values: "CelScope | None" = None
     """Of additionalProperties."""
-    items: "Scope | None" = None
+    items: "CelScope | None" = None
     has_transitions: bool = False
     """Whether a rule here or below compares with the old object."""
     passed: dict[PassedKey, None] = field(default_factory=dict)
     """What the rules here were content with lately."""
 
-    def below(self) -> Iterator["Scope"]:
+    def below(self) -> Iterator["CelScope"]:
         """The places right below."""
         yield from self.properties.values()
         yield from (scope for scope in (self.values, self.items) if scope is not None)
@@ -84,9 +84,9 @@ class Scope:
 class CompiledRules:
     """The rules of a version, and what is wrong with them."""
 
-    root: Scope | None
+    root: CelScope | None
     """None: there are no rules, or not all can be used."""
-    causes: tuple[Cause, ...]
+    causes: tuple[FieldCause, ...]
     """Paths are relative to the schema."""
 
 
@@ -117,7 +117,7 @@ class _Place:
 class _Compiler:
     def __init__(self) -> None:
         self._declarations = Declarations()
-        self._causes: list[Cause] = []
+        self._causes: list[FieldCause] = []
 
     def compile(self, schema: Schema) -> CompiledRules:
         places = list(_places(schema, _Place("", is_root=True)))
@@ -134,8 +134,8 @@ class _Compiler:
         root = self._scope(schema, _Place("", is_root=True))
         return CompiledRules(None if self._causes else root, tuple(self._causes))
 
-    def _scope(self, schema: Schema, place: _Place) -> Scope | None:
-        scope = Scope(schema=schema)
+    def _scope(self, schema: Schema, place: _Place) -> CelScope | None:
+        scope = CelScope(schema=schema)
         if schema.get(RULES):
             self._add_rules(scope, place)
         for sub, inner, where in _inner(schema, place):
@@ -155,7 +155,7 @@ class _Compiler:
         )
         return scope
 
-    def _add_rules(self, scope: Scope, place: _Place) -> None:
+    def _add_rules(self, scope: CelScope, place: _Place) -> None:
         type_ = self._declarations.declare(scope.schema, is_object_root=place.is_root)
         environments = cache(lambda optional: self._environment(type_ or "dyn", optional=optional))
         reads = Reads()
@@ -192,11 +192,11 @@ class _Compiler:
         *,
         environment: Any,
         path: str,
-    ) -> Rule | None:
+    ) -> CelRule | None:
         optional = entry.get("optionalOldSelf") is True
         binding = _OPTIONAL_OLD_SELF if optional else None
         rule, message = entry["rule"], entry.get("messageExpression", "")
-        found: list[Cause] = []
+        found: list[FieldCause] = []
         checked = message_checked = None
         try:
             checked = _checked(environment, rule, binding, "BOOL")
@@ -217,7 +217,7 @@ class _Compiler:
         for tree in (checked, message_checked):
             if tree is not None:
                 reads.add(tree.tree, {SELF: (SELF,), OLD_SELF: (OLD_SELF,)})
-        return Rule(
+        return CelRule(
             text=rule.strip(),
             message=entry.get("message", "").strip(),
             reason=entry.get("reason") or "FieldValueInvalid",
@@ -229,7 +229,7 @@ class _Compiler:
         )
 
 
-def _checked(environment: Any, text: str, binding: Binding | None, result: str) -> Checked:
+def _checked(environment: Any, text: str, binding: CelBinding | None, result: str) -> Checked:
     try:
         checked = check(environment, text, binding)
     except CheckError as error:
@@ -239,13 +239,13 @@ def _checked(environment: Any, text: str, binding: Binding | None, result: str) 
     return checked
 
 
-def _program(text: str, binding: Binding | None) -> Program:
+def _program(text: str, binding: CelBinding | None) -> Program:
     return program(text if binding is None else binding.around(text))
 
 
 def _old_self_causes(
     checked: Checked, entry: Mapping[str, Any], path: str, place: _Place
-) -> list[Cause]:
+) -> list[FieldCause]:
     if not checked.uses(OLD_SELF):
         if entry.get("optionalOldSelf") is None:
             return []
@@ -281,7 +281,7 @@ def _inner(schema: Schema, place: _Place) -> Iterator[tuple[Schema, _Place, str]
         yield schema["items"], _Place(f"{path}.items", uncorrelated=uncorrelated), "items"
 
 
-def _combined(schema: Schema, path: str) -> list[Cause]:
+def _combined(schema: Schema, path: str) -> list[FieldCause]:
     found = [
         forbidden(f"{path}.{keyword}", _NO_RULES)
         for keyword in _COMBINATIONS

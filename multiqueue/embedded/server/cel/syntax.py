@@ -78,7 +78,7 @@ _CheckedExpr = _checked_expr_class()
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class CelNode:
     """One node of the tree."""
 
     message: Any
@@ -107,38 +107,38 @@ class Node:
         """Of a call."""
         return self.message.call_expr.function if self.kind == "call_expr" else None
 
-    def operands(self) -> list["Node"]:
+    def operands(self) -> list["CelNode"]:
         """Target and arguments of a call."""
         call = self.message.call_expr
-        targets = [Node(call.target)] if call.HasField("target") else []
-        return [*targets, *map(Node, call.args)]
+        targets = [CelNode(call.target)] if call.HasField("target") else []
+        return [*targets, *map(CelNode, call.args)]
 
-    def children(self) -> Iterator["Node"]:
+    def children(self) -> Iterator["CelNode"]:
         """All expressions right below."""
         match self.kind:
             case "select_expr":
-                yield Node(self.message.select_expr.operand)
+                yield CelNode(self.message.select_expr.operand)
             case "call_expr":
                 yield from self.operands()
             case "list_expr":
-                yield from map(Node, self.message.list_expr.elements)
+                yield from map(CelNode, self.message.list_expr.elements)
             case "struct_expr":
                 for entry in self.message.struct_expr.entries:
-                    yield Node(entry.map_key)
-                    yield Node(entry.value)
+                    yield CelNode(entry.map_key)
+                    yield CelNode(entry.value)
             case "comprehension_expr":
                 loop = self.message.comprehension_expr
                 for part in ("iter_range", "accu_init", "loop_condition", "loop_step", "result"):
-                    yield Node(getattr(loop, part))
+                    yield CelNode(getattr(loop, part))
 
-    def walk(self) -> Iterator["Node"]:
+    def walk(self) -> Iterator["CelNode"]:
         """This and everything below."""
         yield self
         for child in self.children():
             yield from child.walk()
 
 
-def read_tree(serialized: bytes) -> Node:
+def read_tree(serialized: bytes) -> CelNode:
     """The tree of an ``Expression.serialize()``."""
     message = AnyMessage.FromString(serialized)
-    return Node(_CheckedExpr.FromString(message.value).expr)
+    return CelNode(_CheckedExpr.FromString(message.value).expr)

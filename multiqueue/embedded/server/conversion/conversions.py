@@ -18,7 +18,7 @@ from multiqueue.embedded.server.conversion.review import (
     check_converted,
     read_converted,
 )
-from multiqueue.embedded.server.entry import Entry, encode_bare
+from multiqueue.embedded.server.entry import StoredObject, encode_bare
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.status import StatusError
 from multiqueue.embedded.server.webhook_transport import WebhookFailed, WebhookTransport
@@ -35,7 +35,9 @@ class Conversions:
     def __init__(self, transport: WebhookTransport) -> None:
         self._transport = transport
 
-    async def prepare(self, kind: Kind, version: KindVersion, entries: Iterable[Entry]) -> None:
+    async def prepare(
+        self, kind: Kind, version: KindVersion, entries: Iterable[StoredObject]
+    ) -> None:
         """Have states of objects at hand in a version.
 
         Raises:

@@ -24,9 +24,9 @@ from multiqueue.embedded.server.managed.owners import (
     APPLY,
     NOBODY,
     UPDATE,
-    Owner,
+    FieldOwner,
+    FieldWriter,
     Owners,
-    Writer,
     encode_tree,
     sort,
     writer,
@@ -67,16 +67,16 @@ class Application:
         return self.kind.api_version(self.version.name)
 
     @property
-    def writer(self) -> Writer:
+    def writer(self) -> FieldWriter:
         """The applier."""
         return self._writer(APPLY, self.manager)
 
     @property
-    def earlier(self) -> Writer:
+    def earlier(self) -> FieldWriter:
         """Who stands for all that was there before."""
         return self._writer(UPDATE, BEFORE_FIRST_APPLY)
 
-    def _writer(self, operation: str, manager: str) -> Writer:
+    def _writer(self, operation: str, manager: str) -> FieldWriter:
         return writer(
             operation=operation,
             manager=manager,
@@ -86,30 +86,32 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
-class Conflict:
+class FieldConflict:
     """A field that somebody else owns and that would change."""
 
-    owner: Owner
+    owner: FieldOwner
     path: str
 
 
 class ApplyConflictError(Exception):
     """Somebody else owns what would change, and the applier does not insist."""
 
-    def __init__(self, conflicts: Mapping[Owner, Tree]) -> None:
+    def __init__(self, conflicts: Mapping[FieldOwner, Tree]) -> None:
         super().__init__("conflicts")
         self.fields = conflicts
 
     @property
-    def conflicts(self) -> list[Conflict]:
+    def conflicts(self) -> list[FieldConflict]:
         """One by one."""
         return [
-            Conflict(owner, path) for owner, tree in self.fields.items() for path in paths(tree)
+            FieldConflict(owner, path)
+            for owner, tree in self.fields.items()
+            for path in paths(tree)
         ]
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class ServerSideApplied:
     """What became of an object."""
 
     obj: JsonObject
@@ -118,7 +120,7 @@ class Applied:
 
 def apply(
     application: Application, live: JsonObject, zero: JsonObject, owners: Owners, now: str
-) -> Applied:
+) -> ServerSideApplied:
     """Apply a configuration to an object.
 
     Args:
@@ -139,7 +141,7 @@ def apply(
     wanted = without_subtrees(mentioned(merge_type, application.config), application.reset)
     others = tuple(owner for owner in owners if owner.writer.identity != who.identity)
     last = next((owner for owner in owners if owner.writer.identity == who.identity), None)
-    mine = Owner(who, last.time if last is not None else "", encode_tree(wanted))
+    mine = FieldOwner(who, last.time if last is not None else "", encode_tree(wanted))
     merged = merge(merge_type, live, application.config)
     if last is not None:
         merged = _pruned(application, merged, last, mine, others)
@@ -148,7 +150,7 @@ def apply(
     if merged != live:
         mine = replace(mine, time=now)
     owned = without(mine, STRIPPED)
-    return Applied(merged, sort((*others, owned) if owned is not None else others))
+    return ServerSideApplied(merged, sort((*others, owned) if owned is not None else others))
 
 
 def _taken_from(owners: Owners, states: States, *, force: bool) -> Owners:
@@ -157,7 +159,7 @@ def _taken_from(owners: Owners, states: States, *, force: bool) -> Owners:
     Raises:
         ApplyConflictError: without ``force``, if a value changes that others own.
     """
-    conflicts: dict[Owner, Tree] = {}
+    conflicts: dict[FieldOwner, Tree] = {}
     kept = []
     for owner in owners:
         found = states.difference(owner.writer.api_version)
@@ -173,7 +175,7 @@ def _taken_from(owners: Owners, states: States, *, force: bool) -> Owners:
 
 
 def _pruned(
-    application: Application, merged: JsonObject, last: Owner, mine: Owner, others: Owners
+    application: Application, merged: JsonObject, last: FieldOwner, mine: FieldOwner, others: Owners
 ) -> JsonObject:
     """Without what the applier applied before, does not now, and nobody else owns."""
     kind, version = application.kind, application.version

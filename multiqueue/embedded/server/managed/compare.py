@@ -19,7 +19,7 @@ ABSENT: Final = object()
 """No value, which is not null."""
 
 
-class Difference(NamedTuple):
+class ManagedDifference(NamedTuple):
     """What became of fields; no field is in both."""
 
     changed: Tree
@@ -27,18 +27,18 @@ class Difference(NamedTuple):
     removed: Tree
 
 
-NOTHING = Difference(EMPTY, EMPTY)
+NOTHING = ManagedDifference(EMPTY, EMPTY)
 
 
-def difference_of(kind: MergeType, old: Any, new: Any) -> Difference:
+def difference_of(kind: MergeType, old: Any, new: Any) -> ManagedDifference:
     """Compare two states of a value of one type; either may be ABSENT."""
     if old is ABSENT:
-        return Difference(everything(kind, new), EMPTY)
+        return ManagedDifference(everything(kind, new), EMPTY)
     if new is ABSENT:
-        return Difference(EMPTY, everything(kind, old))
+        return ManagedDifference(EMPTY, everything(kind, old))
     if old is new or old == new:
         return NOTHING
-    return Difference(*_differ(kind, old, new))
+    return ManagedDifference(*_differ(kind, old, new))
 
 
 def _differ(kind: MergeType, old: Any, new: Any) -> tuple[Tree, Tree]:

@@ -11,7 +11,12 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.kinds import JsonObject
-from multiqueue.embedded.server.managed.apply import Application, Applied, ApplyConflictError, apply
+from multiqueue.embedded.server.managed.apply import (
+    Application,
+    ApplyConflictError,
+    ServerSideApplied,
+    apply,
+)
 from multiqueue.embedded.server.managed.compare import difference_of, mentioned
 from multiqueue.embedded.server.managed.field_sets import EMPTY, Tree, difference
 from multiqueue.embedded.server.managed.owners import Owners
@@ -24,7 +29,7 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 def apply_after_client_side(
     application: Application, live: JsonObject, zero: JsonObject, owners: Owners, now: str
-) -> Applied:
+) -> ServerSideApplied:
     """Apply; values that ``kubectl apply`` set do not conflict, and its annotation follows.
 
     Raises:
@@ -42,7 +47,7 @@ def apply_after_client_side(
         if remaining:
             raise ApplyConflictError(remaining) from error
         applied = apply(replace(application, force=True), live, zero, owners, now)
-    return Applied(_with_annotation(applied.obj, application.config), applied.owners)
+    return ServerSideApplied(_with_annotation(applied.obj, application.config), applied.owners)
 
 
 def _applied_by_client(application: Application, live: JsonObject) -> Tree:

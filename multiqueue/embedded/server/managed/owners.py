@@ -26,7 +26,7 @@ LONGEST_REMEMBERED = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class FieldWriter:
     """Who wrote how. Appliers are one whatever version they applied in."""
 
     operation: str
@@ -52,16 +52,16 @@ class Writer:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def writer(*, operation: str, manager: str, api_version: str, subresource: str = "") -> Writer:
+def writer(*, operation: str, manager: str, api_version: str, subresource: str = "") -> FieldWriter:
     """The shared writer."""
-    return Writer(operation, manager, api_version, subresource)
+    return FieldWriter(operation, manager, api_version, subresource)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class FieldOwner:
     """One entry of managedFields."""
 
-    writer: Writer
+    writer: FieldWriter
     time: str
     """RFC 3339, whole seconds, UTC; empty if it never changed a value."""
     fields: tuple[bytes, ...]
@@ -72,12 +72,12 @@ class Owner:
         """All fields."""
         return dict(map(decode_part, self.fields))
 
-    def with_tree(self, tree: Tree) -> "Owner":
+    def with_tree(self, tree: Tree) -> "FieldOwner":
         """The same entry with other fields."""
         return replace(self, fields=encode_tree(tree))
 
 
-Owners = tuple[Owner, ...]
+Owners = tuple[FieldOwner, ...]
 NOBODY: Owners = ()
 
 
@@ -111,7 +111,7 @@ def encode_part(element: str, tree: Tree) -> bytes:
     return _shared(encoded) if len(encoded) <= LONGEST_REMEMBERED else encoded
 
 
-class Remembered:
+class RememberedStep:
     """A step from one encoded part to another by a tree. Writes repeat themselves: a kind's
     objects go through the same few states, so most steps were taken before.
     """
@@ -146,13 +146,13 @@ def encode(owners: Owners) -> bytes:
     return b"[" + b",".join(entries) + b"]"
 
 
-def sort(owners: Iterable[Owner]) -> Owners:
+def sort(owners: Iterable[FieldOwner]) -> Owners:
     """Appliers first, then by time and name."""
     found = tuple(owners)
     return found if len(found) < 2 else tuple(sorted(found, key=_rank))
 
 
-def _rank(owner: Owner) -> tuple[str, str, str, str, str]:
+def _rank(owner: FieldOwner) -> tuple[str, str, str, str, str]:
     who = owner.writer
     return (who.operation, owner.time, who.manager, who.api_version, who.subresource)
 
@@ -187,7 +187,7 @@ def parse(value: Sequence[Mapping[str, Any]]) -> Owners:
     Raises:
         ValueError: an entry is not valid; the words are Kubernetes'.
     """
-    found: dict[tuple[str, str, str, str], Owner] = {}
+    found: dict[tuple[str, str, str, str], FieldOwner] = {}
     clean = _entries(value, Findings())
     for index, entry in enumerate(clean):
         operation, api_version = entry.get("operation", ""), entry.get("apiVersion", "")
@@ -210,7 +210,7 @@ def parse(value: Sequence[Mapping[str, Any]]) -> Owners:
         if not isinstance(fields, Mapping):
             raise ValueError("error decoding set: not an object")  # noqa: TRY004 - bad input
         tree = {key: each for key, each in from_wire(fields).items() if key != "."}
-        found[who.identity] = Owner(who, entry.get("time") or "", encode_tree(tree))
+        found[who.identity] = FieldOwner(who, entry.get("time") or "", encode_tree(tree))
     return sort(owner for owner in found.values() if owner.fields)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.causes import Cause, invalid, too_long
+from multiqueue.embedded.server.causes import FieldCause, invalid, too_long
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.managed.owners import (
     MANAGED_FIELDS,
@@ -46,7 +46,7 @@ def manager_of(user_agent: str) -> str:
     return name or UNKNOWN
 
 
-def check_manager(manager: str) -> list[Cause]:
+def check_manager(manager: str) -> list[FieldCause]:
     """What is wrong with a ``fieldManager``."""
     causes = []
     if len(manager.encode()) > MAX_MANAGER_BYTES:

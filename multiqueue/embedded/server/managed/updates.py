@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
-from multiqueue.embedded.server.managed.compare import NOTHING, Difference, difference_of
+from multiqueue.embedded.server.managed.compare import NOTHING, ManagedDifference, difference_of
 from multiqueue.embedded.server.managed.field_sets import (
     EMPTY,
     LEAF,
@@ -22,10 +22,10 @@ from multiqueue.embedded.server.managed.field_sets import (
 from multiqueue.embedded.server.managed.merge_types import MergeType, root_type
 from multiqueue.embedded.server.managed.owners import (
     UPDATE,
-    Owner,
+    FieldOwner,
+    FieldWriter,
     Owners,
-    Remembered,
-    Writer,
+    RememberedStep,
     decode_part,
     element_of,
     encode_part,
@@ -78,20 +78,20 @@ class States:
         self.version = version
         self._old, self._new, self._reset = old, new, reset
         self._api_version = kind.api_version(version.name)
-        self._found: dict[str, Difference | None] = {}
+        self._found: dict[str, ManagedDifference | None] = {}
 
-    def difference(self, api_version: str) -> Difference | None:
+    def difference(self, api_version: str) -> ManagedDifference | None:
         """How they differ in a version; None: there is no such version."""
         if api_version not in self._found:
             self._found[api_version] = self._compare(api_version)
         return self._found[api_version]
 
     @property
-    def own(self) -> Difference:
+    def own(self) -> ManagedDifference:
         """The same in the version of the request."""
         return self.difference(self._api_version) or NOTHING
 
-    def _compare(self, api_version: str) -> Difference | None:
+    def _compare(self, api_version: str) -> ManagedDifference | None:
         version = find_version(self.kind, api_version)
         if version is None:
             return None
@@ -138,15 +138,15 @@ def converted(
     return convert(kind, given, wanted, copy)
 
 
-def after_update(owners: Owners, states: States, who: Writer, now: str) -> Owners:
+def after_update(owners: Owners, states: States, who: FieldWriter, now: str) -> Owners:
     """The owners after a write that is not an apply: what it set is the writer's, what it
     removed is nobody's.
     """
     changed, removed = states.own
     if not changed and not removed:
         return owners
-    mine: Owner | None = None
-    kept: list[Owner] = []
+    mine: FieldOwner | None = None
+    kept: list[FieldOwner] = []
     for owner in owners:
         found = states.difference(owner.writer.api_version)
         if found is None:
@@ -157,19 +157,19 @@ def after_update(owners: Owners, states: States, who: Writer, now: str) -> Owner
             kept.append(rest)
     gained = difference(changed, STRIPPED)
     if gained:
-        mine = Owner(who, now, _joined(mine.fields if mine is not None else (), gained))
+        mine = FieldOwner(who, now, _joined(mine.fields if mine is not None else (), gained))
     if mine is not None:
         kept.append(mine)
     return _capped(sort(kept))
 
 
-def without_both(owner: Owner, found: Difference) -> Owner | None:
+def without_both(owner: FieldOwner, found: ManagedDifference) -> FieldOwner | None:
     """An entry without what changed and what was removed; None if nothing is left."""
     rest = without(owner, found.changed) if found.changed else owner
     return without(rest, found.removed) if rest is not None and found.removed else rest
 
 
-def without(owner: Owner, fields: Tree) -> Owner | None:
+def without(owner: FieldOwner, fields: Tree) -> FieldOwner | None:
     """An entry without some fields; None if nothing is left."""
     parts: list[bytes] = []
     touched = False
@@ -181,10 +181,10 @@ def without(owner: Owner, fields: Tree) -> Owner | None:
             parts.append(rest)
     if not touched:
         return owner
-    return Owner(owner.writer, owner.time, tuple(parts)) if parts else None
+    return FieldOwner(owner.writer, owner.time, tuple(parts)) if parts else None
 
 
-@Remembered
+@RememberedStep
 def _part_without(part: bytes, lost: Tree) -> bytes:
     """An encoded part without some fields; empty if nothing is left."""
     element, tree = decode_part(part)
@@ -207,14 +207,14 @@ def _joined(fields: tuple[bytes, ...], gained: Tree) -> tuple[bytes, ...]:
     return tuple(parts[element] for element in sorted(parts)) if joined else fields
 
 
-@Remembered
+@RememberedStep
 def _part_with(part: bytes, gained: Tree) -> bytes:
     """An encoded part with other fields; a new one is its element alone."""
     element, tree = decode_part(part) if part.endswith(b"}") else (orjson.loads(part), EMPTY)
     return encode_part(element, union(tree, gained))
 
 
-def overlap(owner: Owner, fields: Tree) -> Tree:
+def overlap(owner: FieldOwner, fields: Tree) -> Tree:
     """The fields of an entry that are among these."""
     found = {}
     for part in owner.fields:
@@ -234,7 +234,7 @@ def _capped(owners: Owners) -> Owners:
     if excess <= 0:
         return owners
     kept = {owner.writer: owner for owner in owners}
-    oldest: dict[str, Writer] = {}
+    oldest: dict[str, FieldWriter] = {}
     for owner in updaters:
         version = owner.writer.api_version
         bucket = writer(operation=UPDATE, manager=ANCIENT, api_version=version)
@@ -245,6 +245,6 @@ def _capped(owners: Owners) -> Owners:
             continue
         first = kept.pop(bucket, None) or kept.pop(oldest[version])
         del kept[owner.writer]
-        kept[bucket] = Owner(bucket, owner.time, _joined(first.fields, owner.tree))
+        kept[bucket] = FieldOwner(bucket, owner.time, _joined(first.fields, owner.tree))
         excess -= 1
     return sort(kept.values())

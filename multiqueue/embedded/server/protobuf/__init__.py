@@ -1,7 +1,7 @@
 """Bodies in Kubernetes' protobuf encoding, as the objects that the same bodies in JSON are."""
 
 from multiqueue.embedded.server.protobuf.envelope import decode_envelope
-from multiqueue.embedded.server.protobuf.messages import UnknownKind
+from multiqueue.embedded.server.protobuf.messages import UnknownMessageKind
 from multiqueue.embedded.server.protobuf.wire import Malformed
 
-__all__ = ["Malformed", "UnknownKind", "decode_envelope"]
+__all__ = ["Malformed", "UnknownMessageKind", "decode_envelope"]

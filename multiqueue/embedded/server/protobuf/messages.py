@@ -36,7 +36,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SCALARS = {"string", "boolean", "int32", "int64"}
 
 
-class UnknownKind(Exception):  # noqa: N818 - an answer, not a failure
+class UnknownMessageKind(Exception):  # noqa: N818 - an answer, not a failure
     """No table for this kind; ``str()`` says so to the client."""
 
 
@@ -75,7 +75,7 @@ def type_of(api_version: str, kind: str) -> str:
         return f"meta.{DELETE_OPTIONS}"
     name = f"{_table()['groups'].get(group)}.{kind}"
     if version != "v1" or name not in _table()["types"]:
-        raise UnknownKind(f'no protobuf form of "{kind}" of "{api_version}" is known')
+        raise UnknownMessageKind(f'no protobuf form of "{kind}" of "{api_version}" is known')
     return name
 
 

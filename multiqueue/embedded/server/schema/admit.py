@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 from weakref import WeakKeyDictionary
 
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.kinds import JsonObject, Kind, KindVersion
 from multiqueue.embedded.server.schema.strict import duplicate_fields, unknown_fields
 from multiqueue.embedded.server.schema.structural import compile_structural
@@ -28,7 +28,7 @@ class Admitted:
     """With Strict: ``unknown field "spec.foo"``, ``duplicate field "spec"``."""
     bad_request: str | None = None
     """Message of a 400: the body cannot be decoded as this kind, or has strict errors."""
-    causes: list[Cause] = field(default_factory=list)
+    causes: list[FieldCause] = field(default_factory=list)
     """Causes of a 422 Invalid: wrong types or values by the schema."""
 
 
@@ -78,7 +78,7 @@ def _undecodable(kind: Kind, version: KindVersion) -> str:
 
 
 def _report(
-    engine: "Engine",
+    engine: "SchemaEngine",
     admitted: Admitted,
     obj: Mapping[str, Any],
     findings: Findings,
@@ -97,7 +97,7 @@ def _report(
         admitted.warnings = texts
 
 
-class Engine(Protocol):
+class SchemaEngine(Protocol):
     """How the objects of one version are decoded and checked."""
 
     def decode(
@@ -111,7 +111,7 @@ class Engine(Protocol):
     def unknown(self, obj: Mapping[str, Any]) -> list[str]:
         """Paths of unknown fields."""
 
-    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[FieldCause]:
         """What is wrong by the schema."""
 
 
@@ -138,7 +138,7 @@ class TypedEngine:
         """See Engine."""
         return unknown_fields(self._schema, obj)
 
-    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[FieldCause]:
         """See Engine."""
         _ = obj, findings
         return []
@@ -177,7 +177,7 @@ class StructuralEngine:
         properties = {**self._schema.get("properties", {}), **_IMPLIED}
         return unknown_fields({**self._schema, "properties": properties}, obj)
 
-    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[Cause]:
+    def causes(self, obj: Mapping[str, Any], findings: Findings) -> list[FieldCause]:
         """See Engine."""
         return self._validator.causes(obj, duplicates=findings.duplicates)
 
@@ -188,10 +188,10 @@ _IMPLIED: Mapping[str, Any] = {
     "metadata": schema_of("meta.ObjectMeta"),
 }
 
-_engines: WeakKeyDictionary[KindVersion, Engine] = WeakKeyDictionary()
+_engines: WeakKeyDictionary[KindVersion, SchemaEngine] = WeakKeyDictionary()
 
 
-def _engine(kind: Kind, version: KindVersion) -> Engine:
+def _engine(kind: Kind, version: KindVersion) -> SchemaEngine:
     engine = _engines.get(version)
     if engine is None:
         engine = _engines[version] = (

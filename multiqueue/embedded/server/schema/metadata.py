@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause, invalid, required, too_long
+from multiqueue.embedded.server.causes import FieldCause, invalid, required, too_long
 from multiqueue.embedded.server.schema import names
 
 MAX_ANNOTATIONS_BYTES = 256 * 1024
@@ -14,10 +14,10 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
 def validate_metadata(
     metadata: Mapping[str, Any], name_rule: str, path: str = "metadata"
-) -> list[Cause]:
+) -> list[FieldCause]:
     """What is wrong with the metadata of an object about to be stored; its name is final."""
     name = metadata.get("name", "")
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if not name:
         causes.append(required(f"{path}.name", "name or generateName is required"))
     else:
@@ -31,18 +31,18 @@ def validate_metadata(
     return causes
 
 
-def validate_labels(labels: Mapping[str, str], path: str) -> list[Cause]:
+def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldCause]:
     """Keys and values of labels."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for key, value in labels.items():
         causes += [invalid(path, key, text) for text in names.qualified_name(key)]
         causes += [invalid(path, value, text) for text in names.label_value(value)]
     return causes
 
 
-def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Cause]:
+def validate_annotations(annotations: Mapping[str, str], path: str) -> list[FieldCause]:
     """Keys of annotations, and their total size."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     size = 0
     for key, value in annotations.items():
         causes += [invalid(path, key, text) for text in names.qualified_name(key.lower())]
@@ -52,12 +52,12 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Caus
     return causes
 
 
-def check_name(name: str, path: str, rule: Callable[[str], names.Messages]) -> list[Cause]:
+def check_name(name: str, path: str, rule: Callable[[str], names.Messages]) -> list[FieldCause]:
     """Causes for a name that breaks a rule."""
     return [invalid(path, name, text) for text in rule(name)]
 
 
-def _finalizers(finalizers: Any, path: str) -> list[Cause]:
+def _finalizers(finalizers: Any, path: str) -> list[FieldCause]:
     causes = []
     for index, finalizer in enumerate(finalizers):
         causes += [invalid(path, finalizer, text) for text in names.qualified_name(finalizer)]
@@ -67,7 +67,7 @@ def _finalizers(finalizers: Any, path: str) -> list[Cause]:
     return causes
 
 
-def _owner_references(references: Any, path: str) -> list[Cause]:
+def _owner_references(references: Any, path: str) -> list[FieldCause]:
     causes = []
     for reference in references:
         for field, text in (

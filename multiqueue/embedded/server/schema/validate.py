@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from multiqueue.embedded.server.causes import Cause, duplicate
+from multiqueue.embedded.server.causes import FieldCause, duplicate
 from multiqueue.embedded.server.schema import formats
 from multiqueue.embedded.server.schema.structural import item_key
 from multiqueue.embedded.server.schema.wording import causes_of
@@ -49,9 +49,9 @@ class Validator:
             json_schema(schema), formats=_FORMATS, validate_formats=True
         )
 
-    def causes(self, obj: Mapping[str, Any], *, duplicates: bool) -> list[Cause]:
+    def causes(self, obj: Mapping[str, Any], *, duplicates: bool) -> list[FieldCause]:
         """What is wrong with an object; ``duplicates`` says that a list repeats a key somewhere."""
-        found: list[Cause] = []
+        found: list[FieldCause] = []
         if not self._validator.is_valid(obj):
             found = [
                 cause
@@ -102,9 +102,9 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def duplicate_items(schema: Schema, value: Any, path: str = "") -> list[Cause]:
+def duplicate_items(schema: Schema, value: Any, path: str = "") -> list[FieldCause]:
     """A cause for each item that repeats the key of an earlier one in a list of type set or map."""
-    found: list[Cause] = []
+    found: list[FieldCause] = []
     if isinstance(value, Mapping):
         properties = schema.get("properties", {})
         additional = schema.get("additionalProperties")
@@ -119,7 +119,7 @@ def duplicate_items(schema: Schema, value: Any, path: str = "") -> list[Cause]:
     return found
 
 
-def _repeated(schema: Schema, items: Sequence[Any], path: str) -> list[Cause]:
+def _repeated(schema: Schema, items: Sequence[Any], path: str) -> list[FieldCause]:
     if schema.get("x-kubernetes-list-type") not in {"map", "set"}:
         return []
     keys = tuple(schema.get("x-kubernetes-list-map-keys", ()))

@@ -7,7 +7,7 @@ from typing import Any
 from jsonschema_rs import ValidationError
 
 from multiqueue.embedded.server.causes import (
-    Cause,
+    FieldCause,
     invalid,
     not_supported,
     required,
@@ -19,7 +19,7 @@ from multiqueue.embedded.server.causes import (
 Schema = Mapping[str, Any]
 
 
-def causes_of(error: ValidationError, schema: Schema) -> list[Cause]:
+def causes_of(error: ValidationError, schema: Schema) -> list[FieldCause]:
     """The causes of one error; more than one where a combination (anyOf, oneOf) explains itself."""
     path = field_path(error.instance_path)
     kind = error.kind
@@ -60,7 +60,7 @@ def _node(schema: Schema, parts: Sequence[str | int]) -> Schema:
     return node if isinstance(node, Mapping) else {}
 
 
-def _inner_causes(error: ValidationError, schema: Schema) -> list[Cause]:
+def _inner_causes(error: ValidationError, schema: Schema) -> list[FieldCause]:
     """Of the alternatives of an anyOf or oneOf, the one that came closest speaks too."""
     alternatives: list[list[ValidationError]] = getattr(error.kind, "context", None) or []
     failed = [alternative for alternative in alternatives if alternative]
@@ -70,16 +70,16 @@ def _inner_causes(error: ValidationError, schema: Schema) -> list[Cause]:
     return [cause for inner in closest for cause in causes_of(inner, schema)]
 
 
-def _type(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _type(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     expected = [name for name in error.kind.types if name != "null"]  # type: ignore[attr-defined]
     return _wrong_type(path, ",".join(expected), json_type(error.instance))
 
 
-def _wrong_type(path: str, expected: str, given: str) -> Cause:
+def _wrong_type(path: str, expected: str, given: str) -> FieldCause:
     return type_invalid(path, given, f'{path} in body must be of type {expected}: "{given}"')
 
 
-def _too_wide(path: str, expected: str) -> Cause:
+def _too_wide(path: str, expected: str) -> FieldCause:
     """A number that Kubernetes cannot even read; it does not say at which field."""
     text = f"Checked value must be of type integer with format {expected} in {path}"
     return invalid("<nil>", "", text)
@@ -100,29 +100,29 @@ def json_type(value: Any) -> str:
     return names[type(value)]
 
 
-def _format(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _format(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     name = error.kind.format  # type: ignore[attr-defined]
     text = f"{path} in body must be of type {name}: {json.dumps(error.instance)}"
     return type_invalid(path, error.instance, text)
 
 
-def _enum(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _enum(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     options: list[Any] = error.kind.options  # type: ignore[attr-defined]
     shown = [option if isinstance(option, str) else json.dumps(option) for option in options]
     return not_supported(path, error.instance, shown)
 
 
-def _max_length(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _max_length(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     return too_long(path, error.kind.limit)  # type: ignore[attr-defined]
 
 
-def _max_items(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _max_items(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     """Too many items or properties."""
     items: Any = error.instance
     return too_many(path, len(items), error.kind.limit)  # type: ignore[attr-defined]
 
 
-def _min_size(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _min_size(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     """Too few items or properties; Kubernetes shows how many there are."""
     size, noun = len(error.instance), _NOUNS[error.kind.name]  # type: ignore[arg-type]
     limit = error.kind.limit  # type: ignore[attr-defined]
@@ -132,7 +132,7 @@ def _min_size(path: str, error: ValidationError, _schema: Schema) -> Cause:
 _NOUNS = {"minItems": "items", "minProperties": "properties"}
 
 
-def _bound(path: str, error: ValidationError, schema: Schema) -> Cause:
+def _bound(path: str, error: ValidationError, schema: Schema) -> FieldCause:
     limit = error.kind.limit  # type: ignore[attr-defined]
     if limit in {2**31 - 1, -(2**31)} and schema.get("format") == "int32":
         return _too_wide(path, "int32")
@@ -149,29 +149,29 @@ _COMPARISONS = {
 }
 
 
-def _min_length(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _min_length(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     limit = error.kind.limit  # type: ignore[attr-defined]
     return invalid(path, error.instance, f"{path} in body should be at least {limit} chars long")
 
 
-def _pattern(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _pattern(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     pattern = error.kind.pattern  # type: ignore[attr-defined]
     return invalid(path, error.instance, f"{path} in body should match '{pattern}'")
 
 
-def _multiple_of(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _multiple_of(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
     factor = error.kind.multiple_of  # type: ignore[attr-defined]
     return invalid(path, error.instance, f"{path} in body should be a multiple of {factor}")
 
 
-def _combination(template: str) -> Callable[[str, ValidationError, Schema], Cause]:
-    def word(path: str, error: ValidationError, _schema: Schema) -> Cause:
+def _combination(template: str) -> Callable[[str, ValidationError, Schema], FieldCause]:
+    def word(path: str, error: ValidationError, _schema: Schema) -> FieldCause:
         return invalid(path, error.instance, template.format(path=path))
 
     return word
 
 
-_WORDS: Mapping[str, Callable[[str, ValidationError, Schema], Cause]] = {
+_WORDS: Mapping[str, Callable[[str, ValidationError, Schema], FieldCause]] = {
     "type": _type,
     "format": _format,
     "enum": _enum,

@@ -15,8 +15,8 @@ from multiqueue.api.workload_state import (
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
     DeleteJob,
+    EventNote,
     JobPlan,
-    Note,
     ReleaseWorkload,
     Wait,
 )
@@ -68,7 +68,7 @@ def finish_workload(view: JobView) -> JobPlan | None:
     return ChangeStatus(
         workload=workload,
         change=change,
-        note=Note(
+        note=EventNote(
             reason="FinishedWorkload",
             message=f"Workload '{workload.metadata.key}' is declared finished",
         ),
@@ -90,5 +90,7 @@ def delete_deactivated(view: JobView) -> JobPlan | None:
     if left > 0:
         return Wait(requeue_after=left) if view.suspended else None
     return DeleteJob(
-        note=Note(reason="Deleted", message="Deleted job: deactivation retention period expired")
+        note=EventNote(
+            reason="Deleted", message="Deleted job: deactivation retention period expired"
+        )
     )

@@ -10,7 +10,7 @@ from multiqueue.api import names
 from multiqueue.api.v1beta2 import ReclaimablePod, Workload, WorkloadStatus
 from multiqueue.api.workload_state import has_quota
 from multiqueue.jobs.framework.compose import build_priority, workload_class
-from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan, Note, PatchWorkload
+from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, PatchWorkload
 from multiqueue.jobs.framework.priority import WORKLOAD_PRIORITY_CLASS, resolve_priority
 from multiqueue.jobs.framework.view import JobView
 
@@ -89,7 +89,7 @@ def follow_priority(view: JobView) -> JobPlan | None:
         return PatchWorkload(
             workload=workload,
             patch={"spec": build_priority(priority)},
-            note=Note(
+            note=EventNote(
                 reason="UpdatedWorkload",
                 message=f"Updated workload priority class: {workload.metadata.key}",
             ),

@@ -16,14 +16,14 @@ from multiqueue.jobs.framework.compose import (
 )
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
-    CreateWorkload,
+    CreateJobWorkload,
     DeleteWorkload,
+    EventNote,
     JobPlan,
-    Note,
     PatchWorkload,
     Wait,
 )
-from multiqueue.jobs.framework.priority import Priority, refuse_pod_priority, resolve_priority
+from multiqueue.jobs.framework.priority import JobPriority, refuse_pod_priority, resolve_priority
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -93,7 +93,7 @@ def delete_extra(view: JobView) -> JobPlan | None:
         return stop(view, NO_MATCH, extra[0]) or Wait()
     return DeleteWorkload(
         workload=extra[0],
-        note=Note(
+        note=EventNote(
             reason="DeletedWorkload",
             message=f"Deleted not matching Workload: {extra[0].metadata.key}",
         ),
@@ -116,7 +116,7 @@ def update_pending(view: JobView) -> JobPlan | None:
     return PatchWorkload(
         workload=workload,
         patch={"spec": spec},
-        note=Note(
+        note=EventNote(
             reason="UpdatedWorkload",
             message=f"Updated not matching Workload for suspended job: {workload.metadata.key}",
         ),
@@ -134,7 +134,7 @@ def create_missing(view: JobView) -> JobPlan | None:
         return Wait()
     if view.is_elastic:
         return _create_slice(view)
-    return CreateWorkload(
+    return CreateJobWorkload(
         body=compose_workload(
             view.job,
             view.integration.gvk,
@@ -148,7 +148,7 @@ def create_missing(view: JobView) -> JobPlan | None:
 
 def _create_slice(view: JobView) -> JobPlan:
     """The first slice of a chain (E-165)."""
-    return CreateWorkload(
+    return CreateJobWorkload(
         body=compose_slice(
             view.job,
             view.integration.gvk,
@@ -161,7 +161,7 @@ def _create_slice(view: JobView) -> JobPlan:
     )
 
 
-def _priority(view: JobView) -> Priority:
+def _priority(view: JobView) -> JobPriority:
     refuse_pod_priority(view.pod_sets, view.classes)
     return resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiqueue.api.names import RESOURCE_IN_USE
-from multiqueue.jobs.framework.plan import JobPlan, Note, ReleaseWorkload, Wait, WriteJob
+from multiqueue.jobs.framework.plan import EventNote, JobPlan, ReleaseWorkload, Wait, WriteJob
 from multiqueue.jobs.framework.view import JobView
 
 
@@ -36,5 +36,5 @@ def follow_ancestor(view: JobView) -> JobPlan | None:
     return WriteJob(
         patch=patch,
         strict=False,
-        note=Note(reason="Suspended", message="Kueue managed child job suspended"),
+        note=EventNote(reason="Suspended", message="Kueue managed child job suspended"),
     )

@@ -9,7 +9,7 @@ from multiqueue.api.v1beta2 import Workload, WorkloadStatus
 from multiqueue.api.workload_state import finish, is_finished
 from multiqueue.jobs.framework.compose import owner_reference
 from multiqueue.jobs.framework.integration import InvalidJobError
-from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan, Note, PatchWorkload, Wait
+from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, PatchWorkload, Wait
 from multiqueue.jobs.framework.rules.stopping import stop
 from multiqueue.jobs.framework.view import JobView
 
@@ -27,7 +27,7 @@ def adopt_prebuilt(view: JobView) -> JobPlan | None:
         return None
     if any(owner.controller for owner in workload.metadata.owner_references):
         return stop(view, "the prebuilt workload is owned by another object") or Wait(
-            note=Note(
+            note=EventNote(
                 reason="ErrWorkloadCompose",
                 message=f'Workload "{workload.metadata.name}" is owned by another object',
                 warning=True,
@@ -71,5 +71,5 @@ def refuse_out_of_sync(view: JobView) -> JobPlan | None:
     return stop(view, OUT_OF_SYNC, workload) or ChangeStatus(
         workload=workload,
         change=change,
-        note=Note(reason="FinishedWorkload", message=OUT_OF_SYNC),
+        note=EventNote(reason="FinishedWorkload", message=OUT_OF_SYNC),
     )

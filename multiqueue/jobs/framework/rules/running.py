@@ -14,7 +14,7 @@ from multiqueue.api.workload_state import (
     is_evicted,
 )
 from multiqueue.jobs.framework.integration import InvalidJobError
-from multiqueue.jobs.framework.plan import ChangeStatus, JobPlan, Note, Wait, WriteJob
+from multiqueue.jobs.framework.plan import ChangeStatus, EventNote, JobPlan, Wait, WriteJob
 from multiqueue.jobs.framework.pod_set_info import (
     FlavorNotFoundError,
     StartConflictError,
@@ -68,7 +68,7 @@ def start(view: JobView) -> JobPlan | None:
     except FlavorNotFoundError as error:
         return Wait(
             requeue_after=RETRY_SECONDS,
-            note=Note(reason="StartFailed", message=str(error), warning=True),
+            note=EventNote(reason="StartFailed", message=str(error), warning=True),
         )
     except (StartConflictError, InvalidJobError) as error:
         return fail_to_start(view, workload, str(error))
@@ -77,7 +77,7 @@ def start(view: JobView) -> JobPlan | None:
     starts = patch.subresource is None and workload.status.cluster_name is None
     return WriteJob(
         patch=patch,
-        note=Note(
+        note=EventNote(
             reason="Started",
             message=f"Admitted by clusterQueue {workload.status.admission.cluster_queue}",
         )
@@ -102,7 +102,7 @@ def fail_to_start(view: JobView, workload: Workload, message: str) -> JobPlan:
     return ChangeStatus(
         workload=workload,
         change=change,
-        note=Note(reason="FinishedWorkload", message=message, warning=True),
+        note=EventNote(reason="FinishedWorkload", message=message, warning=True),
     )
 
 

@@ -8,9 +8,9 @@ from multiqueue.api.workload_state import finish, has_quota
 from multiqueue.jobs.framework.compose import build_pod_set, compose_slice, workload_class
 from multiqueue.jobs.framework.plan import (
     ChangeStatus,
-    CreateWorkload,
+    CreateJobWorkload,
+    EventNote,
     JobPlan,
-    Note,
     PatchWorkload,
 )
 from multiqueue.jobs.framework.priority import resolve_priority
@@ -50,7 +50,7 @@ def follow_size(view: JobView) -> JobPlan | None:
     priority = resolve_priority(
         workload_class(view.job), view.integration.priority_class(view.job), view.classes
     )
-    return CreateWorkload(
+    return CreateJobWorkload(
         body=compose_slice(
             view.job,
             view.integration.gvk,
@@ -73,7 +73,7 @@ def _resize(view: JobView, workload: Workload) -> PatchWorkload:
     return PatchWorkload(
         workload=workload,
         patch={"spec": {"podSets": pod_sets}},
-        note=Note(
+        note=EventNote(
             reason="UpdatedWorkload",
             message=f"Updated the size of the Workload: {workload.metadata.key}",
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiqueue.api.v1beta2 import Workload
-from multiqueue.jobs.framework.plan import JobPlan, Note, Wait, WriteJob
+from multiqueue.jobs.framework.plan import EventNote, JobPlan, Wait, WriteJob
 from multiqueue.jobs.framework.view import JobView
 
 
@@ -22,5 +22,5 @@ def stop(view: JobView, message: str, workload: Workload | None = None) -> JobPl
     return WriteJob(
         patch=patch,
         strict=not first,
-        note=Note(reason="Stopped", message=message) if first else None,
+        note=EventNote(reason="Stopped", message=message) if first else None,
     )

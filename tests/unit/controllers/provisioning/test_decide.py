@@ -17,7 +17,7 @@ from multiqueue.controllers.provisioning.plan import (
     ChangeChecks,
     CreateRequest,
     DeleteRequests,
-    Done,
+    ProvisioningDone,
     ProvisioningPlan,
     Refuse,
     RepairTemplates,
@@ -82,12 +82,12 @@ def test_requests_of_what_is_over_are_deleted(kind: str) -> None:
 
 
 def test_with_the_gate_off_an_eviction_keeps_requests_and_a_finish_does_not() -> None:
-    assert decide(view(over("evicted"), request(1), cleanup=False)) == Done()
+    assert decide(view(over("evicted"), request(1), cleanup=False)) == ProvisioningDone()
     assert deleted(decide(view(over("finished"), request(1), cleanup=False))) == ["wl-prov-1"]
 
 
 def test_what_is_being_deleted_is_not_deleted_again() -> None:
-    assert decide(view(over("finished"), request(1, deleted=True))) == Done()
+    assert decide(view(over("finished"), request(1, deleted=True))) == ProvisioningDone()
 
 
 def test_what_has_no_quota_is_ignored() -> None:
@@ -95,13 +95,13 @@ def test_what_has_no_quota_is_ignored() -> None:
     waiting = with_status(
         workload, release_quota(workload.status, reason="Suspended", message="", now=T0)
     )
-    assert decide(view(waiting, request(1))) == Done()
-    assert decide(view(make_workload())) == Done()
+    assert decide(view(waiting, request(1))) == ProvisioningDone()
+    assert decide(view(make_workload())) == ProvisioningDone()
 
 
 def test_what_is_being_deleted_asks_for_nothing() -> None:
     gone = holding(workload=make_workload(deleted=True))
-    assert decide(view(gone)) == Done()
+    assert decide(view(gone)) == ProvisioningDone()
 
 
 # ------------------------------------------------------------ checks
@@ -116,7 +116,7 @@ def test_an_inactive_check_takes_ready_back_until_the_admission() -> None:
     ready = holding(state=CheckState.READY)
     assert check_of(view(ready, inactive=True)).state == CheckState.PENDING
     admitted = with_status(ready, sync_admitted(ready.status, now=T0))
-    assert decide(view(admitted, request(1, PROVISIONED), inactive=True)) == Done()
+    assert decide(view(admitted, request(1, PROVISIONED), inactive=True)) == ProvisioningDone()
 
 
 def test_a_request_that_is_not_needed_is_ready_and_admits() -> None:
@@ -138,7 +138,7 @@ def test_a_request_that_is_not_needed_is_ready_and_admits() -> None:
 def test_a_ready_check_without_need_is_left_alone() -> None:
     ready = holding(state=CheckState.READY)
     admitted = with_status(ready, sync_admitted(ready.status, now=T0))
-    assert decide(view(admitted, spec=config(managed_resources=(GPU,)))) == Done()
+    assert decide(view(admitted, spec=config(managed_resources=(GPU,)))) == ProvisioningDone()
 
 
 def test_ready_and_admitted_are_one_write() -> None:
@@ -186,7 +186,7 @@ def test_what_no_check_goes_by_is_deleted() -> None:
 def test_what_is_admitted_keeps_what_it_has() -> None:
     ready = holding(state=CheckState.READY)
     admitted = with_status(ready, sync_admitted(ready.status, now=T0))
-    assert decide(view(admitted, request(1, PROVISIONED), checks=())) == Done()
+    assert decide(view(admitted, request(1, PROVISIONED), checks=())) == ProvisioningDone()
 
 
 @pytest.mark.parametrize("condition", [FAILED, EXPIRED])
@@ -240,14 +240,14 @@ def test_no_request_is_made_for_a_check_that_is_decided(state: CheckState) -> No
     workload = holding(state=state)
     if state is CheckState.READY:
         workload = with_status(workload, sync_admitted(workload.status, now=T0))
-    assert decide(view(workload)) == Done()
+    assert decide(view(workload)) == ProvisioningDone()
 
 
 def test_nothing_is_asked_for_what_is_admitted() -> None:
     admitted = with_status(holding(checks=()), sync_admitted(holding(checks=()).status, now=T0))
     pending = AdmissionCheckState(name=CHECK, state="Pending")
     late = msgspec.structs.replace(admitted.status, admission_checks=(pending,))
-    assert decide(view(with_status(admitted, late))) == Done()
+    assert decide(view(with_status(admitted, late))) == ProvisioningDone()
 
 
 def test_a_request_is_complete() -> None:
@@ -338,4 +338,4 @@ def test_templates_are_completed_and_given_to_their_request() -> None:
     assert isinstance(plan, RepairTemplates)
     assert plan.request == asked
     assert [t["metadata"]["name"] for t in plan.content.templates] == ["ppt-wl-prov-1-main"]
-    assert decide(replace(world, template_owners=whole(asked))) == Done()
+    assert decide(replace(world, template_owners=whole(asked))) == ProvisioningDone()

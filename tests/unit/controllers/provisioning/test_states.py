@@ -17,8 +17,8 @@ from multiqueue.api.v1beta2.admission_check import (
 from multiqueue.api.workload_state import finish, sync_admitted
 from multiqueue.controllers.provisioning.states import (
     UNCHANGED,
-    Asked,
     CheckChange,
+    RequestedCheck,
     judge,
     pause_seconds,
 )
@@ -46,7 +46,7 @@ ADMITTED = with_status(READY, sync_admitted(READY.status, now=T0))
 
 def judged(asked: ProvisioningRequest, workload: Any = None, **spec: Any) -> CheckChange:
     world = view(workload or holding(), asked, spec=config(**spec))
-    return judge(Asked(view=world, check=world.checks[0], request=asked))
+    return judge(RequestedCheck(view=world, check=world.checks[0], request=asked))
 
 
 def test_a_new_request_leaves_the_check_pending() -> None:

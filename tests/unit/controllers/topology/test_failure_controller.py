@@ -12,7 +12,7 @@ from multiqueue.api.config import Configuration
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.controllers.topology.failure_controller import NodeFailureController
 from multiqueue.kube.errors import Invalid
-from multiqueue.observability.metrics import Metrics
+from multiqueue.observability.metrics import ManagerMetrics
 from tests.unit.controllers.topology.builders import make_assignment, placed
 from tests.workloads import T0, with_status
 
@@ -34,7 +34,7 @@ class Shell:
             writer=self,
             clock=SimpleNamespace(now=lambda: T0),
             config=Configuration(),
-            metrics=Metrics(),
+            metrics=ManagerMetrics(),
         )
         watch: Any = SimpleNamespace(
             pods=SimpleNamespace(store=empty), nodes=SimpleNamespace(store=empty)

@@ -16,9 +16,9 @@ from multiqueue.api.workload_state import eviction_reason
 from multiqueue.controllers.topology.failures import (
     FAILURE_DELAY,
     FailureRules,
-    Health,
+    NodeFailureVerdict,
+    NodeHealth,
     Placed,
-    Verdict,
     judge,
     judged_status,
 )
@@ -57,32 +57,36 @@ def make_node(ready: str | None = "True", **spec: Any) -> WatchedNode:
 @pytest.mark.parametrize(
     ("node", "pods", "rules", "now", "want"),
     [
-        pytest.param(None, RUNS, RULES, T0, Health.UNHEALTHY, id="gone"),
-        pytest.param(make_node(None), RUNS, RULES, T0, Health.UNHEALTHY, id="says nothing"),
-        pytest.param(make_node(), RUNS, RULES, T0, Health.HEALTHY, id="all is well"),
-        pytest.param(make_node("False"), RUNS, RULES, LATE, Health.HEALTHY, id="pods run on"),
-        pytest.param(make_node("Unknown"), ENDS, RULES, T0, Health.UNHEALTHY, id="pods end"),
-        pytest.param(make_node("False"), ENDS, BY_TIME, T0, Health.UNDECIDED, id="too early"),
-        pytest.param(make_node("False"), RUNS, BY_TIME, LATE, Health.UNHEALTHY, id="for too long"),
+        pytest.param(None, RUNS, RULES, T0, NodeHealth.UNHEALTHY, id="gone"),
+        pytest.param(make_node(None), RUNS, RULES, T0, NodeHealth.UNHEALTHY, id="says nothing"),
+        pytest.param(make_node(), RUNS, RULES, T0, NodeHealth.HEALTHY, id="all is well"),
+        pytest.param(make_node("False"), RUNS, RULES, LATE, NodeHealth.HEALTHY, id="pods run on"),
+        pytest.param(make_node("Unknown"), ENDS, RULES, T0, NodeHealth.UNHEALTHY, id="pods end"),
+        pytest.param(make_node("False"), ENDS, BY_TIME, T0, NodeHealth.UNDECIDED, id="too early"),
+        pytest.param(
+            make_node("False"), RUNS, BY_TIME, LATE, NodeHealth.UNHEALTHY, id="for too long"
+        ),
         pytest.param(
             make_node("False"),
             RUNS,
             FailureRules(after_fixed_time=True),
             LATE,
-            Health.UNHEALTHY,
+            NodeHealth.UNHEALTHY,
             id="for too long, whatever the pods do",
         ),
-        pytest.param(make_node(taints=[TAINT]), RUNS, RULES, T0, Health.HEALTHY, id="taint, runs"),
-        pytest.param(make_node(taints=[TAINT]), ENDS, RULES, T0, Health.UNHEALTHY, id="taint"),
         pytest.param(
-            make_node(taints=[TAINT]), RUNS, BY_TIME, T0, Health.UNHEALTHY, id="taint at once"
+            make_node(taints=[TAINT]), RUNS, RULES, T0, NodeHealth.HEALTHY, id="taint, runs"
+        ),
+        pytest.param(make_node(taints=[TAINT]), ENDS, RULES, T0, NodeHealth.UNHEALTHY, id="taint"),
+        pytest.param(
+            make_node(taints=[TAINT]), RUNS, BY_TIME, T0, NodeHealth.UNHEALTHY, id="taint at once"
         ),
         pytest.param(
             make_node(taints=[TAINT]),
             ENDS,
             FailureRules(on_taints=False),
             T0,
-            Health.HEALTHY,
+            NodeHealth.HEALTHY,
             id="taints are off",
         ),
         pytest.param(
@@ -90,13 +94,13 @@ def make_node(ready: str | None = "True", **spec: Any) -> WatchedNode:
             ENDS,
             RULES,
             T0,
-            Health.HEALTHY,
+            NodeHealth.HEALTHY,
             id="a mild taint",
         ),
     ],
 )
 def test_health(
-    node: WatchedNode | None, pods: Placed, rules: FailureRules, now: datetime, want: Health
+    node: WatchedNode | None, pods: Placed, rules: FailureRules, now: datetime, want: NodeHealth
 ) -> None:
     """E-148."""
     assert judge(node, pods, rules, now).health is want
@@ -105,12 +109,12 @@ def test_health(
 @pytest.mark.parametrize(
     ("seconds", "pods", "want"),
     [
-        pytest.param(None, ENDS, Health.HEALTHY, id="for ever"),
-        pytest.param(60, RUNS, Health.HEALTHY, id="for a while, pods run"),
-        pytest.param(60, ENDS, Health.UNHEALTHY, id="for a while, pods end"),
+        pytest.param(None, ENDS, NodeHealth.HEALTHY, id="for ever"),
+        pytest.param(60, RUNS, NodeHealth.HEALTHY, id="for a while, pods run"),
+        pytest.param(60, ENDS, NodeHealth.UNHEALTHY, id="for a while, pods end"),
     ],
 )
-def test_taints_may_be_tolerated(seconds: int | None, pods: Placed, want: Health) -> None:
+def test_taints_may_be_tolerated(seconds: int | None, pods: Placed, want: NodeHealth) -> None:
     """E-148."""
     toleration = Toleration(key="broken", operator="Exists", toleration_seconds=seconds)
     bearing = Placed(assigned=True, tolerations=[(toleration,)], pods=pods.pods)
@@ -126,15 +130,15 @@ def test_time_decides_where_pods_do_not() -> None:
 
 
 def test_pods_that_wait_for_a_failed_node_are_ended() -> None:
-    assert judge(make_node("False"), STUCK, RULES, T0) == Verdict(
-        health=Health.UNHEALTHY, doomed=tuple(STUCK.pods)
+    assert judge(make_node("False"), STUCK, RULES, T0) == NodeFailureVerdict(
+        health=NodeHealth.UNHEALTHY, doomed=tuple(STUCK.pods)
     )
     assert judge(make_node("False"), RUNS, RULES, T0).doomed == ()
 
 
 def test_pods_that_come_late_to_a_node_that_was_replaced_are_ended() -> None:
     late = Placed(assigned=False, pods=STUCK.pods)
-    want = Verdict(health=Health.HEALTHY, doomed=tuple(STUCK.pods))
+    want = NodeFailureVerdict(health=NodeHealth.HEALTHY, doomed=tuple(STUCK.pods))
     assert judge(None, late, RULES, T0) == want
     assert judge(make_node(), late, RULES, T0) == want
 
@@ -142,18 +146,18 @@ def test_pods_that_come_late_to_a_node_that_was_replaced_are_ended() -> None:
 def test_the_first_failed_node_is_noted_and_removed_when_it_is_well_again() -> None:
     """E-149."""
     status = placed(make_assignment(("n1", 1), ("n2", 1))).status
-    failed = judged_status(status, "n1", Health.UNHEALTHY, now=T0, generation=1)
+    failed = judged_status(status, "n1", NodeHealth.UNHEALTHY, now=T0, generation=1)
     assert failed.unhealthy_nodes == (UnhealthyNode(name="n1"),)
-    assert judged_status(failed, "n1", Health.UNHEALTHY, now=T0, generation=1) is failed
-    assert judged_status(failed, "n1", Health.UNDECIDED, now=T0, generation=1) is failed
-    assert judged_status(failed, "n1", Health.HEALTHY, now=T0, generation=1) == status
+    assert judged_status(failed, "n1", NodeHealth.UNHEALTHY, now=T0, generation=1) is failed
+    assert judged_status(failed, "n1", NodeHealth.UNDECIDED, now=T0, generation=1) is failed
+    assert judged_status(failed, "n1", NodeHealth.HEALTHY, now=T0, generation=1) == status
 
 
 def test_the_second_failed_node_evicts() -> None:
     """E-149."""
     status = placed(make_assignment(("n1", 1), ("n2", 1))).status
-    failed = judged_status(status, "n1", Health.UNHEALTHY, now=T0, generation=1)
-    evicted = judged_status(failed, "n2", Health.UNHEALTHY, now=T0, generation=1)
+    failed = judged_status(status, "n1", NodeHealth.UNHEALTHY, now=T0, generation=1)
+    evicted = judged_status(failed, "n2", NodeHealth.UNHEALTHY, now=T0, generation=1)
     assert eviction_reason(evicted) == Reason.NODE_FAILURES
     assert evicted.unhealthy_nodes == ()
     (message,) = [c.message for c in evicted.conditions if c.type == "Evicted"]
@@ -162,7 +166,7 @@ def test_the_second_failed_node_evicts() -> None:
 
 def test_nodes_do_not_fail_who_is_not_admitted() -> None:
     status = make_workload().status
-    assert judged_status(status, "n1", Health.UNHEALTHY, now=T0, generation=1) is status
+    assert judged_status(status, "n1", NodeHealth.UNHEALTHY, now=T0, generation=1) is status
 
 
 def test_gates_pick_the_rules() -> None:

@@ -11,10 +11,10 @@ from multiqueue.embedded.cluster.lifecycle import (
     RUN_SECONDS,
     START_SECONDS,
     STOP_SECONDS,
-    Action,
-    Pace,
+    PodAction,
+    PodPace,
     PodRun,
-    Step,
+    PodStep,
     crashed_status,
     decide_step,
     exit_code,
@@ -25,15 +25,15 @@ from multiqueue.embedded.cluster.lifecycle import (
 )
 from tests.unit.embedded.cluster.builders import T0, make_pod
 
-PACE = Pace(start_seconds=1, run_seconds=5, stop_seconds=2)
+PACE = PodPace(start_seconds=1, run_seconds=5, stop_seconds=2)
 
 
-def wait(seconds: float) -> Step:
-    return Step(wait_seconds=seconds)
+def wait(seconds: float) -> PodStep:
+    return PodStep(wait_seconds=seconds)
 
 
-def act(action: Action) -> Step:
-    return Step(action=action)
+def act(action: PodAction) -> PodStep:
+    return PodStep(action=action)
 
 
 BOUND = PodRun(bound_at=100)
@@ -44,34 +44,34 @@ STARTED = PodRun(bound_at=100, started_at=101)
     ("pod", "run", "now", "want"),
     [
         pytest.param(make_pod(), BOUND, 100.25, wait(0.75), id="waits for the start"),
-        pytest.param(make_pod(), BOUND, 101, act(Action.START), id="starts when due"),
+        pytest.param(make_pod(), BOUND, 101, act(PodAction.START), id="starts when due"),
         pytest.param(
             make_pod(annotations={START_SECONDS: "3"}), BOUND, 101, wait(2), id="own start delay"
         ),
         pytest.param(make_pod(phase="Running"), STARTED, 104, wait(2), id="runs"),
-        pytest.param(make_pod(phase="Running"), STARTED, 106, act(Action.FINISH), id="ends"),
+        pytest.param(make_pod(phase="Running"), STARTED, 106, act(PodAction.FINISH), id="ends"),
         pytest.param(
             make_pod(phase="Running", annotations={RUN_SECONDS: "0.5"}),
             STARTED,
             101.5,
-            act(Action.FINISH),
+            act(PodAction.FINISH),
             id="own run time",
         ),
         pytest.param(
             make_pod(phase="Running", annotations={RUN_SECONDS: "forever"}),
             STARTED,
             10_000,
-            Step(),
+            PodStep(),
             id="forever never ends",
         ),
         pytest.param(
             make_pod(phase="Running", restartPolicy="Always"),
             STARTED,
             10_000,
-            Step(),
+            PodStep(),
             id="a service never ends by itself",
         ),
-        pytest.param(make_pod(phase="Succeeded"), STARTED, 200, Step(), id="the end is the end"),
+        pytest.param(make_pod(phase="Succeeded"), STARTED, 200, PodStep(), id="the end is the end"),
         pytest.param(
             make_pod(annotations={RUN_SECONDS: "soon"}),
             STARTED,
@@ -90,20 +90,22 @@ STARTED = PodRun(bound_at=100, started_at=101)
             make_pod(phase="Running", deleting=True, annotations={STOP_SECONDS: "100"}),
             PodRun(bound_at=100, started_at=101, stopping_at=103),
             133,
-            act(Action.REMOVE),
+            act(PodAction.REMOVE),
             id="not longer than its grace",
         ),
-        pytest.param(make_pod(deleting=True), BOUND, 100, act(Action.REMOVE), id="never ran: gone"),
+        pytest.param(
+            make_pod(deleting=True), BOUND, 100, act(PodAction.REMOVE), id="never ran: gone"
+        ),
         pytest.param(
             make_pod(phase="Failed", deleting=True),
             STARTED,
             102,
-            act(Action.REMOVE),
+            act(PodAction.REMOVE),
             id="ended",
         ),
     ],
 )
-def test_next_step(pod: dict[str, Any], run: PodRun, now: float, want: Step) -> None:
+def test_next_step(pod: dict[str, Any], run: PodRun, now: float, want: PodStep) -> None:
     assert decide_step(pod, run, pace=PACE, now=now) == want
 
 

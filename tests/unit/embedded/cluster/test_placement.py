@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.cluster.placement import Ledger, pod_shape
+from multiqueue.embedded.cluster.placement import NodeLedger, pod_shape
 from multiqueue.embedded.cluster.requests import pod_requests
 from tests.unit.embedded.cluster.builders import make_node, make_pod
 
@@ -18,8 +18,8 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
 
 
-def make_ledger(*nodes: dict[str, Any]) -> Ledger:
-    ledger = Ledger()
+def make_ledger(*nodes: dict[str, Any]) -> NodeLedger:
+    ledger = NodeLedger()
     for node in nodes:
         ledger.upsert_node(node)
     return ledger
@@ -29,7 +29,7 @@ def gpu_pod(name: str, gpus: int) -> dict[str, Any]:
     return make_pod(name, requests={"nvidia.com/gpu": str(gpus)})
 
 
-def occupy(ledger: Ledger, pod: dict[str, Any], node: str) -> None:
+def occupy(ledger: NodeLedger, pod: dict[str, Any], node: str) -> None:
     ledger.occupy(pod["metadata"]["uid"], node, pod_requests(pod))
 
 
@@ -50,7 +50,7 @@ def test_a_release_gives_room_back_once() -> None:
 
 
 def test_pods_on_a_node_that_comes_late_are_counted() -> None:
-    ledger = Ledger()
+    ledger = NodeLedger()
     occupy(ledger, gpu_pod("x", 8), "a")
     ledger.upsert_node(make_node("a", gpu="8"))
     got = ledger.place(gpu_pod("y", 1))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.cel.custom_rules import definition_causes, rule_causes
 from multiqueue.embedded.server.kinds import KindVersion
 
@@ -36,13 +36,13 @@ def version_of(spec: dict[str, Any]) -> KindVersion:
     return KindVersion(name="v1", served=True, storage=True, schema=struct(spec=spec))
 
 
-def check(spec: dict[str, Any], value: Any, old: Any = None) -> list[Cause]:
+def check(spec: dict[str, Any], value: Any, old: Any = None) -> list[FieldCause]:
     """What the rules say about ``spec``; ``old`` makes it an update."""
     before = None if old is None else {"spec": old}
     return rule_causes(version_of(spec), {"spec": value}, before, [])
 
 
-def texts(causes: list[Cause]) -> list[str]:
+def texts(causes: list[FieldCause]) -> list[str]:
     return [str(cause) for cause in causes]
 
 

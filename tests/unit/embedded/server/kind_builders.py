@@ -4,16 +4,16 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from multiqueue.embedded.server.auth import AUTHENTICATED, MASTERS, Authenticator, User
-from multiqueue.embedded.server.authz.authorizer import Authorizer
+from multiqueue.embedded.server.auth import AUTHENTICATED, MASTERS, ApiUser, TokenAuthenticator
+from multiqueue.embedded.server.authz.authorizer import RoleAuthorizer
 from multiqueue.embedded.server.authz.signing import create_key
 from multiqueue.embedded.server.authz.tokens import ServiceAccountTokens
 from multiqueue.embedded.server.builtin.registry import builtin_registry
-from multiqueue.embedded.server.causes import Cause
+from multiqueue.embedded.server.causes import FieldCause
 from multiqueue.embedded.server.kinds import Kind, KindVersion, Registry
 from multiqueue.embedded.server.schema import Admitted, admit
 from multiqueue.embedded.server.storage_memory import MemoryStorage
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from multiqueue.embedded.server.validation import validate_create, validate_update
 from multiqueue.kube.clock import SystemClock
 
@@ -24,9 +24,9 @@ UID = "11111111-2222-3333-4444-555555555555"
 def make_registry() -> Registry:
     """The built-in kinds of a server that knows nobody."""
     tokens = ServiceAccountTokens(
-        Store(MemoryStorage(), history_length=1), SystemClock(), create_key()
+        ObjectStore(MemoryStorage(), history_length=1), SystemClock(), create_key()
     )
-    return builtin_registry(Authenticator({}, tokens), Authorizer(), tokens)
+    return builtin_registry(TokenAuthenticator({}, tokens), RoleAuthorizer(), tokens)
 
 
 BUILTIN = make_registry()
@@ -37,7 +37,7 @@ class World:
 
     def __init__(self, *objects: Mapping[str, Any]) -> None:
         self.now = T0
-        self.user_info = User("alice", (MASTERS, AUTHENTICATED))
+        self.user_info = ApiUser("alice", (MASTERS, AUTHENTICATED))
         self.user: Mapping[str, Any] = self.user_info.as_dict()
         self._objects = objects
 
@@ -81,7 +81,7 @@ def created(group: str, plural: str, obj: Mapping[str, Any], *world: Mapping[str
 
 def create_causes(
     group: str, plural: str, obj: Mapping[str, Any], *world: Mapping[str, Any]
-) -> list[Cause]:
+) -> list[FieldCause]:
     """What is wrong with a body that is to be created."""
     kind = kind_of(group, plural)
     return validate_create(
@@ -91,18 +91,18 @@ def create_causes(
 
 def update_causes(
     group: str, plural: str, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> list[Cause]:
+) -> list[FieldCause]:
     """What is wrong with changing a stored object (made by ``created``) into another."""
     kind = kind_of(group, plural)
     clean = admitted(group, plural, new).obj
     return validate_update(kind, kind.versions[0], clean, old, World())
 
 
-def texts(causes: Iterable[Cause]) -> list[str]:
+def texts(causes: Iterable[FieldCause]) -> list[str]:
     return [str(cause) for cause in causes]
 
 
-def fields(causes: Iterable[Cause]) -> list[str]:
+def fields(causes: Iterable[FieldCause]) -> list[str]:
     return [cause.field for cause in causes]
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from multiqueue.embedded.server.aggregation.backend import read_backend
 from multiqueue.embedded.server.aggregation.front_proxy import FrontProxy, create_proxy_authority
-from multiqueue.embedded.server.aggregation.transport import Transport
+from multiqueue.embedded.server.aggregation.transport import ProxyTransport
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 
 API_SERVICE = {
@@ -70,15 +70,15 @@ async def backend() -> AsyncIterator[Http]:
 
 
 @pytest.fixture
-async def transport() -> AsyncIterator[Transport]:
+async def transport() -> AsyncIterator[ProxyTransport]:
     now = datetime.now(UTC)
-    found = Transport(FrontProxy(create_proxy_authority(now), now).pair)
+    found = ProxyTransport(FrontProxy(create_proxy_authority(now), now).pair)
     yield found
     await found.close()
 
 
 async def test_no_cookie_of_one_user_is_sent_for_another(
-    backend: Http, transport: Transport
+    backend: Http, transport: ProxyTransport
 ) -> None:
     service = read_backend(API_SERVICE)
     assert service is not None
@@ -89,7 +89,7 @@ async def test_no_cookie_of_one_user_is_sent_for_another(
     assert [cookie for _, cookie in backend.asked] == ["", ""]
 
 
-async def test_watches_keep_no_request_waiting(backend: Http, transport: Transport) -> None:
+async def test_watches_keep_no_request_waiting(backend: Http, transport: ProxyTransport) -> None:
     service = read_backend(API_SERVICE)
     assert service is not None
     async with AsyncExitStack() as streams:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 
 TOKEN = "t" * 8
@@ -12,7 +12,7 @@ TOKEN = "t" * 8
 
 async def status_of(*headers: bytes) -> bytes:
     """The status code of a request with these headers."""
-    options = ServerOptions(tls=False, tokens={TOKEN: User("jane")})
+    options = ServerOptions(tls=False, tokens={TOKEN: ApiUser("jane")})
     async with ApiServer(options) as server:
         host, _, port = server.url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))

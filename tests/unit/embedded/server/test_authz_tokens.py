@@ -8,12 +8,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from multiqueue.embedded.server.auth import ANONYMOUS, US, Authenticator, BadToken, User
+from multiqueue.embedded.server.auth import ANONYMOUS, US, ApiUser, BadToken, TokenAuthenticator
 from multiqueue.embedded.server.authz.signing import NotSigned, Signer, create_key
 from multiqueue.embedded.server.authz.tokens import ACCOUNTS, ServiceAccountTokens
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from multiqueue.embedded.server.storage_memory import MemoryStorage
-from multiqueue.embedded.server.store import Store
+from multiqueue.embedded.server.store import ObjectStore
 from tests.contract.client import Api, Cluster
 
 ACCOUNT = {"name": "robot", "namespace": "n", "uid": "1"}
@@ -35,7 +35,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def tokens(clock: Clock) -> ServiceAccountTokens:
-    store = Store(MemoryStorage(), history_length=1)
+    store = ObjectStore(MemoryStorage(), history_length=1)
     store.start()
     head = {"apiVersion": "v1", "kind": "ServiceAccount"}
     store.put(ACCOUNTS, {**head, "metadata": dict(ACCOUNT)})
@@ -93,18 +93,18 @@ def test_another_key_signs_nothing_here() -> None:
     ],
 )
 def test_a_header_is_a_user(header: str, name: str) -> None:
-    known = Authenticator({"one": User("jane", ("dev",)), "two": User("joe")})
+    known = TokenAuthenticator({"one": ApiUser("jane", ("dev",)), "two": ApiUser("joe")})
     user = known.user_of_header(header)
     assert user is not None
     assert user.name == name
 
 
 def test_a_wrong_token_is_nobody() -> None:
-    assert Authenticator({"one": User("jane")}).user_of_header("Bearer onf") is None
+    assert TokenAuthenticator({"one": ApiUser("jane")}).user_of_header("Bearer onf") is None
 
 
 def test_who_logs_in_is_authenticated() -> None:
-    user = Authenticator({"one": User("jane", ("dev",))}).verify("one").user
+    user = TokenAuthenticator({"one": ApiUser("jane", ("dev",))}).verify("one").user
     assert user.groups == ("dev", "system:authenticated")
 
 
@@ -167,7 +167,7 @@ async def test_a_role_that_is_not_to_be_touched_stays(
 
 
 async def test_tokens_of_the_options_have_their_groups(session: aiohttp.ClientSession) -> None:
-    options = ServerOptions(tls=False, tokens={"secret": User("jane", ("system:masters",))})
+    options = ServerOptions(tls=False, tokens={"secret": ApiUser("jane", ("system:masters",))})
     async with ApiServer(options) as server:
         jane = client(server, session, "secret")
         assert (await jane.send("GET", "/api/v1/nodes")).status == 200

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from multiqueue.embedded.server.auth import ISSUER, Authenticator, User
+from multiqueue.embedded.server.auth import ISSUER, ApiUser, TokenAuthenticator
 from multiqueue.embedded.server.builtin.events import from_core, to_core
 from multiqueue.embedded.server.builtin.reviews import token_review
 from tests.unit.embedded.server.kind_builders import (
@@ -161,7 +161,7 @@ def test_a_selector_is_immutable() -> None:
 
 def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
     key = ("rbac.authorization.k8s.io", "rolebindings")
-    subjects = [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]
+    subjects = [{"kind": "ApiUser", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]
     old = created(*key, named(roleRef={"kind": "Role", "name": "r"}, subjects=subjects))
     assert old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
     assert "apiGroup" not in old["subjects"][1]
@@ -170,7 +170,7 @@ def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
 
 
 def test_a_token_is_reviewed() -> None:
-    authenticator = Authenticator({"good": User("bob")})
+    authenticator = TokenAuthenticator({"good": ApiUser("bob")})
     good = token_review(authenticator, {"spec": {"token": "good"}}, World())["status"]
     bad = token_review(authenticator, {"spec": {"token": "bad"}}, World())["status"]
     bob = {"username": "bob", "groups": ["system:authenticated"]}
@@ -179,7 +179,7 @@ def test_a_token_is_reviewed() -> None:
 
 
 def test_a_token_for_somebody_else_proves_nothing() -> None:
-    authenticator = Authenticator({"good": User("bob")})
+    authenticator = TokenAuthenticator({"good": ApiUser("bob")})
     spec = {"token": "good", "audiences": ["other"]}
     review = token_review(authenticator, {"spec": spec}, World())
     assert review["status"] == {"user": {}, "error": "invalid bearer token"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiqueue.api.crd import load_crds
 from multiqueue.embedded.server.cel.evaluate import ABSENT, evaluate
-from multiqueue.embedded.server.cel.rules import Scope, compile_rules
+from multiqueue.embedded.server.cel.rules import CelScope, compile_rules
 from tests.unit.embedded.server.own_rules import OWN_RULES, OwnRule
 
 SCHEMAS = {
@@ -19,7 +19,7 @@ SCHEMAS = {
 }
 
 
-def scope_of(rule: OwnRule, version: str) -> Scope:
+def scope_of(rule: OwnRule, version: str) -> CelScope:
     """The place of a rule in the compiled definition."""
     scope = compile_rules(SCHEMAS[rule.kind, version]).root
     for name in rule.path.replace("[]", ".[]").split("."):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from multiqueue.embedded.server.causes import Cause, invalid, required
+from multiqueue.embedded.server.causes import FieldCause, invalid, required
 from multiqueue.embedded.server.cel import evaluate as evaluation
 from multiqueue.embedded.server.cel.custom_rules import rule_causes
 from multiqueue.embedded.server.cel.evaluate import evaluate
@@ -30,12 +30,14 @@ NOT_CHECKED = "some validation rules were not checked"
     [
         (invalid("spec.x", 1, "should be less than 1"), True),
         (required("spec.y"), False),
-        (Cause("FieldValueTypeInvalid", "spec.x", "must be of type integer"), False),
-        (Cause("FieldValueTooMany", "spec.x", "Too many"), False),
+        (FieldCause("FieldValueTypeInvalid", "spec.x", "must be of type integer"), False),
+        (FieldCause("FieldValueTooMany", "spec.x", "Too many"), False),
     ],
     ids=["out of range", "missing", "of another type", "too many"],
 )
-def test_which_errors_of_the_schema_keep_rules_from_being_asked(cause: Cause, asked: bool) -> None:
+def test_which_errors_of_the_schema_keep_rules_from_being_asked(
+    cause: FieldCause, asked: bool
+) -> None:
     version = version_of(with_rules(struct(x=INT), "self.x > 1"))
     got = rule_causes(version, {"spec": {"x": 1}}, None, [cause])
     assert (NOT_CHECKED in got[0].message) != asked

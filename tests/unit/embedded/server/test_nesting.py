@@ -10,7 +10,7 @@ from multiqueue.embedded.server.body import decode_json, decode_yaml
 from multiqueue.embedded.server.nesting import MAX_DEPTH
 from multiqueue.embedded.server.patch import parse_patch
 from multiqueue.embedded.server.status import StatusError
-from multiqueue.embedded.server.target import Target
+from multiqueue.embedded.server.target import OperationTarget
 from tests.unit.embedded.server.kind_builders import kind_of
 
 Decode = Callable[[bytes], Any]
@@ -60,7 +60,7 @@ def test_yaml_that_would_be_too_much_is_refused(text: str, words: str) -> None:
 
 def patched(*operations: dict[str, Any]) -> Any:
     kind = kind_of("", "configmaps")
-    target = Target(kind=kind, version=kind.versions[0], name="a")
+    target = OperationTarget(kind=kind, version=kind.versions[0], name="a")
     change = parse_patch(target, "application/json-patch+json", orjson.dumps(operations))
     return change.produce({"data": {"a": "x" * 1000}})
 

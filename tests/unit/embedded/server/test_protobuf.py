@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiqueue.embedded.server.protobuf import Malformed, UnknownKind, decode_envelope
+from multiqueue.embedded.server.protobuf import Malformed, UnknownMessageKind, decode_envelope
 from multiqueue.embedded.server.protobuf.messages import (
     INLINE,
     Field,
@@ -159,7 +159,7 @@ def test_spoiled_bytes_are_decoded_or_refused(cut: int, flips: list[tuple[int, i
     body = bytearray(bytes.fromhex(DEPLOYMENT))
     for position, bits in flips:
         body[position % len(body)] ^= bits
-    with contextlib.suppress(Malformed, UnknownKind):
+    with contextlib.suppress(Malformed, UnknownMessageKind):
         orjson.dumps(decode_envelope(bytes(body[:cut])))
 
 
@@ -194,7 +194,7 @@ def test_malformed_bytes_say_what_is_wrong(body: bytes, want: str) -> None:
 )
 def test_kinds_without_a_table_are_named(api_version: str, kind: str) -> None:
     body = MAGIC + chunk(1, text(1, api_version) + text(2, kind))
-    with pytest.raises(UnknownKind, match=f'"{kind}" of "{api_version}"'):
+    with pytest.raises(UnknownMessageKind, match=f'"{kind}" of "{api_version}"'):
         decode_envelope(body)
 
 

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from multiqueue.embedded.server import watch
-from multiqueue.embedded.server.auth import User
+from multiqueue.embedded.server.auth import ApiUser
 from multiqueue.embedded.server.server import ApiServer, ServerOptions
 from tests.contract.client import Answer, Api, Cluster, config_map
 from tests.contract.test_crds import definition, version, widget
@@ -40,7 +40,7 @@ async def test_tls_is_on_and_trusted_through_the_kubeconfig() -> None:
 
 
 async def test_other_tokens_are_other_users() -> None:
-    options = ServerOptions(tls=False, tokens={"secret": User("jane", ("dev",))})
+    options = ServerOptions(tls=False, tokens={"secret": ApiUser("jane", ("dev",))})
     async with ApiServer(options) as server, aiohttp.ClientSession() as session:
         api = client(server, session)
         headers = {"Authorization": "Bearer secret"}

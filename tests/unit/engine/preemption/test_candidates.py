@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiqueue.engine.preemption.candidates import (
-    Candidate,
+    QuotaHolder,
     RankLimit,
     find_candidates,
     is_within_nominal,
@@ -22,13 +22,13 @@ from tests.preemption_world import ANY, LOWER, LOWER_OR_NEWER, NEVER, Holdings, 
 CPU = frozenset({("default", "cpu")})
 
 
-def names(candidates: Iterable[Candidate]) -> list[str]:
+def names(candidates: Iterable[QuotaHolder]) -> list[str]:
     return [candidate.entry.key.partition("/")[2] for candidate in candidates]
 
 
 def find(
     world: Holdings, queue: str = "cq", *, limit: RankLimit = (), **excluded: Any
-) -> Sequence[Candidate]:
+) -> Sequence[QuotaHolder]:
     return find_candidates(world.index, queue, CPU, limit=limit, **excluded).candidates
 
 

@@ -9,7 +9,7 @@ import pytest
 from multiqueue.api.conditions import CheckState, Reason
 from multiqueue.api.names import MULTIKUEUE_CONTROLLER, PROVISIONING_REQUEST_CONTROLLER
 from multiqueue.engine.options import EngineOptions, TopologyScheduling
-from multiqueue.engine.plan import Admit, Evict, Place, PlaceFailed
+from multiqueue.engine.plan import Admit, Evict, PlaceFailed, PlacePods
 from multiqueue.model.cluster_queue import AdmissionCheckInfo, ClusterQueue
 from multiqueue.model.placement import Placement
 from multiqueue.model.workload import Admission, PodSetAssignment, Workload
@@ -47,7 +47,7 @@ def test_pods_of_a_failed_node_get_another_a_second_later() -> None:
     fail(world, workload, "b0-r1-h0")
     assert world.cycle(after=0.9).decisions == ()
     (decision,) = world.cycle(after=0.1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h0": 3}
     assert world.cycle(after=60).decisions == ()
 
@@ -68,7 +68,7 @@ def test_a_tree_that_is_gone_is_not_told_of_free_nodes() -> None:
     world.write_back(world.cycle())
     fail(world, world.workloads[f"{NAMESPACE}/a"], "b0-r1-h0")
     (decision,) = world.cycle(after=1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     world.engine.upsert_cluster_queue(tas_queue("one"))
     world.finish("b")
     assert world.cycle(after=5).failures == ()
@@ -80,7 +80,7 @@ def test_a_write_that_failed_is_decided_again() -> None:
     world.cycle(after=1)
     world.engine.places_failed(f"{NAMESPACE}/a", world.now)
     (decision,) = world.cycle(after=1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     world.engine.places_written(decision.workload, decision.admission)
     world.engine.places_failed(f"{NAMESPACE}/a", world.now)
     assert world.cycle(after=5).decisions == ()
@@ -91,7 +91,7 @@ def test_places_that_were_written_say_nothing_of_a_newer_admission() -> None:
     workload = run(world, "a", 3)
     fail(world, workload, "b0-r1-h0")
     (place,) = world.cycle(after=1).decisions
-    assert isinstance(place, Place)
+    assert isinstance(place, PlacePods)
     world.submit(replace(workload, reservation=None))
     assert world.admitted(after=1) == ["a"]
     world.engine.places_written(place.workload, place.admission)
@@ -106,7 +106,7 @@ def test_a_workload_that_was_made_again_meanwhile_is_looked_at_itself() -> None:
     fail(world, workload, "b0-r1-h0")
     world.submit(replace(world.workloads[workload.key], uid="another"))
     (decision,) = world.cycle(after=1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
 
 
 def test_without_another_node_it_is_evicted() -> None:
@@ -144,7 +144,7 @@ def test_without_fail_fast_it_is_tried_again_ever_more_rarely() -> None:
     assert "no topology domains" in waits[0].message  # type: ignore[union-attr]
     world.engine.upsert_node(make_node("b0-r0-h1"))
     (decision,) = world.cycle(after=30).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
 
 
 def test_a_node_that_is_healthy_again_needs_no_replacement() -> None:
@@ -203,7 +203,7 @@ def test_nodes_that_are_provisioned_are_taken_when_the_check_is_ready(state: Che
         assert decisions == ()
         return
     (decision,) = decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h0": 3}
     assert pods_of(decision.admission).delayed_topology == "Ready"
     assert pods_of(decision.admission).flavors == {"cpu": "tas"}
@@ -217,7 +217,7 @@ def test_nodes_are_taken_also_where_the_queue_is_heard_of_last() -> None:
     assert world.engine.next_cycle_at(world.now) is None
     world.engine.upsert_cluster_queue(checked_queue())
     (decision,) = world.cycle(after=2).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h0": 3}
 
 
@@ -236,7 +236,7 @@ def test_what_the_check_adds_to_the_pods_decides_about_nodes() -> None:
     update = {"main": Placement(node_selector=(("request", "a"),))}
     world.submit(replace(workload, checks={"prov": CheckState.READY}, placement_updates=update))
     (decision,) = world.cycle(after=1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     assert on_nodes(pods_of(decision.admission).topology) == {"b0-r0-h1": 3}
 
 
@@ -251,7 +251,7 @@ def test_nodes_that_are_not_there_yet_are_waited_for() -> None:
     )
     world.engine.upsert_node(make_node("b0-r0-h0"))
     (decision,) = world.cycle(after=2).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
 
 
 def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
@@ -259,7 +259,7 @@ def test_a_workload_that_was_placed_holds_what_its_status_says() -> None:
     world.engine.upsert_node(make_node("b0-r0-h0"))
     world.submit(replace(workload, checks={"prov": CheckState.READY}))
     (decision,) = world.cycle(after=1).decisions
-    assert isinstance(decision, Place)
+    assert isinstance(decision, PlacePods)
     world.engine.places_written(decision.workload, decision.admission)
     world.submit(reserved(workload, decision.admission))
     world.finish("a")
