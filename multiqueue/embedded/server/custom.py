@@ -1,13 +1,18 @@
 """From a CustomResourceDefinition to the kind it defines."""
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
-from multiqueue.embedded.server.jsonpath import compile_path
-from multiqueue.embedded.server.kinds import Kind, KindVersion, PrinterColumn, Scale
+from multiqueue.embedded.server.ages import age
+from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
+from multiqueue.embedded.server.kinds import Cell, Kind, KindVersion, PrinterColumn, Scale
+
+Convert = Callable[[Any, datetime], Any]
+"""From a value and the time of the request to what a cell shows."""
 
 
 def kind_from_crd(crd: Mapping[str, Any]) -> Kind:
@@ -46,7 +51,9 @@ def _version(raw: bytes) -> KindVersion:
         deprecated=bool(version.get("deprecated")),
         deprecation_warning=version.get("deprecationWarning") or "",
         schema=schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        columns=tuple(
+            printer_column(column) for column in version.get("additionalPrinterColumns") or ()
+        ),
         selectable_fields=dict(map(_selectable, version.get("selectableFields") or ())),
         has_status=subresources.get("status") is not None,
         scale=Scale(
@@ -59,15 +66,57 @@ def _version(raw: bytes) -> KindVersion:
     )
 
 
-def _column(column: Mapping[str, Any]) -> PrinterColumn:
+def printer_column(column: Mapping[str, Any]) -> PrinterColumn:
+    """A column of ``additionalPrinterColumns``."""
+    type_ = column.get("type") or "string"
     return PrinterColumn(
         name=column["name"],
-        type=column.get("type") or "string",
+        type=type_,
         format=column.get("format") or "",
         description=column.get("description") or "",
         priority=column.get("priority") or 0,
-        json_path=column["jsonPath"],
+        cell=_cell(column["jsonPath"], _CONVERSIONS.get(type_, _text)),
     )
+
+
+def _cell(json_path: str, convert: Convert) -> Cell:
+    try:
+        find = compile_path(json_path)
+    except JsonPathError:
+        return lambda _obj, _now: None
+
+    def cell(obj: Mapping[str, Any], now: datetime) -> Any:
+        found = find(obj)
+        return convert(found[0], now) if found and found[0] is not None else None
+
+    return cell
+
+
+def _text(value: Any, _now: datetime) -> Any:
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()
+
+
+def _whole(value: Any, _now: datetime) -> Any:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _number(value: Any, _now: datetime) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _boolean(value: Any, _now: datetime) -> Any:
+    return value if isinstance(value, bool) else None
+
+
+_CONVERSIONS: Mapping[str, Convert] = {
+    "string": _text,
+    "integer": _whole,
+    "number": _number,
+    "boolean": _boolean,
+    "date": age,
+}
 
 
 def _selectable(field: Mapping[str, Any]) -> tuple[str, Callable[[Mapping[str, Any]], str]]:

@@ -22,6 +22,9 @@ from multiqueue.embedded.server.version_order import version_priority
 JsonObject = dict[str, Any]
 GroupPlural = tuple[str, str]
 
+Cell = Callable[[Mapping[str, Any], datetime], Any]
+"""From an object and the time of the request to what a Table shows."""
+
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
@@ -108,15 +111,14 @@ NO_HOOKS = Hooks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrinterColumn:
-    """One column of a Table. ``cell`` wins over ``json_path`` and gets (object, now)."""
+    """One column of a Table."""
 
     name: str
+    cell: Cell
     type: str = "string"
     format: str = ""
     description: str = ""
     priority: int = 0
-    json_path: str = ""
-    cell: Callable[[Mapping[str, Any], datetime], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,14 @@
 """Tables: what ``kubectl get`` shows, made by the server."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from multiqueue.embedded.server.ages import INVALID, age
-from multiqueue.embedded.server.jsonpath import JsonPathError, compile_path
-from multiqueue.embedded.server.kinds import JsonObject, KindVersion, PrinterColumn
+from multiqueue.embedded.server.kinds import Cell, JsonObject, KindVersion, PrinterColumn
 
 IncludeObject = Literal["None", "Metadata", "Object"]
-Cell = Callable[[Mapping[str, Any], datetime], Any]
 
 _META_VERSION = "meta.k8s.io/v1"
 
@@ -86,7 +82,7 @@ def _layout(version: KindVersion) -> tuple[list[JsonObject], list[Cell]]:
         columns = version.columns or (AGE,)
         if version.leading_name:
             columns = (NAME, *columns)
-        layout = [_definition(column) for column in columns], [_cell(column) for column in columns]
+        layout = [_definition(column) for column in columns], [column.cell for column in columns]
         _layouts[version] = layout
     return layout
 
@@ -101,52 +97,9 @@ def _definition(column: PrinterColumn) -> JsonObject:
     }
 
 
-def _cell(column: PrinterColumn) -> Cell:
-    if column.cell is not None:
-        return column.cell
-    try:
-        find = compile_path(column.json_path)
-    except JsonPathError:
-        return lambda _obj, _now: None
-    convert = _CONVERSIONS.get(column.type, _text)
-
-    def cell(obj: Mapping[str, Any], now: datetime) -> Any:
-        found = find(obj)
-        return convert(found[0], now) if found and found[0] is not None else None
-
-    return cell
-
-
 def _safely(cell: Cell, obj: Mapping[str, Any], now: datetime) -> Any:
     """A cell over data that nobody validated, such as a status, must not break the whole list."""
     try:
         return cell(obj, now)
     except (AttributeError, KeyError, TypeError, ValueError):
         return INVALID
-
-
-def _text(value: Any, _now: datetime) -> Any:
-    if isinstance(value, str):
-        return value
-    return orjson.dumps(value).decode()
-
-
-def _whole(value: Any, _now: datetime) -> Any:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _number(value: Any, _now: datetime) -> Any:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _boolean(value: Any, _now: datetime) -> Any:
-    return value if isinstance(value, bool) else None
-
-
-_CONVERSIONS: Mapping[str, Callable[[Any, datetime], Any]] = {
-    "string": _text,
-    "integer": _whole,
-    "number": _number,
-    "boolean": _boolean,
-    "date": age,
-}

@@ -1,14 +1,14 @@
 """Small pieces that the columns of built-in kinds are made of."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from multiqueue.embedded.server import table
 from multiqueue.embedded.server.ages import age
-from multiqueue.embedded.server.kinds import PrinterColumn
+from multiqueue.embedded.server.kinds import Cell, PrinterColumn
 
 Json = Mapping[str, Any]
-Cell = Callable[[Json, datetime], Any]
 
 NONE = "<none>"
 UNSET = "<unset>"
@@ -45,7 +45,7 @@ def count_at(*path: str) -> Cell:
     return lambda obj, now: len(read(obj, now))
 
 
-AGE = column("Age", age_at("metadata", "creationTimestamp"))
+AGE = table.AGE
 CREATED_AT = column("Created At", at("metadata", "creationTimestamp"))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from multiqueue.embedded.server.custom import printer_column
 from multiqueue.embedded.server.kinds import PrinterColumn
 from multiqueue.embedded.server.table import render
 from tests.unit.embedded.server.kind_builders import (
@@ -67,13 +68,13 @@ def test_without_columns_there_are_name_and_age() -> None:
     ],
 )
 def test_cells_follow_the_type_of_the_column(kind: str, value: Any, want: Any) -> None:
-    column = PrinterColumn(name="X", type=kind, json_path=".spec.x")
+    column = printer_column({"name": "X", "type": kind, "jsonPath": ".spec.x"})
     assert custom(column, spec={"x": value})["rows"][0]["cells"] == ["a", want]
 
 
 def test_columns_find_conditions() -> None:
     path = '.status.conditions[?(@.type=="Active")].status'
-    column = PrinterColumn(name="Active", json_path=path)
+    column = printer_column({"name": "Active", "type": "string", "jsonPath": path})
     status = {
         "conditions": [{"type": "Other", "status": "x"}, {"type": "Active", "status": "True"}]
     }
