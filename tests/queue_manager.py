@@ -25,11 +25,12 @@ from multiqueue.jobs.informers import build_informers
 from multiqueue.jobs.setup import build_registry
 from multiqueue.jobs.workload_writer import WorkloadWriter
 from multiqueue.kube import resources
-from multiqueue.kube.client import KubeClient, Outcome
+from multiqueue.kube.client import KubeClient
 from multiqueue.kube.clock import Clock
 from multiqueue.kube.credentials import Credentials
 from multiqueue.kube.events import EventRecorder
 from multiqueue.kube.resources import Resource
+from multiqueue.kube.sender import SendOutcome
 from multiqueue.observability.metrics import ManagerMetrics
 from multiqueue.runtime.apply import create_missing
 from tests.least_privilege import MANAGER_TOKEN, TOKENS, audit_sink, kubeconfig_of, rbac_objects
@@ -55,7 +56,7 @@ class QueueCluster:
             self.informers.local_queues,
             self.informers.resource_flavors,
         )
-        self.writes: list[Outcome] = []
+        self.writes: list[SendOutcome] = []
 
     async def create(self, resource: Resource, obj: Mapping[str, Any]) -> dict[str, Any]:
         return await self.client.create(resource, obj)
@@ -124,7 +125,7 @@ class QueueCluster:
                     start(runnable.run())
                 yield context
 
-    def _on_outcome(self, outcome: Outcome) -> None:
+    def _on_outcome(self, outcome: SendOutcome) -> None:
         if outcome.method != "GET":
             self.writes.append(outcome)
 

@@ -6,8 +6,8 @@ and large gaps elsewhere are filled first by small ones; then what ran for the s
 loses least, and what has run for long may end by itself meanwhile.
 
 Pace: a bucket that holds `DrainPace.at_once` moves and is filled with one each `DrainPace.every`.
-Its whole state is one time. A manager that finds a drain begun by another one starts with an empty bucket, so
-that restarts, however many, never make it faster.
+Its whole state is one time. A manager that finds a drain begun by another manager starts with an
+empty bucket, so that restarts, however many, never make it faster.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import finish, has_quota, is_admitted, set_pending
 from multiqueue.controllers.apply import OutdatedDecisionError, PendingAdmission, admitted_status
 from multiqueue.engine.plan import Admit
-from multiqueue.model.workload import PendingAdmission as Assigned
+from multiqueue.model.workload import Admission as Assigned
 from multiqueue.model.workload import PodSetAssignment
 from tests.workloads import T0, make_workload, reserved, with_checks, with_status
 
