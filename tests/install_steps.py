@@ -165,9 +165,9 @@ async def assert_users_may_submit_and_no_more(kubectl: Kubectl) -> None:
     role = "--clusterrole=kueue-batch-user-role"
     await kubectl("create", "rolebinding", "alice", role, "--user=alice", "-n=team")
 
-    async def may(*wish: str) -> bool:
+    async def may(*wanted: str) -> bool:
         # can-i fails where the answer is no.
-        answer = await kubectl("auth", "can-i", *wish, "--as=alice", "-n=team", check=False)
+        answer = await kubectl("auth", "can-i", *wanted, "--as=alice", "-n=team", check=False)
         return answer.strip() == "yes"
 
     while not await may("create", "jobs.batch"):

@@ -75,8 +75,8 @@ def audit_sink() -> Any:
     if calls is None:
         return None
 
-    def note(user: ApiUser, wish: Attributes) -> None:
+    def note(user: ApiUser, wanted: Attributes) -> None:
         if user.name in {MANAGER.name, REMOTE.name}:
-            calls.append((user, wish))
+            calls.append((user, wanted))
 
     return note

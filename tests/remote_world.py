@@ -144,7 +144,7 @@ async def remote_world(
                 address=("127.0.0.1", 0),
                 leading=leading,
                 workers=WorkerAccess(context, world.multikueue.fleet),
-                desk=world.multikueue.workloads.open_desk(engine),
+                decision_service=world.multikueue.workloads.open_decision_service(engine),
                 environment={"KUBERNETES_SERVICE_HOST": "127.0.0.1"},
             )
             running = asyncio.create_task(service.run())

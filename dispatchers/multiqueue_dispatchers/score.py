@@ -7,8 +7,9 @@
 3. Within a tier the highest score: what each scorer thinks of the clusters, from 0 to 1000, times
    its weight (`scorers.py`). The argument ``scorers`` changes weights; 0 turns one off.
 
-Where it has to wait everywhere it stands in line, without a copy (`multiqueue.plugins.line`): who
-is shorter and smaller may pass for a while, and room is kept for who is in front.
+If the Workload has to wait on every cluster, it waits in the global queue, without a copy
+(`multiqueue.plugins.global_queue`). Shorter and smaller ones may pass it for a while, and room is
+kept for those ahead.
 
 There is one remote copy at a time (M-190). Where checks of the worker's own come after its quota
 (machines are provisioned, say) the best ``race`` clusters may try at once: what the others got is

@@ -20,7 +20,7 @@ Json = dict[str, Any]
 Labels = Mapping[str, str]
 
 
-def steer(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
+def add_copy_selectors(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
     """Return a copy's body as a worker gets it.
 
     The copy says the number of pods, so the worker cannot choose other hardware later.
@@ -30,14 +30,16 @@ def steer(body: Json, workload: WorkloadView, queue: QueueView | None) -> Json:
         workload: It, with the manager's reservation.
         queue: The worker's; None: it is not known.
     """
-    wishes: dict[str, Labels] = {}
+    constraints: dict[str, Labels] = {}
     if queue is not None:
         way = choose_way(workload, queue)
         workload = way.workload
-        wishes = {ps.name: {**find_wish(ps, queue), **_bind(ps, way)} for ps in workload.pod_sets}
+        constraints = {
+            ps.name: {**find_selectors(ps, queue), **_bind(ps, way)} for ps in workload.pod_sets
+        }
     before = body["spec"]["podSets"]
     after = [
-        _resize(_with_selector(pod_set, wishes.get(pod_set["name"], {})), shown.count)
+        _resize(_with_selector(pod_set, constraints.get(pod_set["name"], {})), shown.count)
         for pod_set, shown in zip(before, workload.pod_sets, strict=True)
     ]
     return body if after == before else {**body, "spec": {**body["spec"], "podSets": after}}
@@ -48,17 +50,17 @@ def _bind(pod_set: PodSetView, way: GangAlternative) -> Labels:
     return way.labels if pod_set.alternatives else {}
 
 
-def find_wish(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
+def find_selectors(pod_set: PodSetView, queue: QueueView) -> dict[str, str]:
     """Return the node labels of what the manager reserved, as far as a worker has such."""
-    wish: dict[str, str] = {}
+    wanted: dict[str, str] = {}
     for resource, reserved in sorted(pod_set.reserved.items()):
         group = queue.group_of(resource)
         if group is not None:
             accepted = (reserved.node_labels, *reserved.equivalents)
             amount = pod_set.total(resource)
             for key, value in _choose_labels(queue, group, resource, accepted, amount).items():
-                wish.setdefault(key, value)
-    return wish
+                wanted.setdefault(key, value)
+    return wanted
 
 
 def _choose_labels(
@@ -104,12 +106,12 @@ def _holds(
     )
 
 
-def _with_selector(pod_set: Json, wish: Labels) -> Json:
-    if not wish:
+def _with_selector(pod_set: Json, wanted: Labels) -> Json:
+    if not wanted:
         return pod_set
     template = pod_set["template"]
     spec = template.get("spec") or {}
-    selector = {**wish, **(spec.get("nodeSelector") or {})}
+    selector = {**wanted, **(spec.get("nodeSelector") or {})}
     return {**pod_set, "template": {**template, "spec": {**spec, "nodeSelector": selector}}}
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.capacity.filters import is_closed, why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_wishes
+from multiqueue.capacity.filters.candidate import Candidate, list_constraints
 from multiqueue.capacity.filters.restriction import list_names
 
 
@@ -65,7 +65,7 @@ def exclude(
         f'there is no MultiKueueCluster "{name}"'
         if find(name) is None
         else f'"{name}" is not among the clusters of the check'
-        for name in list_names(list_wishes(workload, job)[0])
+        for name in list_names(list_constraints(workload, job)[0])
         if name not in clusters
     )
     return Exclusions(tuple(found), tuple(absent))

@@ -19,7 +19,7 @@ from multiqueue.api.conditions import Reason
 from multiqueue.api.workload_state import has_quota
 from multiqueue.capacity.checks import list_clusters
 from multiqueue.capacity.exclusions import Exclusions, exclude
-from multiqueue.capacity.filters.candidate import WISHES, list_wishes
+from multiqueue.capacity.filters.candidate import CONSTRAINTS, list_constraints
 from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.owners import find_job
 from multiqueue.capacity.workload_view import build_asked_view, build_workload_view
@@ -265,14 +265,14 @@ class FleetCapacity:
         """The user may wish for other clusters."""
         if old is None or new is None or has_quota(new.status):
             return
-        if list_wishes(old, None) != list_wishes(new, None):
+        if list_constraints(old, None) != list_constraints(new, None):
             self._change()
 
     def _on_job(self, old: Json | None, new: Json | None) -> None:
         if old is None or new is None:
             return
         before, after = (job["metadata"].get("annotations") or {} for job in (old, new))
-        if any(before.get(wish) != after.get(wish) for wish in WISHES):
+        if any(before.get(wanted) != after.get(wanted) for wanted in CONSTRAINTS):
             self._change()
 
     def _change(self) -> None:

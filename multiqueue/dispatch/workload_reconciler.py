@@ -88,9 +88,11 @@ class WorkloadReconciler:
             worker_lost_timeout=settings.worker_lost_timeout,
             preemption_timeout=settings.preemption_timeout,
         )
-        self._line = GlobalQueue(self._is_waiting)
+        self._global_queue = GlobalQueue(self._is_waiting)
         self._observer = observer
-        self._views = DispatchViews(context, fleet, forecasts, options=options, line=self._line)
+        self._views = DispatchViews(
+            context, fleet, forecasts, options=options, global_queue=self._global_queue
+        )
         self._reconciler: Reconciler[str] = Reconciler(
             self.name,
             self.reconcile,
@@ -104,7 +106,7 @@ class WorkloadReconciler:
         self._wakes = Wakes(
             context.informers,
             fleet,
-            self._line,
+            self._global_queue,
             enqueue=self.enqueue,
             is_known=self._memories.__contains__,
             on_room=self._waiting.wake,
@@ -120,7 +122,7 @@ class WorkloadReconciler:
             find_fleet_version=lambda: self._wakes.fleet_version if self._is_running else None,
         )
 
-    def open_desk(self, engine: Engine) -> DecisionService:
+    def open_decision_service(self, engine: Engine) -> DecisionService:
         """Return what answers questions about decisions."""
         return DecisionService(
             self._context,
@@ -169,7 +171,7 @@ class WorkloadReconciler:
 
     async def _reconcile(self, key: str) -> Result:
         for _ in range(MAX_PASSES):
-            self._reconciler.queue.note_look(key)
+            self._reconciler.queue.note_reconcile(key)
             memory = self._memory(key)
             seen = self._observer.observe(key, memory, self._wakes.fleet_version)
             now = self._context.clock.now()
@@ -246,7 +248,7 @@ class WorkloadReconciler:
     def _forget_if_gone(self, key: str, seen: Observation) -> None:
         if seen.workload is None and all(cluster.is_empty for cluster in seen.view.clusters):
             self._memories.pop(key, None)
-            self._line.leave(key)
+            self._global_queue.leave(key)
 
     def _is_waiting(self, key: str) -> bool:
         return self._wakes.is_waiting(key)

@@ -35,11 +35,11 @@ from multiqueue.drain.conditions import (
 from multiqueue.drain.events import DrainEvents
 from multiqueue.drain.run import Drainer
 from multiqueue.drain.state import (
-    LOOK_SECONDS,
+    RECHECK_SECONDS,
     DrainRun,
     begin,
     may_pick,
-    next_look,
+    next_recheck,
     report_on,
 )
 from multiqueue.jobs.context import ManagerContext
@@ -148,7 +148,7 @@ class DrainReconciler:
         metrics.worker_drain_left.child(name).set(report.left + report.moving)
         if not residents and not run.leaving:
             return DONE
-        return Result(requeue_after=next_look(run, order, residents, now))
+        return Result(requeue_after=next_recheck(run, order, residents, now))
 
     def _find_trouble(self, name: str, order: DrainOrder) -> str:
         now = self._context.clock.now()
@@ -214,7 +214,7 @@ class DrainReconciler:
         for workload in (old, new):
             name = workload.status.cluster_name if workload is not None else None
             if name is not None and name in self._runs:
-                self._reconciler.queue.add_after(name, LOOK_SECONDS)
+                self._reconciler.queue.add_after(name, RECHECK_SECONDS)
         workload = new or old
         assert workload is not None
         self._on_key(workload.metadata.key)
@@ -227,7 +227,7 @@ class DrainReconciler:
     def _on_room(self) -> None:
         for name, run in self._runs.items():
             if run.staying:
-                self._reconciler.queue.add_after(name, LOOK_SECONDS)
+                self._reconciler.queue.add_after(name, RECHECK_SECONDS)
 
     def _look_at_all(self) -> None:
         for name in self._runs:

@@ -14,9 +14,9 @@ from multiqueue.drain.pace import Bucket, Resident, estimate_end
 from multiqueue.drain.relocation import Chance
 from multiqueue.drain.report import DrainReport
 
-LOOK_SECONDS = 0.25
+RECHECK_SECONDS = 0.25
 """Shortest time between two looks at who could run elsewhere; changes of room come in bursts."""
-LOOK = timedelta(seconds=LOOK_SECONDS)
+RECHECK = timedelta(seconds=RECHECK_SECONDS)
 STALE_SECONDS = 10.0
 """How old a reason to stay may be; most changes are told of, and looked at sooner."""
 EXPECT_SECONDS = 5.0
@@ -111,7 +111,7 @@ def may_pick(run: DrainRun, order: DrainOrder, now: datetime) -> bool:
     if run.looked_at is None:
         return True
     age = (now - run.looked_at).total_seconds()
-    if age < LOOK_SECONDS:
+    if age < RECHECK_SECONDS:
         return False
     can_go = len(run.leaving) < order.pace.at_once and run.bucket.has_one(order.pace, now)
     return can_go or age >= STALE_SECONDS
@@ -149,11 +149,13 @@ def report_on(
     )
 
 
-def next_look(run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime) -> float:
+def next_recheck(
+    run: DrainRun, order: DrainOrder, residents: list[Resident], now: datetime
+) -> float:
     """In how many seconds to look again, if nothing happens before."""
     waits = [STALE_SECONDS]
-    if run.looked_at is not None and timedelta() < now - run.looked_at < LOOK:
-        waits.append(LOOK_SECONDS)
+    if run.looked_at is not None and timedelta() < now - run.looked_at < RECHECK:
+        waits.append(RECHECK_SECONDS)
     if run.leaving or run.arriving:
         waits.append(EXPECT_SECONDS)
     going = any(r.key not in run.staying and r.key not in run.leaving for r in residents)
@@ -163,4 +165,4 @@ def next_look(run: DrainRun, order: DrainOrder, residents: list[Resident], now: 
         waits.append((order.not_before - now).total_seconds())
     if run.looked_at is not None and run.staying:
         waits.append(STALE_SECONDS - (now - run.looked_at).total_seconds())
-    return max(min(waits), LOOK_SECONDS)
+    return max(min(waits), RECHECK_SECONDS)

@@ -23,7 +23,7 @@ from multiqueue.engine.head_order import take_turns
 from multiqueue.engine.nominate import is_resume_outdated, judge
 from multiqueue.engine.nomination import Memo, Nominated
 from multiqueue.engine.plan import Admit, Decision, Evict, HeadDecision, Preempt
-from multiqueue.engine.preemption_limit import without_rivals
+from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.process import process, reconsider
 from multiqueue.engine.queues.entry import Entry, is_evicted
 from multiqueue.engine.queues.pending_queue import PendingQueue
@@ -116,7 +116,7 @@ def nominate(
             workload=workload,
             start=start,
             heritage=heritage,
-            verdict=without_rivals(verdict, entry, tree),
+            verdict=limit_preemption(verdict, entry, tree),
             again={},
         )
     return Head(

@@ -84,7 +84,7 @@ class Intake:
         else:
             entry.replace(workload)
             self._place(entry, now)
-        self._waiting.look_at_heirs(workload.key)
+        self._waiting.reconsider_successors(workload.key)
 
     def delete_workload(self, key: str, now: datetime) -> None:
         """Forget a workload and give back what it holds."""
@@ -129,7 +129,7 @@ class Intake:
             return
         entry.preempted = False
         self._begin_epoch(entry.charged)  # it is told again as often as it takes
-        self._waiting.look_at_heirs(key)
+        self._waiting.reconsider_successors(key)
         tree = self._cache.tree_by_queue.get(entry.charged)
         if tree is not None:
             self._agenda.poke_at(tree.key, now + PREEMPTION_PAUSE)

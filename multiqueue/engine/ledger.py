@@ -43,7 +43,8 @@ class Ledger:
     ``unready`` counts the holders whose pods are not known to be ready (E-81). ``freed`` are the
     keys of the trees for which room on nodes became free, until `take_freed`. ``placing`` are
     admissions with new places that are decided and not written yet, by key of the workload.
-    ``heirs`` are the waiting slices, by the key of the one that they replace and their own.
+    ``successor_slices`` are the waiting slices, by the key of the slice that they replace and by
+    their own.
     ``_successors`` counts the holders that replace another one, by ClusterQueue and its key;
     ``_withheld`` is what that one would use, by its key.
     """
@@ -58,7 +59,7 @@ class Ledger:
         self.unready = 0
         self.freed: set[str] = set()
         self.placing: dict[str, Admission] = {}
-        self.heirs: dict[str, dict[str, Entry]] = {}
+        self.successor_slices: dict[str, dict[str, Entry]] = {}
         self.changed_cluster_queues: set[str] = set()
         self.changed_local_queues: set[str] = set()
 
@@ -90,7 +91,7 @@ class Ledger:
         self.local_queue(entry.workload.queue).waiting += 1
         self.touch(entry)
         if replaced := entry.workload.replaces:
-            self.heirs.setdefault(replaced, {})[entry.key] = entry
+            self.successor_slices.setdefault(replaced, {})[entry.key] = entry
 
     def leave_queue(self, entry: Entry, pending: PendingQueue) -> None:
         """Take a workload out of its pending queue."""
@@ -98,9 +99,9 @@ class Ledger:
         self.local_queue(entry.workload.queue).waiting -= 1
         pending.remove(entry)
         if replaced := entry.workload.replaces:
-            del self.heirs[replaced][entry.key]
-            if not self.heirs[replaced]:
-                del self.heirs[replaced]
+            del self.successor_slices[replaced][entry.key]
+            if not self.successor_slices[replaced]:
+                del self.successor_slices[replaced]
 
     def charge(self, entry: Entry, admission: Admission, *, at: datetime, admitted: bool) -> None:
         """Let a workload hold the quota of an admission that it got at this time."""

@@ -21,7 +21,7 @@ Once would do, but workloads that settle on the second round then settle elsewhe
 """
 
 
-def without_rivals(verdict: Verdict, entry: Entry, tree: Tree) -> Verdict:
+def limit_preemption(verdict: Verdict, entry: Entry, tree: Tree) -> Verdict:
     """Return the verdict without targets, where one of them was preempted for it too often."""
     if not isinstance(verdict, Nominated) or entry.victims is None:
         return verdict

@@ -25,10 +25,10 @@ from multiqueue.engine.plan import (
     SkipReason,
 )
 from multiqueue.engine.preemption.fair import find_share_loss
+from multiqueue.engine.preemption.messages import preemption_message
 from multiqueue.engine.preemption.simulation import without
 from multiqueue.engine.preemption.target import PreemptionRequest
-from multiqueue.engine.preemption.words import preemption_message
-from multiqueue.engine.preemption_limit import without_rivals
+from multiqueue.engine.preemption_limit import limit_preemption
 from multiqueue.engine.queues.entry import Entry, as_admitted
 from multiqueue.engine.requeue import resume_state, returns_at_once
 from multiqueue.engine.world import Course, EngineParts, Head
@@ -52,7 +52,7 @@ def reconsider(world: EngineParts, course: Course, head: Head) -> Head:
         return head
     course.reservations.make()
     again = look_again(world, head, verdict, preempted, course.state())
-    return replace(head, verdict=without_rivals(again, head.entry, course.tree))
+    return replace(head, verdict=limit_preemption(again, head.entry, course.tree))
 
 
 def has_overlap(course: Course, verdict: Nominated) -> bool:

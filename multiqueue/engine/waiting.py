@@ -89,16 +89,16 @@ class Waiting:
                 self._pending[entry.queue].look_again(entry)
                 self.poke(entry)  # its queue may be in another tree by now
 
-    def look_at_heirs(self, key: str) -> None:
+    def reconsider_successors(self, key: str) -> None:
         """Have those judged anew that wait to replace a holder which they knew otherwise (E-167).
 
         They need no wake for it: nobody's quota becomes free. Where it has gone altogether, they
         are woken like all others.
         """
-        heirs = self._ledger.heirs.get(key)
-        if heirs is None:
+        successor_slices = self._ledger.successor_slices.get(key)
+        if successor_slices is None:
             return
-        for entry in tuple(heirs.values()):
+        for entry in tuple(successor_slices.values()):
             heritage = self._ledger.heritage(entry.workload, entry.queue)
             knew = None if entry.memo is None else entry.memo.heritage
             if entry.awaits_wake and heritage is not None and heritage != knew:

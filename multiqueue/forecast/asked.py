@@ -7,12 +7,12 @@ from datetime import datetime
 
 from multiqueue.api.alternatives import OTHERWISE
 from multiqueue.api.names import key_of
-from multiqueue.capacity.copy_selectors import find_wish
+from multiqueue.capacity.copy_selectors import find_selectors
 from multiqueue.forecast.estimates import Budget
 from multiqueue.model.workload import PodSet, Workload
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
-Wish = tuple[tuple[str, str], ...]
+SyncRequest = tuple[tuple[str, str], ...]
 """Node labels to ask for."""
 
 
@@ -63,25 +63,25 @@ class Asking:
         self.view = view
         self.now = now
         self.budget = Budget()
-        self._built: dict[tuple[Wish, ...], Workload] = {}
+        self._built: dict[tuple[SyncRequest, ...], Workload] = {}
 
     def build_for(self, queue: QueueView) -> Workload:
         """Return the Workload with the node selectors that its copy for this queue gets."""
-        wishes = tuple(
-            tuple(sorted(find_wish(pod_set, queue).items())) for pod_set in self.view.pod_sets
+        constraints = tuple(
+            tuple(sorted(find_selectors(pod_set, queue).items())) for pod_set in self.view.pod_sets
         )
-        built = self._built.get(wishes)
+        built = self._built.get(constraints)
         if built is None:
-            steered = tuple(map(_steer, self.view.pod_sets, wishes))
+            steered = tuple(map(_steer, self.view.pod_sets, constraints))
             built = build_asked(replace(self.view, pod_sets=steered), self.now)
-            self._built[wishes] = built
+            self._built[constraints] = built
         return built
 
 
-def _steer(pod_set: PodSetView, wish: Wish) -> PodSetView:
-    if not wish:
+def _steer(pod_set: PodSetView, wanted: SyncRequest) -> PodSetView:
+    if not wanted:
         return pod_set
-    selector = dict(wish) | dict(pod_set.placement.node_selector)
+    selector = dict(wanted) | dict(pod_set.placement.node_selector)
     placement = replace(pod_set.placement, node_selector=tuple(sorted(selector.items())))
     return replace(pod_set, placement=placement)
 

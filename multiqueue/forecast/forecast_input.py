@@ -63,7 +63,7 @@ class ForecastStage:
     """What is the same in all futures of a scene.
 
     Attributes:
-        scene: It.
+        forecast_input: It.
         asked: Who asks.
         scarce: What the first choice of who asks takes most of: devices, where there are any.
         amounts: How much of that each line wants.
@@ -73,16 +73,18 @@ class ForecastStage:
         sites: The nodes of the worker.
     """
 
-    def __init__(self, scene: ForecastInput) -> None:
-        self.scene = scene
-        self.asked = scene.lines[-1].waiters[0]
-        self.scarce = _find_scarce(scene.lines[-1].wants)
-        self.amounts = [_amount(line.wants, self.scarce) for line in scene.lines]
+    def __init__(self, forecast_input: ForecastInput) -> None:
+        self.forecast_input = forecast_input
+        self.asked = forecast_input.lines[-1].waiters[0]
+        self.scarce = _find_scarce(forecast_input.lines[-1].wants)
+        self.amounts = [_amount(line.wants, self.scarce) for line in forecast_input.lines]
         rank, rank_of = self.asked.rank, attrgetter("rank")
-        self.before = [bisect_left(line.waiters, rank, key=rank_of) for line in scene.lines]
-        self.nodes = {name: queue.node for name, queue in scene.tree.queues.items()}
-        self.gates = [self._gate(line) for line in scene.lines]
-        self.sites = ForecastNodes(scene.tree, self.scarce[1])
+        self.before = [
+            bisect_left(line.waiters, rank, key=rank_of) for line in forecast_input.lines
+        ]
+        self.nodes = {name: queue.node for name, queue in forecast_input.tree.queues.items()}
+        self.gates = [self._gate(line) for line in forecast_input.lines]
+        self.sites = ForecastNodes(forecast_input.tree, self.scarce[1])
 
     @property
     def ahead(self) -> int:

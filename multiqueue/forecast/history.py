@@ -49,7 +49,7 @@ class RuntimeHistory:
         self._any: deque[float] = deque(maxlen=8 * RUNS)
         self._ratios: OrderedDict[str, deque[float]] = OrderedDict()
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._strays = Outliers()
+        self._outliers = Outliers()
 
     def learn(self, run: FinishedRun) -> None:
         """Take a finished run in, once."""
@@ -60,7 +60,7 @@ class RuntimeHistory:
         seconds = run.took.total_seconds()
         # As it was known before: who runs now will be known no better.
         own = self.speeds(run.traits).get(run.flavor, REFERENCE)
-        self._strays.learn(self._say(run.traits), seconds * own / REFERENCE)
+        self._outliers.learn(self._say(run.traits), seconds * own / REFERENCE)
         flavors = self._classes.get(run.traits.job_class, {})
         _keep(self._classes, run.traits.job_class, flavors, CLASSES)
         if run.flavor in flavors or len(flavors) < FLAVORS:
@@ -94,7 +94,7 @@ class RuntimeHistory:
     def runtime(self, traits: Traits) -> Runtime:
         """Return how long a job runs on the reference hardware, and where that is known from."""
         found = self._say(traits)
-        return found if traits.limit is not None else self._strays.mark(found)
+        return found if traits.limit is not None else self._outliers.mark(found)
 
     def _say(self, traits: Traits) -> Runtime:
         found = self._declared(traits) or self._historical(traits) or self._limited(traits)

@@ -77,7 +77,7 @@ class NodeInformers:
     def follow(
         self,
         flavors: Informer[api.ResourceFlavor],
-        terrain: NodeModel,
+        node_model: NodeModel,
         *,
         on_room: Callable[[], None],
     ) -> None:
@@ -85,24 +85,24 @@ class NodeInformers:
 
         Args:
             flavors: Of the worker.
-            terrain: What is to know it.
+            node_model: What is to know it.
             on_room: Called when a node came, went or changed: what others free is told otherwise.
         """
         flavors.add_handler(self._on_flavor)
         for informer in (self.pods, self.topologies, self.nodes):
-            informer.add_listener(lambda _: self._look(terrain))
-        self.pods.add_handler(partial(_pass_on, pass_on_pod, terrain, lambda: None))
-        self.nodes.add_handler(partial(_pass_on, pass_on_node, terrain, on_room))
-        self.topologies.add_handler(partial(_pass_on_topology, terrain))
+            informer.add_listener(lambda _: self._look(node_model))
+        self.pods.add_handler(partial(_pass_on, pass_on_pod, node_model, lambda: None))
+        self.nodes.add_handler(partial(_pass_on, pass_on_node, node_model, on_room))
+        self.topologies.add_handler(partial(_pass_on_topology, node_model))
 
     def _on_flavor(self, _: api.ResourceFlavor | None, new: api.ResourceFlavor | None) -> None:
         if new is not None and new.spec.topology_name:
             self.wanted.set()
 
-    def _look(self, terrain: NodeModel) -> None:
+    def _look(self, node_model: NodeModel) -> None:
         # Pods first: an empty node is not to be shown that is full.
         pods_answered = self.pods.synced.is_set() or self.pods.last_error is not None
-        terrain.see(
+        node_model.see(
             nodes=_is_seen(self.nodes) and _is_seen(self.topologies) and pods_answered,
             pods=_is_seen(self.pods),
         )
@@ -114,19 +114,19 @@ def _is_seen(informer: Informer[Any]) -> bool:
 
 def _pass_on(
     tell: Callable[[NodeModel, T | None, T | None], bool],
-    terrain: NodeModel,
+    node_model: NodeModel,
     on_change: Callable[[], None],
     old: T | None,
     new: T | None,
 ) -> None:
-    if tell(terrain, old, new):
+    if tell(node_model, old, new):
         on_change()
 
 
 def _pass_on_topology(
-    terrain: NodeModel, old: api.Topology | None, new: api.Topology | None
+    node_model: NodeModel, old: api.Topology | None, new: api.Topology | None
 ) -> None:
     if new is not None:
-        terrain.upsert_topology(build_topology(new))
+        node_model.upsert_topology(build_topology(new))
     elif old is not None:
-        terrain.delete_topology(old.metadata.name)
+        node_model.delete_topology(old.metadata.name)

@@ -26,12 +26,12 @@ class Outliers:
 
     def mark(self, runtime: Runtime) -> Runtime:
         """Return a runtime with how many are nothing like it."""
-        strays, jobs = self._found.get(runtime.basis, (BEFORE * WEIGHT, WEIGHT))
-        return replace(runtime, astray=strays / jobs)
+        outliers, jobs = self._found.get(runtime.basis, (BEFORE * WEIGHT, WEIGHT))
+        return replace(runtime, astray=outliers / jobs)
 
     def learn(self, said: Runtime, seconds: float) -> None:
         """Take note of how long a job took, of which that was said."""
-        strays, jobs = self._found.get(said.basis, (BEFORE * WEIGHT, WEIGHT))
+        outliers, jobs = self._found.get(said.basis, (BEFORE * WEIGHT, WEIGHT))
         keep = min(1.0, MOST / (jobs + 1.0))
         found = Curve.of(self.mark(said)).tell_astray(seconds)
-        self._found[said.basis] = (keep * (strays + found), keep * (jobs + 1.0))
+        self._found[said.basis] = (keep * (outliers + found), keep * (jobs + 1.0))

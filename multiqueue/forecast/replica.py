@@ -5,7 +5,7 @@ engine is not imitated: what it decided counts, and nothing is decided here but 
 and has not shown up yet, so that a burst does not see the same room twice. Pure: no clock, no
 randomness, no I/O; owned by one worker's session, or one simulated worker.
 
-Its nodes are in `terrain`. Of its admission checks nothing is known here: what fits by quota may
+Its nodes are in `node_model`. Of its admission checks nothing is known here: what fits by quota may
 still wait for machines (`check_times`).
 """
 
@@ -50,17 +50,17 @@ class Replica:
         options: Of the worker's engine, as far as they are known.
 
     Attributes:
-        terrain: Its nodes.
+        node_model: Its nodes.
     """
 
     def __init__(self, options: EngineOptions = OPTIONS) -> None:
         self._engine = Engine(options)
-        self.terrain = NodeModel(self._engine)
-        self._terrain_changes = 0
+        self.node_model = NodeModel(self._engine)
+        self._node_model_changes = 0
         self._workloads: dict[str, Workload] = {}
         self._starts = Starts()
         self._strict_lines = StrictLines()
-        self._verdicts = Verdicts(self._engine, self.terrain, self._strict_lines)
+        self._verdicts = Verdicts(self._engine, self.node_model, self._strict_lines)
         self._assumed: dict[str, Workload] = {}
         self._namespaces: set[str] = set()
 
@@ -68,13 +68,13 @@ class Replica:
 
     def upsert_flavor(self, flavor: ResourceFlavor) -> None:
         """Add or change a ResourceFlavor."""
-        self.terrain.upsert_flavor(flavor)
+        self.node_model.upsert_flavor(flavor)
         self._starts.set_flavor(flavor.name, flavor)
         self._forget_answers()
 
     def delete_flavor(self, name: str) -> None:
         """Remove a ResourceFlavor."""
-        self.terrain.delete_flavor(name)
+        self.node_model.delete_flavor(name)
         self._starts.set_flavor(name, None)
         self._forget_answers()
 
@@ -246,9 +246,9 @@ class Replica:
 
     def _place_again(self, now: datetime) -> None:
         """Have pods count on nodes of the flavors as they are known by now."""
-        if self._terrain_changes == self.terrain.changes:
+        if self._node_model_changes == self.node_model.changes:
             return
-        self._terrain_changes = self.terrain.changes
+        self._node_model_changes = self.node_model.changes
         for workload in self._workloads.values():
             if workload.reservation is not None and _has_places(workload.reservation):
                 self._engine.upsert_workload(workload, now)

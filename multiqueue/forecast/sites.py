@@ -26,7 +26,7 @@ class Gang:
 
     count: int
     requests: Mapping[str, int]
-    wish: PodSetTopologyRequest | None
+    wanted: PodSetTopologyRequest | None
 
 
 class _Counts:
@@ -163,12 +163,12 @@ class ForecastNodes:
         return taken
 
     def _counts_of(self, flavor: str, gang: Gang, size: int) -> _Counts | None:
-        question = (size, gang.wish)
+        question = (size, gang.wanted)
         known = self._counts[flavor].get(question)
         if known is None:
             tree = self._trees[flavor]
             try:
-                asked = interpret(tree.levels, gang.wish, implied=gang.wish is None)
+                asked = interpret(tree.levels, gang.wanted, implied=gang.wanted is None)
             except TopologyRequestError:
                 return None
             known = _Counts(tree, self._left[flavor], size, asked)

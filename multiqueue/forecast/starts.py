@@ -104,11 +104,11 @@ class Starts:
             known = self._estimates.find_stale(question, arrivals, now)
             if known is not None:
                 return known
-        scene = self._set(tree, workload, now)
-        if scene is None:
+        forecast_input = self._set(tree, workload, now)
+        if forecast_input is None:
             return None
         tries = TRIES if budget is None else max(QUICK, min(TRIES, budget.left))
-        found, used = estimate(scene, tries)
+        found, used = estimate(forecast_input, tries)
         if budget is not None:
             budget.left -= used
         self._estimates.keep(question, arrivals, now, found, quick=quick)

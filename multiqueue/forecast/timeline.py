@@ -19,7 +19,7 @@ from multiqueue.forecast.forecast_input import ForecastInput, ForecastStage
 from multiqueue.forecast.needs import give_back, try_to_take
 from multiqueue.forecast.runs import SAMPLES, RunningWorkload, draw_shares
 from multiqueue.forecast.sites import Taken
-from multiqueue.forecast.usage_rollback import slate
+from multiqueue.forecast.usage_rollback import rolled_back
 from multiqueue.forecast.wants import Wants
 from multiqueue.plugins.forecast import StartEstimate
 
@@ -38,22 +38,22 @@ Started = tuple[float, str, str, list[tuple[int, int]], list[Taken]]
 """When it ends, its key, its queue, what it took of quotas and of nodes."""
 
 
-def estimate(scene: ForecastInput, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
+def estimate(forecast_input: ForecastInput, tries: int = TRIES) -> tuple[StartEstimate | None, int]:
     """Return when who asks would start, and how many tries that took.
 
     None: no future has it start. The longer the queue, the fewer samples, and what is beyond the
     last end that is looked at is extrapolated.
     """
-    for runs in scene.runs:
-        runs.settle(scene.now)
-    stage = ForecastStage(scene)
-    cost = 1 + len(scene.lines) // CHECKS
+    for runs in forecast_input.runs:
+        runs.settle(forecast_input.now)
+    stage = ForecastStage(forecast_input)
+    cost = 1 + len(forecast_input.lines) // CHECKS
     most = tries // (cost * (3 * stage.ahead + SHORTEST))
     samples = max(LEAST if tries > QUICK else FEWEST, min(SAMPLES, most))
     limit = max(SHORTEST, tries // (cost * samples))
     starts: list[tuple[float, int, int]] = []
     used = 0
-    with slate(scene.tree) as wipe:
+    with rolled_back(forecast_input.tree) as wipe:
         for index in range(samples):
             future = _Future(stage, index * SAMPLES // samples)
             found = future.play(limit)
@@ -67,7 +67,7 @@ def estimate(scene: ForecastInput, tries: int = TRIES) -> tuple[StartEstimate | 
     times = sorted(start for start, _, _ in starts)
     found_start = StartEstimate(
         at=_time(_quantile(times, 0.5)),
-        earliest=_time(max(scene.now, _quantile(times, 0.1))),
+        earliest=_time(max(forecast_input.now, _quantile(times, 0.1))),
         latest=_time(_quantile(times, 0.9)),
         ahead=median_low(count for _, count, _ in starts),
         spare=median_low(spare for _, _, spare in starts),
@@ -80,7 +80,7 @@ class _Future:
 
     def __init__(self, stage: ForecastStage, sample: int) -> None:
         self._stage = stage
-        self._lines = stage.scene.lines
+        self._lines = stage.forecast_input.lines
         self._nodes = stage.nodes
         self._sites = stage.sites
         self._sample = sample
@@ -96,7 +96,7 @@ class _Future:
 
     def play(self, limit: int) -> tuple[float, int, int] | None:
         """Return when who asks starts, how many start before it, and what it leaves free."""
-        began = now = self._stage.scene.now
+        began = now = self._stage.forecast_input.now
         ends = self._ends()
         following = next(ends, None)
         for _ in range(limit):
@@ -135,7 +135,7 @@ class _Future:
         return left
 
     def _ends(self) -> Iterator[tuple[float, RunningWorkload]]:
-        found = [runs.ends(self._sample) for runs in self._stage.scene.runs]
+        found = [runs.ends(self._sample) for runs in self._stage.forecast_input.runs]
         return found[0] if len(found) == 1 else heapq.merge(*found, key=itemgetter(0))
 
     def _end(self, run: RunningWorkload) -> None:
@@ -149,7 +149,7 @@ class _Future:
 
     def _start_all(self, now: float) -> bool:
         """Start who fits, by rank; whether who asks did. What failed once fails until an end."""
-        heads, place, strict = self._heads, 0, self._stage.scene.strict
+        heads, place, strict = self._heads, 0, self._stage.forecast_input.strict
         closed: set[str] = set()
         room: dict[tuple[str, int], int] = {}
         self.tries += 1 + len(heads) // CHECKS

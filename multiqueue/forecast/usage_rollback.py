@@ -10,7 +10,7 @@ from multiqueue.engine.cache.tree import Tree
 
 
 @contextmanager
-def slate(tree: Tree) -> Iterator[Callable[[], None]]:
+def rolled_back(tree: Tree) -> Iterator[Callable[[], None]]:
     """Have usage changed at will inside the block; its end undoes it, and so does what it gives."""
     nodes = [*tree.cohorts.values(), *(queue.node for queue in tree.queues.values())]
     before = [(node, tuple(node.usage)) for node in nodes]

@@ -28,13 +28,13 @@ class Verdicts:
 
     Args:
         engine: Whom to ask.
-        terrain: What is known of the nodes.
+        node_model: What is known of the nodes.
         lines: Who waits where nobody may pass.
     """
 
-    def __init__(self, engine: Engine, terrain: NodeModel, lines: StrictLines) -> None:
+    def __init__(self, engine: Engine, node_model: NodeModel, lines: StrictLines) -> None:
         self._engine = engine
-        self._terrain = terrain
+        self._node_model = node_model
         self._lines = lines
         self._said: dict[Hashable, Said] = {}
         self._closed: set[str] = set()
@@ -49,7 +49,7 @@ class Verdicts:
 
     def find(self, workload: Workload, now: datetime) -> Said | None:
         """Return what would become of a Workload; None where something must be mended first."""
-        question = (workload.queue, workload.shape, self._terrain.revision)
+        question = (workload.queue, workload.shape, self._node_model.revision)
         said = self._said.get(question)
         if said is not None and said.holds(now):
             return said
@@ -75,7 +75,7 @@ class Verdicts:
         cluster_queue = self._engine.local_queue_target(workload.queue)
         if cluster_queue is None or workload.queue in self._closed:
             return None
-        asked = workload if self._terrain.is_known else without_topology(workload)
+        asked = workload if self._node_model.is_known else without_topology(workload)
         return self._engine.try_workload(asked, cluster_queue)
 
     def _answer(self, workload: Workload, now: datetime) -> Said | None:
@@ -85,7 +85,7 @@ class Verdicts:
         never = self._is_hopeless(trial)
         blocked_by = self._blockers(trial, workload)
         found = answers.answer(trial, now, blocked_by=blocked_by, never=never)
-        found = self._terrain.qualify(found, trial, workload)
+        found = self._node_model.qualify(found, trial, workload)
         if found.prospect is Prospect.NEVER and answers.is_too_large(trial):
             found = replace(found, largest=self._largest(workload))
         # Who waits in a queue that lets nobody pass is no part of the version.
@@ -93,7 +93,7 @@ class Verdicts:
         return Said(found, trial.tree, -1 if is_strict else trial.tree.version, now)
 
     def _is_hopeless(self, trial: Trial) -> bool:
-        return answers.is_hopeless(trial) or self._terrain.is_hopeless(trial)
+        return answers.is_hopeless(trial) or self._node_model.is_hopeless(trial)
 
     def _blockers(self, trial: Trial, workload: Workload) -> int:
         """Return how many wait before it where nobody may pass."""

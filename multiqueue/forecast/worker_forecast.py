@@ -108,7 +108,7 @@ class WorkerForecast:
             lambda obj: replica.upsert_local_queue(build.build_local_queue(obj)),
             replica.delete_local_queue,
         )
-        nodes.follow(informers.flavors, replica.terrain, on_room=on_room)
+        nodes.follow(informers.flavors, replica.node_model, on_room=on_room)
         informers.workloads.add_handler(self._on_copy)
         others.add_handler(self._on_other)
 

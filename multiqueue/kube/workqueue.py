@@ -84,7 +84,7 @@ class WorkQueue(Generic[K]):
         self._processing.add(key)
         return key
 
-    def note_look(self, key: K) -> None:
+    def note_reconcile(self, key: K) -> None:
         """Forget why a key that is worked on would come back: its state is read now.
 
         To be called right before everything about the key is read, without awaiting in between.

@@ -60,7 +60,7 @@ def _node_affinity(spec: Mapping[str, Any]) -> tuple[Any, Any]:
         tuple(_term(term) for term in required.get("nodeSelectorTerms") or ())
         if required
         else None,
-        tuple((int(wish["weight"]), _term(wish["preference"])) for wish in preferred or ()),
+        tuple((int(wanted["weight"]), _term(wanted["preference"])) for wanted in preferred or ()),
     )
 
 

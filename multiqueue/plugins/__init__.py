@@ -31,9 +31,9 @@ from multiqueue.plugins.forecast import (
     StoppedWorkload,
 )
 from multiqueue.plugins.foresee import foresee
+from multiqueue.plugins.global_queue import find_turn
 from multiqueue.plugins.hardware import Grade, grade_flavor
 from multiqueue.plugins.limits import Limit
-from multiqueue.plugins.line import find_turn
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, QueuePlacement, ScoreTerm
 from multiqueue.plugins.offers import cost_of, find_gain, find_speed, runtime_on, speed_on
 from multiqueue.plugins.option import Option, Tier

@@ -39,7 +39,7 @@ def grade_against(
     """Do the same where it is known which labels the flavors of the group declare."""
     if _is_untolerated(pod_set, flavor):
         return Grade.MISMATCH
-    own = _grade_own_wish(pod_set, declared, flavor.node_labels)
+    own = _grade_own_constraint(pod_set, declared, flavor.node_labels)
     reserved = _grade_reserved(pod_set, group, declared, flavor)
     if own is Grade.MISMATCH or reserved is Grade.MISMATCH:
         return Grade.MISMATCH
@@ -51,21 +51,21 @@ def preference_of(pod_set: PodSetView, flavor: FlavorView) -> int:
     if not pod_set.preferred:
         return 0
     return sum(
-        wish.weight
-        for wish in pod_set.preferred
-        if any(requirement.key in flavor.node_labels for requirement in wish.term)
-        and _term_holds(wish.term, frozenset(flavor.node_labels), flavor.node_labels)
+        wanted.weight
+        for wanted in pod_set.preferred
+        if any(requirement.key in flavor.node_labels for requirement in wanted.term)
+        and _term_holds(wanted.term, frozenset(flavor.node_labels), flavor.node_labels)
     )
 
 
-def describe_wish(pod_set: PodSetView) -> str:
+def describe_constraint(pod_set: PodSetView) -> str:
     """What the pod set asks of the hardware, as ``accelerator=a100``; empty where nothing."""
-    wishes = [f"{key}={value}" for key, value in pod_set.placement.node_selector]
+    constraints = [f"{key}={value}" for key, value in pod_set.placement.node_selector]
     for term in pod_set.placement.affinity_terms or ():
-        wishes += [_describe(requirement) for requirement in term]
+        constraints += [_describe(requirement) for requirement in term]
     for flavor in pod_set.reserved.values():
-        wishes += [f"{key}={value}" for key, value in sorted(flavor.node_labels.items())]
-    return ", ".join(dict.fromkeys(wishes))
+        constraints += [f"{key}={value}" for key, value in sorted(flavor.node_labels.items())]
+    return ", ".join(dict.fromkeys(constraints))
 
 
 def list_declared_labels(queue: QueueView, group: ResourceGroupView) -> frozenset[str]:
@@ -80,16 +80,16 @@ def _is_untolerated(pod_set: PodSetView, flavor: FlavorView) -> bool:
     return any(
         taint.effect in {"NoSchedule", "NoExecute"}
         and not any(
-            (not wish.key or wish.key == taint.key)
-            and (wish.operator == "Exists" or wish.value == taint.value)
-            and wish.effect in {"", taint.effect}
-            for wish in (*pod_set.placement.tolerations, *flavor.tolerations)
+            (not wanted.key or wanted.key == taint.key)
+            and (wanted.operator == "Exists" or wanted.value == taint.value)
+            and wanted.effect in {"", taint.effect}
+            for wanted in (*pod_set.placement.tolerations, *flavor.tolerations)
         )
         for taint in flavor.node_taints
     )
 
 
-def _grade_own_wish(
+def _grade_own_constraint(
     pod_set: PodSetView, declared: frozenset[str], labels: Mapping[str, str]
 ) -> Grade:
     asked = False

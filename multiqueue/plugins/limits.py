@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from multiqueue.model.resources import format_amount
 from multiqueue.plugins.alternatives import list_ways, suit
-from multiqueue.plugins.hardware import describe_wish
+from multiqueue.plugins.hardware import describe_constraint
 from multiqueue.plugins.suitability import Suitability
 from multiqueue.plugins.view import PodSetView, QueueView, WorkloadView
 
@@ -42,7 +42,7 @@ def why_never(suited: Suitability) -> Limit | str:
     for need in suited.needs:
         pod_set = need.pod_set
         if not need.candidates:
-            return f"has no flavor for {describe_wish(pod_set) or 'these pods'}"
+            return f"has no flavor for {describe_constraint(pod_set) or 'these pods'}"
         for resource in need.group.resources:
             most = max(
                 [most_of(queue, candidate.flavor, resource) for candidate in need.candidates]

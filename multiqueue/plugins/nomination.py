@@ -66,8 +66,8 @@ class Nomination:
             rejected and leaves the queue. What no cluster can hold need not be refused: the core
             keeps it waiting without quota.
         note: What else the user should know, in a few words: it ends the message on the check.
-        line: Where it stands in line, if it is nominated nowhere because it waits for room. None:
-            it comes up as it was submitted.
+        global_queue: Its place in the global queue, if it is nominated nowhere because it waits for
+            room. None: its turn comes in the order of submission.
         external: Somebody else writes ``status.nominatedClusterNames``. The core follows what is
             there, and writes that field no more.
     """
@@ -77,5 +77,5 @@ class Nomination:
     ask_again_at: datetime | None = None
     refusal: str = ""
     note: str = ""
-    line: QueuePlacement | None = None
+    global_queue: QueuePlacement | None = None
     external: bool = False

@@ -21,7 +21,7 @@ from typing import Any
 from multiqueue.plugins.capacity import judge
 from multiqueue.plugins.forecast import Forecast, Prospect
 from multiqueue.plugins.foresee import forecast_of_fit
-from multiqueue.plugins.line import find_claim, make_way, stands_in_line
+from multiqueue.plugins.global_queue import find_claim, make_way, waits_in_global_queue
 from multiqueue.plugins.nomination import ClusterVerdict, Nomination, QueuePlacement
 from multiqueue.plugins.option import Option, Tier
 from multiqueue.plugins.suitability import scarce_resource
@@ -191,11 +191,13 @@ def bind(
             verdicts=_verdicts(found, (), because), ask_again_at=view.now + LOOK_AGAIN
         )
     best = _find_present(view, ranked) or ranked[0]
-    if found.turn is not None and stands_in_line(best):
+    if found.turn is not None and waits_in_global_queue(best):
         return Nomination(
             verdicts=_verdicts(found, (), because),
             ask_again_at=view.now + LINE_AGAIN,
-            line=QueuePlacement(turn=found.turn, claim=find_claim(view, found.turn, ranked)),
+            global_queue=QueuePlacement(
+                turn=found.turn, claim=find_claim(view, found.turn, ranked)
+            ),
         )
     chosen = (best.name, *_rivals(view, best, ranked, race))
     return Nomination(

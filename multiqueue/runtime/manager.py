@@ -182,7 +182,7 @@ class Manager:
             address=address,
             leading=self.leading,
             workers=WorkerAccess(context, multikueue.fleet),
-            desk=multikueue.workloads.open_desk(engine),
+            decision_service=multikueue.workloads.open_decision_service(engine),
         )
         self._keep(scope, self._visibility)
 

@@ -15,7 +15,7 @@ from multiqueue.plugins import ChecksArguments
 from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.metrics import Summary, measure, summarise
 from multiqueue.simulation.records import RunRecord, record_job
-from multiqueue.simulation.traces.make import TraceWish, make_trace
+from multiqueue.simulation.traces.make import TraceRequest, make_trace
 from multiqueue.simulation.world import Setting, SimulatedWorld
 
 
@@ -39,13 +39,13 @@ class Plan:
     """What is compared.
 
     Attributes:
-        wish: The jobs.
+        wanted: The jobs.
         fleet: The workers.
         contestants: Differences are told to the first one.
         seeds: Of the traces.
     """
 
-    wish: TraceWish
+    wanted: TraceRequest
     fleet: SimulatedFleet
     contestants: tuple[Contestant, ...]
     seeds: tuple[int, ...]
@@ -84,7 +84,7 @@ def play(plan: Plan, contestant: Contestant, seed: int) -> RunRecord:
     selection = Dispatchers().select(contestant.dispatcher, outside=False)
     if selection.dispatcher is None:
         raise UnknownDispatcherError(selection.problem)
-    trace = make_trace(plan.wish, plan.fleet, seed)
+    trace = make_trace(plan.wanted, plan.fleet, seed)
     setting = Setting(trace=trace, fleet=plan.fleet, arguments=contestant.arguments)
     jobs = SimulatedWorld(setting, contestant.dispatcher, selection.dispatcher).run()
     return RunRecord(

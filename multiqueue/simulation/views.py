@@ -63,7 +63,7 @@ class Views:
         self._dispatcher = dispatcher
         self._arguments = arguments
         self._workloads: dict[str, tuple[str, WorkloadView]] = {}
-        self.line = GlobalQueue(lambda _: True)
+        self.global_queue = GlobalQueue(lambda _: True)
         self._queues: dict[str, tuple[int, dict[str, QueueView]]] = {}
 
     def build(self, managed: Managed, states: Mapping[str, ClusterState]) -> DispatchView:
@@ -77,7 +77,7 @@ class Views:
                 for name, worker in self._workers.items()
             ),
             nominated=managed.nominated,
-            claim=self.line.find_own(managed.key),
+            claim=self.global_queue.find_own(managed.key),
             history=managed.memory.rounds,
             usual_speeds=self._knowledge.usual_speeds(),
             arguments=self._arguments,
@@ -145,7 +145,7 @@ class Views:
             running=holding,
             waiting=len(worker.copies) - holding,
             prices=worker.cluster.prices,
-            claims=self.line.list_claims(state.name, without=workload.key),
+            claims=self.global_queue.list_claims(state.name, without=workload.key),
             forecast=worker.mirror.forecast(workload, self._agenda.now, budget)
             if self._dispatcher not in WITHOUT_FORECAST
             else None,
@@ -153,7 +153,7 @@ class Views:
 
     def accept(self, view: DispatchView, nomination: Nomination) -> None:
         """Count what is about to be sent, so that the next one does not see the same room."""
-        self.line.note(view, nomination)
+        self.global_queue.note(view, nomination)
         for name, worker in self._workers.items():
             if name in nomination.clusters:
                 worker.mirror.assume(view.workload, view.now)

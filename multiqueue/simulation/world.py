@@ -11,13 +11,13 @@ from multiqueue.plugins import Dispatcher
 from multiqueue.simulation.agenda import BEGIN, SimulationAgenda, Timer
 from multiqueue.simulation.fleet import SimulatedFleet
 from multiqueue.simulation.knowledge import Knowledge
-from multiqueue.simulation.looks import Looker
 from multiqueue.simulation.manager import Managed, SimulatedManager
+from multiqueue.simulation.reconciles import SimulatedReconciler
 from multiqueue.simulation.traces.trace import Trace, TraceJob
 from multiqueue.simulation.views import Views
 from multiqueue.simulation.worker import SimulatedWorker
 
-LOOK_SECONDS = 0.2
+RECHECK_SECONDS = 0.2
 """From a change to the decision about it: a watch event and a turn of the loop."""
 SWEEP_SECONDS = 0.5
 """From a change of room on a worker until what waits is asked about again."""
@@ -74,7 +74,7 @@ class SimulatedWorld:
             dispatcher=name,
             arguments=setting.arguments,
         )
-        self._looker = Looker(
+        self._looker = SimulatedReconciler(
             self.agenda, self.manager, self.workers, dispatcher=dispatcher, views=views
         )
         self._timers: dict[str, Timer] = {}
@@ -98,7 +98,7 @@ class SimulatedWorld:
         return lambda: self.manager.submit(job)
 
     def _hear(self, key: str) -> None:
-        self._timer(key).set_after(LOOK_SECONDS)
+        self._timer(key).set_after(RECHECK_SECONDS)
 
     def _timer(self, key: str) -> Timer:
         timer = self._timers.get(key)
@@ -116,9 +116,9 @@ class SimulatedWorld:
 
     def _sweep(self) -> None:
         """Ask again about all that wait, in the order of the manager."""
-        line = self._views.line
+        global_queue = self._views.global_queue
         for managed in sorted(
-            self.manager.waiting.values(), key=lambda each: line.give_turn(each.rank)
+            self.manager.waiting.values(), key=lambda each: global_queue.give_turn(each.rank)
         ):
             if managed.waits and (managed.nominated or self._may_fit(managed)):
                 managed.memory.room_changed = True

@@ -68,7 +68,7 @@ class ReviewLike(Protocol):
         ...
 
 
-class Desk(Protocol):
+class DecisionSource(Protocol):
     """Knows what was decided, and what would be."""
 
     def find(self, key: str) -> Decision | None:
@@ -88,13 +88,18 @@ class DecisionAnswers:
     """Answers requests about decisions.
 
     Args:
-        desk: Knows them.
+        decision_service: Knows them.
         leading: Set while this manager leads.
         exists: Whether a Workload of that key does.
     """
 
-    def __init__(self, desk: Desk, leading: asyncio.Event, exists: Callable[[str], bool]) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        decision_service: DecisionSource,
+        leading: asyncio.Event,
+        exists: Callable[[str], bool],
+    ) -> None:
+        self._decision_service = decision_service
         self._leading = leading
         self._exists = exists
 
@@ -121,7 +126,7 @@ class DecisionAnswers:
                 raise refusals.no_such_path()
             return await self._list(http)
         key = key_of(action.namespace, action.name)
-        decision = self._desk.find(key)
+        decision = self._decision_service.find(key)
         if decision is None:
             if not self._exists(key):
                 raise refusals.workload_not_found(action.name)
@@ -131,7 +136,7 @@ class DecisionAnswers:
 
     async def _list(self, http: HttpRequest) -> web.StreamResponse:
         """Answer as a recording where that is wanted, else as kubectl wants it."""
-        accept, decisions = http.headers.get("Accept", ""), self._desk.list_decisions()
+        accept, decisions = http.headers.get("Accept", ""), self._decision_service.list_decisions()
         if LINES in accept:
             return await _send(http, LINES, write_recording(decisions))
         form = wanted_form(accept)
@@ -145,7 +150,7 @@ class DecisionAnswers:
             raise refusals.method_not_allowed()
         manifest = read_manifest(await http.read())
         try:
-            review = await self._desk.review(manifest, action.namespace)
+            review = await self._decision_service.review(manifest, action.namespace)
         except ValueError as error:
             raise refusals.invalid(str(error)) from error
         told = {

@@ -31,7 +31,7 @@ from multiqueue.visibility import front_proxy
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import Authenticator
 from multiqueue.visibility.authorization import RightsReviewer
-from multiqueue.visibility.decisions import DecisionAnswers, Desk
+from multiqueue.visibility.decisions import DecisionAnswers, DecisionSource
 from multiqueue.visibility.explanations import ExplanationAnswers
 from multiqueue.visibility.front_proxy import FrontProxyTrust, read_trust
 from multiqueue.visibility.positions import PositionReader
@@ -88,7 +88,7 @@ def build_visibility(
     address: tuple[str, int],
     leading: asyncio.Event,
     workers: WorkerClients,
-    desk: Desk,
+    decision_service: DecisionSource,
     environment: Mapping[str, str] = os.environ,
 ) -> VisibilityService:
     """Build the visibility API of a manager.
@@ -101,7 +101,7 @@ def build_visibility(
         leading: Of several managers outside of a cluster the one that leads registers itself;
             in a cluster a Service finds them all.
         workers: Leads to the workers, for what is asked about jobs there.
-        desk: Knows what was decided about them.
+        decision_service: Knows what was decided about them.
         environment: Tells whether this is a cluster.
     """
     config = context.config
@@ -130,7 +130,7 @@ def build_visibility(
         leading=leading,
         registers_leader=is_outside,
         workers=workers,
-        desk=desk,
+        decision_service=decision_service,
     )
 
 
@@ -155,7 +155,7 @@ class VisibilityService:
         leading: asyncio.Event,
         registers_leader: bool,
         workers: WorkerClients,
-        desk: Desk,
+        decision_service: DecisionSource,
     ) -> None:
         self.registered = asyncio.Event()
         self._context = context
@@ -189,7 +189,7 @@ class VisibilityService:
             port=port,
             context=build_server_context(context.config.tls),
             remote=RemoteAnswers(workers, authorizer, find, context.integrations, origin),
-            decisions=DecisionAnswers(desk, leading, lambda key: find(key) is not None),
+            decisions=DecisionAnswers(decision_service, leading, lambda key: find(key) is not None),
             explanations=ExplanationAnswers(engine, positions, find, leading, authorizer),
         )
 

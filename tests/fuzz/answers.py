@@ -66,21 +66,21 @@ FIELDS = [
 ]
 
 
-def mutate(value: Any, wish: random.Random, junk: Any) -> Any:
+def mutate(value: Any, wanted: random.Random, junk: Any) -> Any:
     """Return a value with something of it replaced, dropped, doubled or nested deep."""
-    if isinstance(value, dict) and value and wish.random() < 0.85:
-        key = wish.choice(sorted(value))
-        if wish.random() < 0.15:
+    if isinstance(value, dict) and value and wanted.random() < 0.85:
+        key = wanted.choice(sorted(value))
+        if wanted.random() < 0.15:
             return {k: v for k, v in value.items() if k != key}
-        if wish.random() < 0.1:
-            return {**value, wish.choice(FIELDS): junk}
-        return {**value, key: mutate(value[key], wish, junk)}
-    if isinstance(value, list) and value and wish.random() < 0.7:
-        at = wish.randrange(len(value))
-        return [*value[:at], mutate(value[at], wish, junk), *value[at + 1 :]]
-    if wish.random() < 0.1:
-        for _ in range(wish.choice((3, 210, 900))):
-            junk = [junk] if wish.random() < 0.5 else {"a": junk}
+        if wanted.random() < 0.1:
+            return {**value, wanted.choice(FIELDS): junk}
+        return {**value, key: mutate(value[key], wanted, junk)}
+    if isinstance(value, list) and value and wanted.random() < 0.7:
+        at = wanted.randrange(len(value))
+        return [*value[:at], mutate(value[at], wanted, junk), *value[at + 1 :]]
+    if wanted.random() < 0.1:
+        for _ in range(wanted.choice((3, 210, 900))):
+            junk = [junk] if wanted.random() < 0.5 else {"a": junk}
     return junk
 
 
@@ -88,9 +88,9 @@ def mutate(value: Any, wish: random.Random, junk: Any) -> Any:
 def mutants(draw: st.DrawFn, *seeds: Any) -> Any:
     """An answer of a real server with up to four faults."""
     value = draw(st.sampled_from(seeds))
-    wish = random.Random(draw(st.integers(0, 2**32)))
+    wanted = random.Random(draw(st.integers(0, 2**32)))
     for _ in range(draw(st.integers(1, 4))):
-        value = mutate(value, wish, draw(JSON))
+        value = mutate(value, wanted, draw(JSON))
     return value
 
 

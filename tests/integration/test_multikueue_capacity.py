@@ -20,8 +20,8 @@ from tests.queue_objects import make_local_queue
 from tests.virtual_time import virtual_time
 
 
-async def submit(world: World, name: str = "train", **wishes: object) -> None:
-    await world.hub.create(JOBS, make_gpu_job(name, **wishes))
+async def submit(world: World, name: str = "train", **constraints: object) -> None:
+    await world.hub.create(JOBS, make_gpu_job(name, **constraints))
 
 
 async def resize(world: World, worker: str, gpus: int) -> None:

@@ -22,8 +22,8 @@ from tests.multikueue_world import (
 SCORE = make_config(dispatcher_name="score")
 
 
-async def submit(world: World, name: str = "train", **wishes: object) -> None:
-    await world.hub.create(JOBS, make_gpu_job(name, **wishes))
+async def submit(world: World, name: str = "train", **constraints: object) -> None:
+    await world.hub.create(JOBS, make_gpu_job(name, **constraints))
 
 
 async def resize(world: World, worker: str, gpus: int) -> None:

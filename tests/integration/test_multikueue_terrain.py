@@ -44,8 +44,8 @@ def make_node(name: str, rack: str) -> dict[str, Any]:
 
 def make_gang(name: str, pods: int, **annotations: str) -> dict[str, Any]:
     job = make_gpu_job(name, gpus=8, parallelism=pods, completions=pods, completionMode="Indexed")
-    wish = annotations or {names.PODSET_REQUIRED_TOPOLOGY: RACK}
-    job["spec"]["template"]["metadata"] = {"annotations": wish}
+    wanted = annotations or {names.PODSET_REQUIRED_TOPOLOGY: RACK}
+    job["spec"]["template"]["metadata"] = {"annotations": wanted}
     return job
 
 
@@ -109,9 +109,10 @@ async def test_gangs_are_foreseen_to_start_where_a_rack_has_room():
         await world.until_connected()
         worker = world.workers["w"]
         await worker.create(resources.PODS, make_pod("theirs", "a"))
-        ground = world.multikueue.fleet.find_part("w", WorkerForecast).nodes
-        await Changes(ground.nodes, ground.pods).until(
-            lambda: len(ground.nodes.store) == 4 and ground.pods.store.list(), "nodes are seen"
+        node_informers = world.multikueue.fleet.find_part("w", WorkerForecast).nodes
+        await Changes(node_informers.nodes, node_informers.pods).until(
+            lambda: len(node_informers.nodes.store) == 4 and node_informers.pods.store.list(),
+            "nodes are seen",
         )
 
         async def submit(job: dict[str, Any]) -> tuple[Prospect, bool]:

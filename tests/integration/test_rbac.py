@@ -52,7 +52,7 @@ from tests.integration import test_multikueue_elastic as elastic
 from tests.integration import test_multikueue_failures as failures
 from tests.integration import test_multikueue_jobs as remote_jobs
 from tests.integration import test_multikueue_profiles as profiles
-from tests.integration import test_multikueue_terrain as terrain
+from tests.integration import test_multikueue_terrain as node_model
 from tests.integration import test_multikueue_writes as writes
 from tests.integration import test_provisioning as provisioning
 from tests.integration import test_provisioning_faults as provisioning_faults
@@ -119,16 +119,16 @@ def grants(names: Iterable[str]) -> Iterator[Grant]:
                             yield Grant(verb, group, resource, name, namespace)
 
 
-def covers(grant: Grant, wish: Attributes) -> bool:
+def covers(grant: Grant, wanted: Attributes) -> bool:
     return (
-        (grant.verb, grant.group, grant.resource) == (wish.verb, wish.group, wish.combined)
-        and grant.name in {"", wish.name}
-        and grant.namespace in {"", wish.namespace}
+        (grant.verb, grant.group, grant.resource) == (wanted.verb, wanted.group, wanted.combined)
+        and grant.name in {"", wanted.name}
+        and grant.namespace in {"", wanted.namespace}
     )
 
 
-def wishes(calls: list[Call], user: str) -> set[Attributes]:
-    return {wish for caller, wish in calls if caller.name == user and wish.resource}
+def constraints(calls: list[Call], user: str) -> set[Attributes]:
+    return {wanted for caller, wanted in calls if caller.name == user and wanted.resource}
 
 
 async def write_to_a_worker_twice() -> None:
@@ -267,7 +267,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     watch_cluster_profiles,
     failures.test_a_job_of_ours_that_names_no_workload_is_collected_with_its_namesake_here,
     remote_access.test_what_a_job_has_on_its_worker_is_served,
-    terrain.test_gangs_are_foreseen_to_start_where_a_rack_has_room,
+    node_model.test_gangs_are_foreseen_to_start_where_a_rack_has_room,
     write_to_a_worker_twice,
     verify_a_worker,
 )
@@ -289,14 +289,14 @@ def test_the_rights_are_what_is_used_and_no_more() -> None:
     calls = record_scenarios()
     refused, unused = {}, {}
     for user, files in ((MANAGER, MANAGER_FILES), (REMOTE, REMOTE_FILES)):
-        asked = wishes(calls, user.name)
+        asked = constraints(calls, user.name)
         granted = set(grants(files))
         allowed = granted | STANDARD
         refused[user.name] = [w for w in asked if not any(covers(grant, w) for grant in allowed)]
-        left = [grant for grant in granted if not any(covers(grant, wish) for wish in asked)]
+        left = [grant for grant in granted if not any(covers(grant, wanted) for wanted in asked)]
         unused[user.name] = {(grant.verb, grant.resource) for grant in left}
     assert refused == {MANAGER.name: [], REMOTE.name: []}
     assert unused == {user.name: set(UNUSED[user.name]) for user in (MANAGER, REMOTE)}
     # Nothing deletes whole collections, or acts as somebody else.
-    verbs = {wish.verb for _, wish in calls if wish.resource}
+    verbs = {wanted.verb for _, wanted in calls if wanted.resource}
     assert verbs == {"create", "delete", "get", "list", "patch", "watch"}

@@ -10,7 +10,7 @@ from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.conversion import stash
 from multiqueue.api.names import RESOURCE_IN_USE
 from multiqueue.api.validation.access import Object, items, mapping, strings, text
-from multiqueue.api.validation.cluster_wishes import OF_QUEUES, validate_annotations
+from multiqueue.api.validation.cluster_constraints import OF_QUEUES, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
     immutable,

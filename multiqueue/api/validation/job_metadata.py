@@ -11,7 +11,7 @@ from typing import Any
 from multiqueue.api import names
 from multiqueue.api.config.gates import Gate, Gates
 from multiqueue.api.validation.access import Object, mapping, text
-from multiqueue.api.validation.cluster_wishes import OF_JOBS, validate_annotations
+from multiqueue.api.validation.cluster_constraints import OF_JOBS, validate_annotations
 from multiqueue.api.validation.field_error import (
     FieldError,
     forbidden,

@@ -10,7 +10,7 @@ from multiqueue.api.markers import LABEL_KEY_PATTERN
 from multiqueue.api.names import GROUP, MULTIKUEUE_CONTROLLER
 from multiqueue.api.v1beta2.admission_check import HOSTNAME_LABEL
 from multiqueue.api.validation.access import Object, items, mapping, strings, text
-from multiqueue.api.validation.cluster_wishes import (
+from multiqueue.api.validation.cluster_constraints import (
     OF_CLUSTERS,
     OF_CONFIGS,
     OF_QUEUES,

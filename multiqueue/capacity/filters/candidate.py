@@ -9,7 +9,7 @@ from typing import Any
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import CLUSTER_NAMES, CLUSTER_SELECTOR, CLUSTER_TOLERATIONS
 
-WISHES = (CLUSTER_NAMES, CLUSTER_SELECTOR, CLUSTER_TOLERATIONS)
+CONSTRAINTS = (CLUSTER_NAMES, CLUSTER_SELECTOR, CLUSTER_TOLERATIONS)
 """Annotations by which users say where their jobs may run."""
 
 
@@ -27,23 +27,23 @@ class Candidate:
     workload: api.Workload
     job: Mapping[str, Any] | None = None
 
-    def wish(self, annotation: str) -> str:
+    def wanted(self, annotation: str) -> str:
         """Return what the user asked for: on the Workload, or else on the job; empty: nothing."""
-        return _read_wish(annotation, self.workload, self.job)
+        return _read_constraint(annotation, self.workload, self.job)
 
 
-def list_wishes(workload: api.Workload, job: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return everything that the user asked for, in the order of `WISHES`."""
-    return tuple(_read_wish(annotation, workload, job) for annotation in WISHES)
+def list_constraints(workload: api.Workload, job: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return everything that the user asked for, in the order of `CONSTRAINTS`."""
+    return tuple(_read_constraint(annotation, workload, job) for annotation in CONSTRAINTS)
 
 
-def read_wishes(job: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a job itself says, in the order of `WISHES`."""
+def read_constraints(job: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a job itself says, in the order of `CONSTRAINTS`."""
     annotations = job["metadata"].get("annotations") or {}
-    return tuple(annotations.get(annotation, "") for annotation in WISHES)
+    return tuple(annotations.get(annotation, "") for annotation in CONSTRAINTS)
 
 
-def _read_wish(annotation: str, workload: api.Workload, job: Mapping[str, Any] | None) -> str:
+def _read_constraint(annotation: str, workload: api.Workload, job: Mapping[str, Any] | None) -> str:
     own = workload.metadata.annotations.get(annotation)
     if own is None and job is not None:
         own = (job["metadata"].get("annotations") or {}).get(annotation)

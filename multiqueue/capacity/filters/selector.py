@@ -11,7 +11,7 @@ from multiqueue.lib.selectors import LabelSelector, SelectorError, parse_label_s
 
 def selector(candidate: Candidate) -> str:
     """Object to clusters whose labels do not match; to all, where the selector is malformed."""
-    text = candidate.wish(CLUSTER_SELECTOR)
+    text = candidate.wanted(CLUSTER_SELECTOR)
     if not text:
         return ""
     try:

@@ -23,7 +23,7 @@ def taints(candidate: Candidate) -> str:
     Tolerations that are malformed keep the Workload from every cluster: what was meant is unknown.
     """
     try:
-        tolerations = _parse_tolerations(candidate.wish(CLUSTER_TOLERATIONS))
+        tolerations = _parse_tolerations(candidate.wanted(CLUSTER_TOLERATIONS))
     except ValueError as error:
         return f"cannot be asked: {CLUSTER_TOLERATIONS} is malformed: {error}"
     text = candidate.cluster.metadata.annotations.get(CLUSTER_TAINTS, "")
@@ -41,7 +41,7 @@ def why_avoid(candidate: Candidate) -> str:
     """Return why other clusters come first: a PreferNoSchedule taint; empty where they do not."""
     text = candidate.cluster.metadata.annotations.get(CLUSTER_TAINTS, "")
     try:
-        tolerations = _parse_tolerations(candidate.wish(CLUSTER_TOLERATIONS))
+        tolerations = _parse_tolerations(candidate.wanted(CLUSTER_TOLERATIONS))
         taint = find_untolerated(_parse_taints(text), tolerations, PUTS_BEHIND)
     except ValueError:
         return ""  # it is not asked at all

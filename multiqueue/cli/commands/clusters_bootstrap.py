@@ -138,28 +138,28 @@ async def _run(
         known = await bootstrap.find_secret(manager, name)
         if rotate and known is None:
             raise CliError(f'there is no MultiKueueCluster "{name}" to rotate the token of')
-        wish = bootstrap.Registration(
+        wanted = bootstrap.Registration(
             **options,
             secret=known or f"{name}-kubeconfig",
             is_known=known is not None,
             origin=await identify(manager),
         )
         if dry_run:
-            _print_plan(wish, found, out)
+            _print_plan(wanted, found, out)
             return ExitCode.OK
         done = bootstrap.BootstrapResult()
-        await _carry_out(worker, manager, wish, found, done, rotate=rotate)
+        await _carry_out(worker, manager, wanted, found, done, rotate=rotate)
         if seconds:
             await bootstrap.wait_until_active(manager, name, done, seconds=seconds)
         configs = await bootstrap.listed_in(manager, name)
-    _print(wish, found, done, configs, out, waited=seconds)
+    _print(wanted, found, done, configs, out, waited=seconds)
     return ExitCode.OK if done.active or not seconds else ExitCode.FAILED
 
 
 async def _carry_out(
     worker: KubeClient,
     manager: KubeClient,
-    wish: Registration,
+    wanted: Registration,
     found: Prerequisites,
     done: BootstrapResult,
     *,
@@ -167,30 +167,30 @@ async def _carry_out(
 ) -> None:
     from multiqueue.cli.projection import bootstrap
 
-    await bootstrap.prepare(worker, wish, done)
-    so_far = await bootstrap.look_at_stored(manager, wish.name, wish.namespace, found.identity)
+    await bootstrap.prepare(worker, wanted, done)
+    so_far = await bootstrap.look_at_stored(manager, wanted.name, wanted.namespace, found.identity)
     if so_far.works and not rotate:
         done.expiries = so_far.expiries
-        done.lines.append(f"manager: the token in secret/{wish.secret} works and is kept")
+        done.lines.append(f"manager: the token in secret/{wanted.secret} works and is kept")
         return
-    await bootstrap.register(worker, manager, wish, done, identity=found.identity, former=so_far)
+    await bootstrap.register(worker, manager, wanted, done, identity=found.identity, former=so_far)
 
 
-def _print_plan(wish: Registration, found: Prerequisites, out: str) -> None:
+def _print_plan(wanted: Registration, found: Prerequisites, out: str) -> None:
     """What would be applied, tokens covered."""
     import yaml
 
     from multiqueue.cli.projection.bootstrap import manifests
     from multiqueue.projection.registration import masked
 
-    there, here = manifests(wish)
+    there, here = manifests(wanted)
     here = [masked(manifest) for manifest in here]
     if out != "human":
         data = {"worker": there, "manager": here, "facts": found.facts, "doubts": found.doubts}
         print_data(data, out)
         return
-    _print_findings(wish.name, found)
-    echo(f"# on {wish.name}, and a Secret that the token ends with (dry run)")
+    _print_findings(wanted.name, found)
+    echo(f"# on {wanted.name}, and a Secret that the token ends with (dry run)")
     echo(yaml.safe_dump_all(there, sort_keys=False).rstrip())
     echo("---\n# on the manager (dry run)")
     echo(yaml.safe_dump_all(here, sort_keys=False).rstrip())
@@ -216,7 +216,7 @@ def _tell_ends(name: str, done: BootstrapResult) -> Iterator[str]:
 
 
 def _print(
-    wish: Registration,
+    wanted: Registration,
     found: Prerequisites,
     done: BootstrapResult,
     configs: list[str],
@@ -229,10 +229,10 @@ def _print(
         from multiqueue.workers.kubeconfigs.expiry import AUTHORITY, TOKEN
 
         data = {
-            "worker": wish.name,
+            "worker": wanted.name,
             "active": done.active,
             "message": done.message or None,
-            "secret": f"{wish.namespace}/{wish.secret}",
+            "secret": f"{wanted.namespace}/{wanted.secret}",
             "tokenExpiresAt": ends.get(TOKEN),
             "caExpiresAt": ends.get(AUTHORITY),
             "configs": configs,
@@ -242,17 +242,17 @@ def _print(
         }
         print_data(data, out)
         return
-    _print_findings(wish.name, found)
+    _print_findings(wanted.name, found)
     for line in done.lines:
         echo(line)
-    for line in _tell_ends(wish.name, done):
+    for line in _tell_ends(wanted.name, done):
         echo(line)
     if waited:
         state = "Active" if done.active else "not Active"
         why = "" if done.active else f": {done.message or 'the manager does not say why'}"
-        echo(f"{wish.name}: {click.style(state, fg='green' if done.active else 'red')}{why}")
+        echo(f"{wanted.name}: {click.style(state, fg='green' if done.active else 'red')}{why}")
     if not configs:
         echo(
-            f"{wish.name}: no MultiKueueConfig lists it yet; add it to the spec.clusters of one, "
-            f'then bring queues there with "multiqueue clusters sync {wish.name}"'
+            f"{wanted.name}: no MultiKueueConfig lists it yet; add it to the spec.clusters of one, "
+            f'then bring queues there with "multiqueue clusters sync {wanted.name}"'
         )

@@ -20,7 +20,7 @@ from multiqueue.cli.projection.access import ways_options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from multiqueue.cli.projection.sync import Synced, Wish
+    from multiqueue.cli.projection.sync import Synced, SyncRequest
     from multiqueue.projection.plan import Held, SyncStep
 
 
@@ -64,12 +64,12 @@ def command(  # noqa: PLR0913 - one argument an option
     where something could not be brought in step; with --diff, where something differs.
     """
     from multiqueue.cli.projection.access import parse_ways
-    from multiqueue.cli.projection.sync import Wish
+    from multiqueue.cli.projection.sync import SyncRequest
 
     if diff and dry_run:
         raise UsageProblem("--diff and --dry-run: take one of them")
     target = ClusterTarget(kubeconfig=kubeconfig, context=context)
-    wish = Wish(
+    wanted = SyncRequest(
         ways=parse_ways(worker_contexts, worker_kubeconfigs),
         manager=target,
         namespace=system_namespace,
@@ -78,41 +78,41 @@ def command(  # noqa: PLR0913 - one argument an option
         write=not diff,
         dry_run=dry_run,
     )
-    results = run_async(_sync(target, fleet_file, names, wish))
+    results = run_async(_sync(target, fleet_file, names, wanted))
     if output != "human":
         print_data([_to_dict(each, diff=diff) for each in results], output)
     elif diff:
         _print_diffs(results)
     else:
         for each in results:
-            _print(each, wish)
+            _print(each, wanted)
     differs = diff and any(each.plan.steps for each in results)
     bad = differs or not all(each.is_good for each in results)
     return ExitCode.FAILED if bad else ExitCode.OK
 
 
 async def _sync(
-    target: ClusterTarget, fleet_file: str | None, names: Sequence[str], wish: Wish
+    target: ClusterTarget, fleet_file: str | None, names: Sequence[str], wanted: SyncRequest
 ) -> list[Synced]:
     from multiqueue.cli.projection.observe import read_manager, warn_of_strangers
     from multiqueue.cli.projection.sync import sync_workers
 
     async with connect(target) as (client, _):
-        view = await read_manager(client, namespace=wish.namespace, fleet_file=fleet_file)
+        view = await read_manager(client, namespace=wanted.namespace, fleet_file=fleet_file)
         warn_of_strangers(view)
-        if wish.prune and view.fleet is None:
+        if wanted.prune and view.fleet is None:
             raise UsageProblem(
                 "--prune needs the fleet file (-f FILE): without it everything that it declared "
                 "would look superfluous"
             )
         workers = view.clusters(names)
-        strangers = sorted({*wish.ways.contexts, *wish.ways.kubeconfigs} - set(workers))
+        strangers = sorted({*wanted.ways.contexts, *wanted.ways.kubeconfigs} - set(workers))
         if strangers:
             raise UsageProblem(
                 f'credentials were named for "{strangers[0]}", which is none of the workers: '
                 f"{', '.join(workers)}"
             )
-        return await sync_workers(client, view, workers, wish)
+        return await sync_workers(client, view, workers, wanted)
 
 
 def _print_diffs(results: Sequence[Synced]) -> None:
@@ -127,8 +127,8 @@ def _print_diffs(results: Sequence[Synced]) -> None:
         _print_rest(each)
 
 
-def _print(synced: Synced, wish: Wish) -> None:
-    note = " (dry run)" if wish.dry_run else ""
+def _print(synced: Synced, wanted: SyncRequest) -> None:
+    note = " (dry run)" if wanted.dry_run else ""
     echo(f"{synced.worker}:")
     for outcome in synced.outcomes:
         words = f"{outcome.written}{note}" if outcome.is_done else f"{outcome.written}: "

@@ -148,11 +148,11 @@ def command(  # noqa: PLR0913 - one for each option
     servers are made up. The same seed gives the same figures.
     """
     from multiqueue.simulation.compare import Plan
-    from multiqueue.simulation.traces.make import TraceWish
+    from multiqueue.simulation.traces.make import TraceRequest
 
     _check_folders(report, csv_file)
     plan = Plan(
-        wish=TraceWish(source=trace, count=jobs, load=load, teams=teams),
+        wanted=TraceRequest(source=trace, count=jobs, load=load, teams=teams),
         fleet=_read_fleet(fleet_file, clusters, preemption, manager_quota),
         contestants=_read_contestants(names, settings),
         seeds=tuple(range(first_seed, first_seed + seeds)),
@@ -218,7 +218,7 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
     from concurrent.futures.process import BrokenProcessPool
 
     from multiqueue.simulation.compare import UnknownDispatcherError, compare
-    from multiqueue.simulation.looks import DispatcherError
+    from multiqueue.simulation.reconciles import DispatcherError
     from multiqueue.simulation.traces.csv_loader import TraceError
 
     total = len(plan.contestants) * len(plan.seeds)
@@ -233,7 +233,7 @@ def _play(plan: Plan, processes: int | None) -> Comparison:
         done += 1
         show(f"{done} of {total} runs: {run.label}, seed {run.seed}")
 
-    show(f"0 of {total} runs, of {plan.wish.count} jobs each")
+    show(f"0 of {total} runs, of {plan.wanted.count} jobs each")
     try:
         return compare(plan, processes=processes, on_done=tell)
     except (UnknownDispatcherError, TraceError) as error:

@@ -137,24 +137,24 @@ async def look_at_stored(client: KubeClient, name: str, namespace: str, identity
     return Stored(works, found.expiries, anchor_of(token), wider)
 
 
-def manifests(wish: Registration) -> tuple[list[Json], list[Json]]:
+def manifests(wanted: Registration) -> tuple[list[Json], list[Json]]:
     """Return what is applied on the worker and on the manager, the token left out."""
     secret = kubeconfig_secret(
-        wish.secret, wish.namespace, build_kubeconfig(wish.cluster, token="")
+        wanted.secret, wanted.namespace, build_kubeconfig(wanted.cluster, token="")
     )
-    return account_manifests(), [secret, cluster_manifest(wish.name, wish.secret)]
+    return account_manifests(), [secret, cluster_manifest(wanted.name, wanted.secret)]
 
 
-async def prepare(worker: KubeClient, wish: Registration, done: BootstrapResult) -> None:
+async def prepare(worker: KubeClient, wanted: Registration, done: BootstrapResult) -> None:
     """Make the account and give it the rights of the role, no others."""
     for manifest in account_manifests():
-        await _apply(worker, manifest, done, where=wish.name, force=wish.force)
+        await _apply(worker, manifest, done, where=wanted.name, force=wanted.force)
 
 
 async def register(
     worker: KubeClient,
     manager: KubeClient,
-    wish: Registration,
+    wanted: Registration,
     done: BootstrapResult,
     *,
     identity: str,
@@ -165,36 +165,36 @@ async def register(
     Args:
         worker: As its administrator.
         manager: As somebody who may write its Secrets.
-        wish: What to make.
+        wanted: What to make.
         done: Gets what was done.
         identity: uid of the worker's kube-system.
         former: What the manager had so far; the Secret of its token stays.
     """
     token = await issue_token(
-        worker, wish.name, wish.origin, lifetime=wish.lifetime, on_note=done.lines.append
+        worker, wanted.name, wanted.origin, lifetime=wanted.lifetime, on_note=done.lines.append
     )
-    kubeconfig = build_kubeconfig(wish.cluster, token.value)
+    kubeconfig = build_kubeconfig(wanted.cluster, token.value)
     try:
         await _try(kubeconfig, identity, done)
-        secret = kubeconfig_secret(wish.secret, wish.namespace, kubeconfig)
-        force = wish.force or wish.is_known
+        secret = kubeconfig_secret(wanted.secret, wanted.namespace, kubeconfig)
+        force = wanted.force or wanted.is_known
         await _apply(manager, secret, done, where="manager", force=force)
     except (CliError, ApiError):  # not where it may have been written
         await withdraw(worker, token.anchor)
         raise
-    done.expiries = _list_expiries(wish.cluster, token)
-    cluster = cluster_manifest(wish.name, wish.secret)
-    await _apply(manager, cluster, done, where="manager", force=wish.force)
+    done.expiries = _list_expiries(wanted.cluster, token)
+    cluster = cluster_manifest(wanted.name, wanted.secret)
+    await _apply(manager, cluster, done, where="manager", force=wanted.force)
     gone = await withdraw_former(
-        worker, wish.name, wish.origin, newest=token.anchor, former=former.anchor
+        worker, wanted.name, wanted.origin, newest=token.anchor, former=former.anchor
     )
-    done.lines.extend(f"{wish.name}: token of secret/{anchor} withdrawn" for anchor in gone)
+    done.lines.extend(f"{wanted.name}: token of secret/{anchor} withdrawn" for anchor in gone)
     if former.wider:
         lost = former.wider - await find_wider(kubeconfig)
-        done.lines.extend(describe_lost(wish.name, lost))
+        done.lines.extend(describe_lost(wanted.name, lost))
     if former.anchor:
         done.lines.append(
-            f"{wish.name}: the former token is good until the next rotation; delete "
+            f"{wanted.name}: the former token is good until the next rotation; delete "
             f"secret/{former.anchor} in kueue-system there to withdraw it now"
         )
 

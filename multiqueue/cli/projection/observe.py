@@ -191,7 +191,7 @@ async def ask_rights(client: KubeClient, rights: Iterable[Right]) -> dict[Right,
 
 
 async def _may(client: KubeClient, right: Right) -> bool:
-    wish = {
+    wanted = {
         "group": right.group,
         "resource": right.resource,
         "subresource": right.subresource,
@@ -201,7 +201,7 @@ async def _may(client: KubeClient, right: Right) -> bool:
     review = {
         "apiVersion": ACCESS_REVIEWS.api_version,
         "kind": ACCESS_REVIEWS.kind,
-        "spec": {"resourceAttributes": {k: v for k, v in wish.items() if v}},
+        "spec": {"resourceAttributes": {k: v for k, v in wanted.items() if v}},
     }
     answer = await client.create(ACCESS_REVIEWS, review)
     return bool(mapping(answer, "status").get("allowed"))

@@ -39,7 +39,7 @@ _VERBS = {SyncAction.CREATE: "create", SyncAction.UPDATE: "patch", SyncAction.DE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class SyncRequest:
     """What the user wants of all workers.
 
     Attributes:
@@ -91,41 +91,43 @@ class Synced:
 
 
 async def sync_workers(
-    client: KubeClient, view: ManagerView, names: Sequence[str], wish: Wish
+    client: KubeClient, view: ManagerView, names: Sequence[str], wanted: SyncRequest
 ) -> list[Synced]:
     """Bring workers in step, side by side."""
-    return list(await asyncio.gather(*(_sync(client, view, name, wish) for name in names)))
+    return list(await asyncio.gather(*(_sync(client, view, name, wanted) for name in names)))
 
 
-async def _sync(client: KubeClient, view: ManagerView, name: str, wish: Wish) -> Synced:
+async def _sync(client: KubeClient, view: ManagerView, name: str, wanted: SyncRequest) -> Synced:
     synced = Synced(worker=name)
     try:
-        credentials = await _credentials(client, view, name, wish)
+        credentials = await _credentials(client, view, name, wanted)
         await with_worker(
             credentials,
-            lambda worker: _work(worker, view, wish, synced),
+            lambda worker: _work(worker, view, wanted, synced),
             on_warning=synced.warn,
         )
-        if wish.dry_run:
+        if wanted.dry_run:
             synced.warnings.clear()  # objects were looked at one by one, without those before them
     except (WorkerError, CliError) as error:
         synced.error = str(error)
     return synced
 
 
-async def _credentials(client: KubeClient, view: ManagerView, name: str, wish: Wish) -> Credentials:
+async def _credentials(
+    client: KubeClient, view: ManagerView, name: str, wanted: SyncRequest
+) -> Credentials:
     """The administrator's, where they lead to the same cluster as the manager's; or the manager's.
 
     Raises:
         WorkerError: there are none, or they lead elsewhere.
     """
     cluster = view.world.get("MultiKueueCluster", name) or {}
-    if not wish.ways.leads_to(name):
-        found = await stored(client, cluster, wish.namespace)
+    if not wanted.ways.leads_to(name):
+        found = await stored(client, cluster, wanted.namespace)
         return await Credentials.from_kubeconfig_dict(found.config)
-    credentials = await administrator(wish.ways, name, wish.manager)
+    credentials = await administrator(wanted.ways, name, wanted.manager)
     try:
-        found = await stored(client, cluster, wish.namespace)
+        found = await stored(client, cluster, wanted.namespace)
         managers = await Credentials.from_kubeconfig_dict(found.config)
         known = await with_worker(managers, identify)
     except (WorkerError, KubeError):
@@ -138,27 +140,29 @@ async def _credentials(client: KubeClient, view: ManagerView, name: str, wish: W
     return credentials
 
 
-async def _work(worker: KubeClient, view: ManagerView, wish: Wish, synced: Synced) -> None:
-    kinds = [*WORKER_KINDS, *([resources.WORKLOADS] if wish.prune else [])]
+async def _work(worker: KubeClient, view: ManagerView, wanted: SyncRequest, synced: Synced) -> None:
+    kinds = [*WORKER_KINDS, *([resources.WORKLOADS] if wanted.prune else [])]
     there = await read_allowed(worker, kinds)
-    synced.plan = plan_worker(view, synced.worker, there.to_world(), wish)
-    if not wish.write:
+    synced.plan = plan_worker(view, synced.worker, there.to_world(), wanted)
+    if not wanted.write:
         return
     await _refuse_without_rights(worker, synced.plan, there)
-    async for outcome in carry_out(worker, synced.plan, force=wish.force, dry_run=wish.dry_run):
+    async for outcome in carry_out(worker, synced.plan, force=wanted.force, dry_run=wanted.dry_run):
         synced.outcomes.append(outcome)
-    if not wish.dry_run:
+    if not wanted.dry_run:
         again = await read_allowed(worker, WORKER_KINDS)
         synced.after = WorkerReport(worker=synced.worker)
         add_plan(synced.after, plan_worker(view, synced.worker, again.to_world(), None))
 
 
-def plan_worker(view: ManagerView, name: str, there: LintInput, wish: Wish | None) -> SyncPlan:
+def plan_worker(
+    view: ManagerView, name: str, there: LintInput, wanted: SyncRequest | None
+) -> SyncPlan:
     """Return the plan for one worker; without a wish what a plain sync would do."""
     desired = build_desired(
         name, manager=view.world, fleet=view.fleet, there=there, origin=view.origin
     )
-    force, prune = (wish.force, wish.prune) if wish is not None else (False, False)
+    force, prune = (wanted.force, wanted.prune) if wanted is not None else (False, False)
     return make_plan(desired, there, Options(origin=view.origin, force=force, prune=prune))
 
 

@@ -44,7 +44,7 @@ from multiqueue.projection.checks import (
 )
 from multiqueue.projection.report import WorkerReport, add_plan
 from multiqueue.projection.worker_role import list_rights
-from multiqueue.workers.connections.addresses import identify_server
+from multiqueue.workers.kubeconfigs.addresses import identify_server
 
 LOOKED_AT = (*WORKER_KINDS, resources.NODES)
 

@@ -18,7 +18,7 @@ from multiqueue.api.conditions import (
 from multiqueue.api.v1beta2 import Workload
 from multiqueue.api.workload_state import is_finished
 from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_wishes
+from multiqueue.capacity.filters.candidate import Candidate, list_constraints
 from multiqueue.capacity.filters.restriction import list_names
 from multiqueue.cli.views.checks import (
     CheckRow,
@@ -296,6 +296,6 @@ def _candidate_clusters(objects: QueueObjects, workload: Workload, queue: str) -
         found.update(dict.fromkeys(config.spec.clusters if config else ()))
     if found:
         # What it asks for is shown even where there is no such worker.
-        wished = list_names(list_wishes(workload, objects.job_of(workload))[0])
+        wished = list_names(list_constraints(workload, objects.job_of(workload))[0])
         found.update(dict.fromkeys(wished))
     return list(found)

@@ -34,8 +34,8 @@ from multiqueue.controllers.workload.plan import (
     WriteStatus,
 )
 from multiqueue.controllers.workload.reserved import HOLD_AND_DRAIN
+from multiqueue.controllers.workload.status_rationing import Words
 from multiqueue.controllers.workload.view import WorkloadOptions, WorkloadSituation
-from multiqueue.controllers.workload.words import Words
 from multiqueue.engine.engine import Engine
 from multiqueue.jobs.context import ManagerContext
 from multiqueue.jobs.framework.reconciler import wait_settled
@@ -121,7 +121,7 @@ class WorkloadController:
     async def reconcile(self, key: str) -> Result:
         """Bring one Workload to where it should be."""
         for _ in range(MAX_STEPS):
-            self._reconciler.queue.note_look(key)
+            self._reconciler.queue.note_reconcile(key)
             view = self.observe(key)
             if view is None:
                 self._refined_at.pop(key, None)

@@ -42,7 +42,7 @@ class DispatchViews:
         fleet: The workers.
         forecasts: What would become of Workloads on each worker.
         options: How requests of Workloads are read.
-        line: Of those that wait for room.
+        global_queue: Of those that wait for room.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class DispatchViews:
         forecasts: Forecasts,
         *,
         options: BuildOptions,
-        line: GlobalQueue,
+        global_queue: GlobalQueue,
     ) -> None:
         self._context = context
         self._fleet = fleet
         self._options = options
-        self._line = line
+        self._global_queue = global_queue
         self._forecasts = forecasts
 
     def build(self, seen: Observation, workload: api.Workload, memory: GroupMemory) -> DispatchView:
@@ -90,7 +90,7 @@ class DispatchViews:
                 for name in seen.clusters
             ),
             nominated=local.nominated if local is not None else (),
-            claim=self._line.find_own(shown.key),
+            claim=self._global_queue.find_own(shown.key),
             history=memory.rounds,
             usual_speeds=self._forecasts.history.usual.by_hardware(),
             now=self._context.clock.now(),
@@ -110,7 +110,7 @@ class DispatchViews:
         memory.room_changed = False
         memory.followed = view.nominated if nomination.external else None
         memory.add_round(view.now, nomination.clusters)
-        self._line.note(view, nomination)
+        self._global_queue.note(view, nomination)
         for cluster in view.clusters:
             state = self._fleet.find_part(cluster.name, WorkerState)
             if state is None:
@@ -176,7 +176,7 @@ class DispatchViews:
             neighbours=queues.count_neighbours(
                 workload.namespace, workload.queue, without=workload.key
             ),
-            claims=self._line.list_claims(name, without=workload.key),
+            claims=self._global_queue.list_claims(name, without=workload.key),
         )
 
     def _score(self, name: str) -> float:

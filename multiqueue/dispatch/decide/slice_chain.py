@@ -24,7 +24,7 @@ class Successor:
     cluster: str | None = None
 
 
-def find_heir(key: str, find_successors: FindSuccessors) -> Successor | None:
+def find_successor(key: str, find_successors: FindSuccessors) -> Successor | None:
     """Return who took over from a slice; None where nobody did who may keep what it has.
 
     Args:
@@ -36,7 +36,7 @@ def find_heir(key: str, find_successors: FindSuccessors) -> Successor | None:
         successors = [w for w in find_successors(key) if w.metadata.key not in seen]
         holders = [w for w in successors if not is_finished(w.status) and has_quota(w.status)]
         if holders:
-            return _heir(holders[-1])
+            return _successor(holders[-1])
         replaced = [w for w in successors if is_replaced(w.status)]
         if not replaced:
             return None
@@ -44,7 +44,7 @@ def find_heir(key: str, find_successors: FindSuccessors) -> Successor | None:
         seen.add(key)
 
 
-def _heir(workload: Workload) -> Successor | None:
+def _successor(workload: Workload) -> Successor | None:
     if workload.metadata.deletion_timestamp or is_evicted(workload.status):
         return None
     return Successor(cluster=workload.status.cluster_name)

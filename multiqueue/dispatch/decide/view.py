@@ -150,7 +150,7 @@ class GroupView:
         problem: Why it gave none.
         ask_again_at: When it is to be asked again, if nothing happens before.
         opening: The gate that this process last opened, or tried to; None: none yet.
-        heir: The slice that took over from this one, where one did.
+        successor: The slice that took over from this one, where one did.
     """
 
     key: str
@@ -163,7 +163,7 @@ class GroupView:
     problem: str = ""
     ask_again_at: datetime | None = None
     opening: Opening | None = None
-    heir: Successor | None = None
+    successor: Successor | None = None
 
     def find_cluster(self, name: str | None) -> ClusterState | None:
         """Return the cluster of that name."""

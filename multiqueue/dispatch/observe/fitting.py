@@ -12,7 +12,7 @@ from multiqueue.api.names import OFFERED_AT
 from multiqueue.api.slices import counts_of
 from multiqueue.api.v1beta2.meta import parse_time
 from multiqueue.api.workload_state import has_quota
-from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.fleet_limits import FleetLimits
 from multiqueue.capacity.worker_state import WorkerState
 from multiqueue.capacity.workload_view import build_workload_view
@@ -57,7 +57,9 @@ class Fitting:
     def fit(self, body: Json, workload: api.Workload) -> Callable[[str], Json]:
         """Return what says of a copy's body how a cluster gets it, by the cluster's name."""
         shown = self._view(workload)
-        return lambda cluster: steer(body, shown, self._find_queue(cluster, workload, shown))
+        return lambda cluster: add_copy_selectors(
+            body, shown, self._find_queue(cluster, workload, shown)
+        )
 
     def find_misfit(self, cluster: str, workload: api.Workload, now: datetime) -> Misfit:
         """Say whether a copy that waits on a cluster should be made anew.

@@ -14,7 +14,7 @@ from multiqueue.api.names import key_of
 from multiqueue.api.slices import is_elastic, list_earlier, replaced_key
 from multiqueue.api.workload_state import has_quota, is_finished
 from multiqueue.capacity.owners import find_kind
-from multiqueue.dispatch.decide.slice_chain import Successor, find_heir
+from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
 from multiqueue.jobs.context import Informers
 from multiqueue.jobs.informers import BY_OWNER_KEY, BY_REPLACED, owner_key
 from multiqueue.workers.connections.fleet import Fleet
@@ -44,22 +44,22 @@ class Lineage:
             return known
         return (*known, named)
 
-    def find_heir(self, key: str, workload: api.Workload | None) -> Successor | None:
+    def find_successor(self, key: str, workload: api.Workload | None) -> Successor | None:
         """Return the slice that took over from one, gone or not, and may keep what it has."""
         store = self._informers.workloads.store
-        heir = find_heir(key, partial(store.by_index, BY_REPLACED))
-        if heir is not None or not _is_over(workload):
-            return heir
+        successor = find_successor(key, partial(store.by_index, BY_REPLACED))
+        if successor is not None or not _is_over(workload):
+            return successor
         found = [w for w in self._list_namesakes(key) if key in self.list_earlier(w)]
-        return find_heir(key, lambda each: found if each == key else ())
+        return find_successor(key, lambda each: found if each == key else ())
 
     def list_later(self, key: str) -> list[str]:
         """Return the keys of all that take over from a slice, and may wait for what it has."""
         store = self._informers.workloads.store
         later = [key]
         for each in later:
-            heirs = store.by_index(BY_REPLACED, each)
-            later += [w.metadata.key for w in heirs if w.metadata.key not in later]
+            successor_slices = store.by_index(BY_REPLACED, each)
+            later += [w.metadata.key for w in successor_slices if w.metadata.key not in later]
         if key not in store:
             known = (w.metadata.key for w in self._list_namesakes(key))
             later += [each for each in known if each not in later]

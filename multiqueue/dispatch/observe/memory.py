@@ -39,7 +39,7 @@ class GroupMemory:
         stopping: Clusters that were seen with something of ours during an eviction here, and since
             when.
         rounds: Earlier nominations of this reservation.
-        wishes: What the user said about clusters when it was last looked at; None: not yet.
+        constraints: What the user said about clusters when it was last looked at; None: not yet.
         followed: The nominations of somebody else that the last answer was about; None: the
             dispatcher nominates itself.
         opening: The gate that was last opened, or may have been.
@@ -58,7 +58,7 @@ class GroupMemory:
     refusals: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     stopping: dict[str, datetime] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
-    wishes: tuple[str, ...] | None = None
+    constraints: tuple[str, ...] | None = None
     followed: tuple[str, ...] | None = None
     opening: Opening | None = None
     epoch: str = ""
@@ -91,11 +91,11 @@ class GroupMemory:
             self.opening = None
             self.refusals.clear()
 
-    def hear(self, wishes: tuple[str, ...]) -> None:
+    def hear(self, constraints: tuple[str, ...]) -> None:
         """Take in where the user wants it to run; what became possible is worth a question."""
-        if self.wishes is not None and self.wishes != wishes:
+        if self.constraints is not None and self.constraints != constraints:
             self.room_changed = True
-        self.wishes = wishes
+        self.constraints = constraints
 
     def see(self, cluster: ClusterState) -> None:
         """Take in what a cluster holds now: what is seen there once may run unseen later."""

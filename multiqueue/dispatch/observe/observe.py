@@ -13,7 +13,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.config import Gate
 from multiqueue.api.slices import is_elastic
 from multiqueue.capacity.checks import ClusterList, find_multikueue_check, list_clusters
-from multiqueue.capacity.filters.candidate import list_wishes
+from multiqueue.capacity.filters.candidate import list_constraints
 from multiqueue.capacity.fleet_capacity import FleetCapacity, Prospects
 from multiqueue.capacity.owners import find_job, find_kind
 from multiqueue.dispatch.decide.slice_chain import Successor
@@ -127,7 +127,7 @@ class Observer:
         holders = sorted(self._fleet.find_holders(key))
         states = tuple(self._clusters.observe(name, look) for name in holders)
         return Observation(
-            view=GroupView(key=key, clusters=states, heir=self._find_heir(key, None))
+            view=GroupView(key=key, clusters=states, successor=self._find_successor(key, None))
         )
 
     def _observe(
@@ -153,7 +153,7 @@ class Observer:
             earlier=self._list_earlier(workload),
         )
         memory.note(local, self._fleet.seen)
-        memory.hear(list_wishes(workload, job))
+        memory.hear(list_constraints(workload, job))
         prospects = self._look_ahead(workload, local, configured)
         look = ClusterQuestion(
             key=key,
@@ -179,7 +179,7 @@ class Observer:
             hopeless=prospects.hopeless if prospects is not None else "",
             ask_again_at=memory.ask_again_at,
             opening=memory.opening,
-            heir=self._find_heir(key, workload),
+            successor=self._find_successor(key, workload),
             ask_due=is_ask_due(memory, local, states, (fleet_version, configured), now),
         )
         return Observation(
@@ -221,9 +221,9 @@ class Observer:
             return ()
         return self._lineage.list_earlier(workload)
 
-    def _find_heir(self, key: str, workload: api.Workload | None) -> Successor | None:
+    def _find_successor(self, key: str, workload: api.Workload | None) -> Successor | None:
         """Return the slice that took over, for one that has something there."""
-        return self._lineage.find_heir(key, workload) if self._elastic else None
+        return self._lineage.find_successor(key, workload) if self._elastic else None
 
     # ------------------------------------------------------------ manager
 

@@ -1,4 +1,4 @@
-"""Who waits in line for room, and what is kept for whom (`multiqueue.plugins.line`)."""
+"""Who waits in line for room, and what is kept for whom (`multiqueue.plugins.global_queue`)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class GlobalQueue:
     def note(self, view: DispatchView, nomination: Nomination) -> None:
         """Take in what was answered about a Workload: it stands in line, or goes somewhere."""
         self.leave(view.workload.key)
-        if nomination.line is not None and not nomination.clusters:
-            self._stand(view, nomination.line)
+        if nomination.global_queue is not None and not nomination.clusters:
+            self._stand(view, nomination.global_queue)
             return
         for name in nomination.clusters:
             if name not in view.nominated:

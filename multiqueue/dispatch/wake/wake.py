@@ -15,7 +15,7 @@ from multiqueue.api import v1beta2 as api
 from multiqueue.api.names import DISPATCH_PROFILE, STOPPING, key_of
 from multiqueue.api.workload_state import has_quota, is_evicted, is_finished
 from multiqueue.capacity.checks import is_multikueue
-from multiqueue.capacity.filters.candidate import read_wishes
+from multiqueue.capacity.filters.candidate import read_constraints
 from multiqueue.dispatch.observe.lineage import Lineage
 from multiqueue.dispatch.wake.global_queue import GlobalQueue
 from multiqueue.dispatch.wake.waiting import Rank
@@ -41,7 +41,7 @@ class Wakes:
     Args:
         informers: Of the manager.
         fleet: The workers.
-        line: Of those that wait for room.
+        global_queue: Of those that wait for room.
         enqueue: Asks for a look at a Workload.
         is_known: Whether something is remembered of a Workload.
         on_room: Called when room changes on a worker.
@@ -54,7 +54,7 @@ class Wakes:
         self,
         informers: Informers,
         fleet: Fleet,
-        line: GlobalQueue,
+        global_queue: GlobalQueue,
         *,
         enqueue: Callable[[str], None],
         is_known: Callable[[str], bool],
@@ -63,7 +63,7 @@ class Wakes:
         self.fleet_version = 0
         self._informers = informers
         self._fleet = fleet
-        self._line = line
+        self._global_queue = global_queue
         self._on_room = on_room
         self._lineage = Lineage(informers, fleet)
         self._enqueue = enqueue
@@ -96,7 +96,11 @@ class Wakes:
 
     def list_waiting(self) -> list[Rank]:
         """Return who waits for a cluster."""
-        return [self._line.give_turn(known.rank) for known in self._tracked.values() if known.waits]
+        return [
+            self._global_queue.give_turn(known.rank)
+            for known in self._tracked.values()
+            if known.waits
+        ]
 
     def ask_all_again(self) -> None:
         """Who decides, or how, changed: whoever waits for a cluster is asked about anew."""
@@ -157,7 +161,7 @@ class Wakes:
 
     def _leave_line(self, key: str) -> None:
         """What was kept for it is there for others."""
-        if self._line.leave(key):
+        if self._global_queue.leave(key):
             self._on_room()
 
     def _on_job(self, old: dict[str, Any] | None, new: dict[str, Any] | None) -> None:
@@ -259,7 +263,7 @@ def _same_job(old: dict[str, Any], new: dict[str, Any]) -> bool:
         and old.get("spec") == new.get("spec")
         and (old.get("status") or {}).get("active") == (new.get("status") or {}).get("active")
         and _is_stopping(old) == _is_stopping(new)
-        and read_wishes(old) == read_wishes(new)
+        and read_constraints(old) == read_constraints(new)
     )
 
 

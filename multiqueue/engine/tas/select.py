@@ -71,7 +71,7 @@ def _find_single(
 ) -> int | None:
     """Return the tightest domain that holds everything, None without one."""
     if scores is not None:
-        return _find_wished(counts, scores, request, need, leaders, least_free=least_free)
+        return _find_wanted(counts, scores, request, need, leaders, least_free=least_free)
     slices, pods = counts.slices, counts.pods
     if leaders:
         slices, pods = counts.slices_led, counts.pods_led
@@ -85,7 +85,7 @@ def _find_single(
     return min(found)[2] if found else None
 
 
-def _find_wished(
+def _find_wanted(
     counts: LevelCounts,
     scores: Sequence[int],
     request: PlacementRequest,

@@ -76,7 +76,7 @@ class JobReconciler:
         """Bring one job and its Workload to where they should be."""
         await self._delete_left_behind(key)
         for _ in range(MAX_STEPS):
-            self._reconciler.queue.note_look(key)
+            self._reconciler.queue.note_reconcile(key)
             job = self._informer.store.get(key)
             if job is None:
                 return DONE

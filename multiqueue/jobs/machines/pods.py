@@ -22,7 +22,7 @@ BY_WORKLOAD = "workload"
 BY_PINNED_NODE = "pinned-node"
 """Pods that a topology placed, by the hostname they were told."""
 ENDED = frozenset({"Succeeded", "Failed"})
-WISHES = (
+CONSTRAINTS = (
     names.PODSET_REQUIRED_TOPOLOGY,
     names.PODSET_PREFERRED_TOPOLOGY,
     names.PODSET_UNCONSTRAINED_TOPOLOGY,
@@ -76,7 +76,7 @@ def read_pod(data: bytes) -> Pod:
     version, uid = parse_version(metadata.get("resourceVersion")), metadata.get("uid", "")
     node, ended = spec.get("nodeName") or "", status.get("phase") in ENDED
     workload = annotations.get(names.WORKLOAD)
-    if not workload or not any(wish in annotations for wish in WISHES):
+    if not workload or not any(wanted in annotations for wanted in CONSTRAINTS):
         return Pod(
             key=key,
             version=version,

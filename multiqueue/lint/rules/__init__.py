@@ -13,9 +13,9 @@ from multiqueue.lint.rules import (
     queues,
     quota,
     validity,
-    wishes,
     workers,
 )
+from multiqueue.lint.rules import cluster_constraints as constraints
 from multiqueue.lint.world import LintInput, Lookup
 
 LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
@@ -26,7 +26,7 @@ LOCAL_RULES: tuple[LintRule[Lookup], ...] = (
     *checks.LOCAL,
     *jobs.LOCAL,
     *pods.LOCAL,
-    *wishes.LOCAL,
+    *constraints.LOCAL,
     *profiles.LOCAL,
 )
 """Rules that need only an object and what it names."""

@@ -15,9 +15,9 @@ def build_document(comparison: Comparison) -> dict[str, Any]:
     """
     plan = comparison.plan
     return {
-        "trace": plan.wish.source,
-        "jobs": plan.wish.count,
-        "load": plan.wish.load,
+        "trace": plan.wanted.source,
+        "jobs": plan.wanted.count,
+        "load": plan.wanted.load,
         "seeds": list(plan.seeds),
         "clusters": [{"name": each.name, "gpus": dict(each.gpus)} for each in plan.fleet.clusters],
         "dispatchers": [

@@ -68,7 +68,7 @@ def describe(comparison: Comparison) -> str:
     seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else f"seed {plan.seeds[0]}"
     jobs = len(next(iter(comparison.runs.values()))[0].jobs)
     return (
-        f"{jobs} jobs of {plan.wish.source} ({seeds}) at a load of {plan.wish.load:g} on "
+        f"{jobs} jobs of {plan.wanted.source} ({seeds}) at a load of {plan.wanted.load:g} on "
         f"{plan.fleet.total} GPUs: {clusters}"
     )
 

@@ -25,7 +25,7 @@ GENERATORS = {"helios-like": helios_like.generate, "acme-like": acme_like.genera
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TraceWish:
+class TraceRequest:
     """Which jobs are wanted.
 
     Attributes:
@@ -41,27 +41,27 @@ class TraceWish:
     teams: int
 
 
-def make_trace(wish: TraceWish, fleet: SimulatedFleet, seed: int) -> Trace:
+def make_trace(wanted: TraceRequest, fleet: SimulatedFleet, seed: int) -> Trace:
     """Return the jobs of one seed, from 1 on; of a file, each seed is another part.
 
     Raises:
         TraceError: there is no such generator or file, or the file is no trace.
     """
     largest = fleet.largest
-    if wish.source in GENERATORS:
+    if wanted.source in GENERATORS:
         # The datacenters that were measured are tens of times larger than their larger gangs.
         largest = max(1, largest // 2)
-        random = Random(f"{wish.source}/{seed}")  # noqa: S311 - a simulation is no secret
-        generate = GENERATORS[wish.source]
-        bursts = generate(random, count=wish.count, teams=wish.teams, largest=largest)
+        random = Random(f"{wanted.source}/{seed}")  # noqa: S311 - a simulation is no secret
+        generate = GENERATORS[wanted.source]
+        bursts = generate(random, count=wanted.count, teams=wanted.teams, largest=largest)
         jobs = [job for burst in bursts for job in burst.jobs]
-        span = find_span(with_speeds(jobs, fleet), fleet, wish.load)
-        made = Trace(name=wish.source, jobs=arrange(random, bursts, span))
+        span = find_span(with_speeds(jobs, fleet), fleet, wanted.load)
+        made = Trace(name=wanted.source, jobs=arrange(random, bursts, span))
     else:
-        made = _load(wish, largest, seed)
-        span = find_span(with_speeds(made.jobs, fleet), fleet, wish.load)
+        made = _load(wanted, largest, seed)
+        span = find_span(with_speeds(made.jobs, fleet), fleet, wanted.load)
         factor = f"{made.span / span:.2f}" if span > 0 else "1"
-        note = f"submitted {factor} times as fast as recorded, for a load of {wish.load:g}"
+        note = f"submitted {factor} times as fast as recorded, for a load of {wanted.load:g}"
         made = replace(stretch(made, span), notes=(*made.notes, note))
     return replace(made, jobs=tuple(with_speeds(made.jobs, fleet)))
 
@@ -97,17 +97,17 @@ def _speeds_of(kind: str, model: str, fleet: SimulatedFleet) -> dict[str, int]:
     return {**CLASSES[kind].speeds, **trained, **told}
 
 
-def _load(wish: TraceWish, largest: int, seed: int) -> Trace:
-    path = Path(wish.source)
+def _load(wanted: TraceRequest, largest: int, seed: int) -> Trace:
+    path = Path(wanted.source)
     if not path.suffix and not path.exists():
         names = ", ".join(GENERATORS)
         raise TraceError(
-            f'trace "{wish.source}" is neither a generator nor a file; generators are {names}'
+            f'trace "{wanted.source}" is neither a generator nor a file; generators are {names}'
         )
     return load_csv(
         path,
-        skip=wish.count * (seed - 1),
-        count=wish.count,
-        teams=wish.teams,
+        skip=wanted.count * (seed - 1),
+        count=wanted.count,
+        teams=wanted.teams,
         largest=largest,
     )

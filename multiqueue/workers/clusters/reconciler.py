@@ -31,11 +31,11 @@ from multiqueue.workers.clusters.notes import (
     note_expiry,
     note_twins,
 )
-from multiqueue.workers.connections.addresses import identify_server
 from multiqueue.workers.connections.connection import WorkerConnection
 from multiqueue.workers.connections.fleet import Fleet, FleetListener
 from multiqueue.workers.connections.servers import HERE
 from multiqueue.workers.connections.status import first_lost_at
+from multiqueue.workers.kubeconfigs.addresses import identify_server
 from multiqueue.workers.kubeconfigs.credentials import (
     PATH_PREFIX,
     ConnectionStatus,

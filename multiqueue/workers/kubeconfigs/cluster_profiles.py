@@ -14,7 +14,7 @@ from multiqueue.api.conditions import ClusterReason
 from multiqueue.api.config.types import AccessProvider, ClusterProfile, MultiKueue
 from multiqueue.kube.exec_credentials import Endpoint, ExecPlugin
 from multiqueue.kube.kubeconfig import shown
-from multiqueue.workers.connections.addresses import find_address_problems, identify_server
+from multiqueue.workers.kubeconfigs.addresses import find_address_problems, identify_server
 from multiqueue.workers.kubeconfigs.credentials import KubeconfigRefusal, SafeKubeconfig
 from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
 

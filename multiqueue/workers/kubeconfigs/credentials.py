@@ -27,7 +27,7 @@ from multiqueue.kube import kubeconfig
 from multiqueue.kube.errors import CredentialsError
 from multiqueue.kube.exec_credentials import ExecPlugin
 from multiqueue.lib.bounded_yaml import YamlLimits
-from multiqueue.workers.connections.addresses import find_address_problems, identify_server
+from multiqueue.workers.kubeconfigs.addresses import find_address_problems, identify_server
 from multiqueue.workers.kubeconfigs.expiry import Expiry, find_expiries
 from multiqueue.workers.kubeconfigs.inline_data import find_bad_data
 

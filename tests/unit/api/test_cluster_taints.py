@@ -19,7 +19,7 @@ from multiqueue.api.validation import (
     validate_multikueue_cluster_update,
     validate_multikueue_config_create,
 )
-from multiqueue.api.validation.cluster_wishes import OF_JOBS, validate_annotations
+from multiqueue.api.validation.cluster_constraints import OF_JOBS, validate_annotations
 
 
 def test_taints_are_read_as_kubectl_writes_them():

@@ -11,7 +11,7 @@ import pytest
 from multiqueue.api import names
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode
-from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.model.build import BuildOptions
 from multiqueue.plugins import (
@@ -77,30 +77,30 @@ FLAVORS = {
 LABELS = {name: {"gpu": name} for name in ("a100", "h100", "h200")}
 
 
-def wish(workload: WorkloadView, queue: QueueView, **selector: str) -> dict[str, str]:
+def wanted(workload: WorkloadView, queue: QueueView, **selector: str) -> dict[str, str]:
     """The node selector that the copy gets."""
-    body = steer(make_body(**selector), workload, queue)
+    body = add_copy_selectors(make_body(**selector), workload, queue)
     spec = body["spec"]["podSets"][0]["template"]["spec"]
     return dict(spec.get("nodeSelector", {}))
 
 
 def test_labels_that_the_worker_tells_flavors_apart_by_are_asked_for():
-    assert wish(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, LABELS)) == {
+    assert wanted(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, LABELS)) == {
         "gpu": "h100"
     }
 
 
 def test_a_worker_without_labels_is_not_asked_for_any():
-    assert wish(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, {})) == {}
+    assert wanted(make_workload("h100"), make_queue({"a100": 8, "h100": 8}, {})) == {}
 
 
 def test_a_flavor_without_labels_asks_for_nothing():
-    assert wish(make_workload("plain"), make_queue({"a100": 8}, LABELS)) == {}
+    assert wanted(make_workload("plain"), make_queue({"a100": 8}, LABELS)) == {}
 
 
 def test_what_the_user_asked_for_stays():
     queue = make_queue({"h100": 8}, LABELS)
-    assert wish(make_workload("h100"), queue, disk="ssd") == {"gpu": "h100", "disk": "ssd"}
+    assert wanted(make_workload("h100"), queue, disk="ssd") == {"gpu": "h100", "disk": "ssd"}
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_what_the_user_asked_for_stays():
     ],
 )
 def test_equivalents_come_second(sizes: Mapping[str, int], want: str):
-    assert wish(make_workload("h100"), make_queue(sizes, LABELS)) == {"gpu": want}
+    assert wanted(make_workload("h100"), make_queue(sizes, LABELS)) == {"gpu": want}
 
 
 def test_a_workload_without_quota_is_left_as_it_is():
     body = make_body()
-    assert steer(body, make_workload(), make_queue({"h100": 8}, LABELS)) is body
+    assert add_copy_selectors(body, make_workload(), make_queue({"h100": 8}, LABELS)) is body
 
 
 def fitted(
     workload: WorkloadView, queue: QueueView | None, *, pods: int = 8
 ) -> tuple[int, dict[str, str]]:
     """Pods and node selector that the copy gets."""
-    (pod_set,) = steer(make_body(pods=pods), workload, queue)["spec"]["podSets"]
+    (pod_set,) = add_copy_selectors(make_body(pods=pods), workload, queue)["spec"]["podSets"]
     return pod_set["count"], pod_set["template"]["spec"].get("nodeSelector", {})
 
 

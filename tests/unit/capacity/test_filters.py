@@ -16,14 +16,14 @@ from multiqueue.api.names import (
     DRAIN,
 )
 from multiqueue.capacity.filters import why_not
-from multiqueue.capacity.filters.candidate import Candidate, list_wishes
+from multiqueue.capacity.filters.candidate import Candidate, list_constraints
 from multiqueue.capacity.filters.taints import why_avoid
 
 
 def candidate(
     name: str = "a",
     *,
-    wishes: dict[str, str] | None = None,
+    constraints: dict[str, str] | None = None,
     job: dict[str, str] | None = None,
     taints: str = "",
     **labels: str,
@@ -33,34 +33,34 @@ def candidate(
     metadata = api.ObjectMeta(name=name, labels=labels, annotations=annotations)
     return Candidate(
         cluster=api.MultiKueueCluster(metadata=metadata),
-        workload=api.Workload(metadata=api.ObjectMeta(name="w", annotations=wishes or {})),
+        workload=api.Workload(metadata=api.ObjectMeta(name="w", annotations=constraints or {})),
         job={"metadata": {"name": "j", "annotations": job}},
     )
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_free"),
+    ("wanted", "is_free"),
     [("", True), (" , ", True), ("a", True), ("b, a", True), ("b", False), ("aa,b", False)],
 )
-def test_only_clusters_that_are_named_are_asked(wish: str, is_free: bool) -> None:
+def test_only_clusters_that_are_named_are_asked(wanted: str, is_free: bool) -> None:
     """M-102."""
-    words = why_not(candidate(wishes={CLUSTER_NAMES: wish}))
+    words = why_not(candidate(constraints={CLUSTER_NAMES: wanted}))
     assert (words == "") is is_free, words
 
 
 def test_the_job_is_asked_where_the_workload_says_nothing() -> None:
     assert "is not among b" in why_not(candidate(job={CLUSTER_NAMES: "b"}))
-    assert why_not(candidate(wishes={CLUSTER_NAMES: "a"}, job={CLUSTER_NAMES: "b"})) == ""
+    assert why_not(candidate(constraints={CLUSTER_NAMES: "a"}, job={CLUSTER_NAMES: "b"})) == ""
 
 
 @pytest.mark.parametrize(("mark", "says"), [(CORDON, "is cordoned"), (DRAIN, "is being drained")])
 def test_nothing_goes_to_a_cluster_that_is_taken_out_of_use(mark: str, says: str) -> None:
     closed = api.MultiKueueCluster(metadata=api.ObjectMeta(name="a", annotations={mark: "true"}))
-    assert why_not(replace(candidate(wishes={CLUSTER_NAMES: "a"}), cluster=closed)) == says
+    assert why_not(replace(candidate(constraints={CLUSTER_NAMES: "a"}), cluster=closed)) == says
 
 
 @pytest.mark.parametrize(
-    ("wish", "is_free"),
+    ("wanted", "is_free"),
     [
         ("", True),
         ("gpu=h100", True),
@@ -73,10 +73,10 @@ def test_nothing_goes_to_a_cluster_that_is_taken_out_of_use(mark: str, says: str
         ("gpu=a100", False),
     ],
 )
-def test_clusters_are_selected_by_their_labels(wish: str, is_free: bool) -> None:
-    words = why_not(candidate(wishes={CLUSTER_SELECTOR: wish}, gpu="h100", zone="eu"))
+def test_clusters_are_selected_by_their_labels(wanted: str, is_free: bool) -> None:
+    words = why_not(candidate(constraints={CLUSTER_SELECTOR: wanted}, gpu="h100", zone="eu"))
     assert (words == "") is is_free, words
-    assert is_free or words == f'is not selected by "{wish}" (multiqueue.dev/cluster-selector)'
+    assert is_free or words == f'is not selected by "{wanted}" (multiqueue.dev/cluster-selector)'
 
 
 def test_a_selector_that_cannot_be_read_keeps_it_from_all() -> None:
@@ -102,7 +102,7 @@ def test_a_selector_that_cannot_be_read_keeps_it_from_all() -> None:
     ],
 )
 def test_taints_keep_off_what_does_not_tolerate_them(taints, tolerations, want) -> None:
-    words = why_not(candidate(taints=taints, wishes={CLUSTER_TOLERATIONS: tolerations}))
+    words = why_not(candidate(taints=taints, constraints={CLUSTER_TOLERATIONS: tolerations}))
     assert words == (
         f"has taint {want}, which is not in multiqueue.dev/cluster-tolerations" if want else ""
     )
@@ -111,7 +111,7 @@ def test_taints_keep_off_what_does_not_tolerate_them(taints, tolerations, want) 
 def test_a_soft_taint_only_puts_a_cluster_behind_others() -> None:
     soft = "spot:PreferNoSchedule"
     assert why_avoid(candidate(taints=soft)) == "has taint spot:PreferNoSchedule"
-    assert why_avoid(candidate(taints=soft, wishes={CLUSTER_TOLERATIONS: "spot"})) == ""
+    assert why_avoid(candidate(taints=soft, constraints={CLUSTER_TOLERATIONS: "spot"})) == ""
     assert why_avoid(candidate(taints="spot:NoSchedule")) == ""
     assert why_avoid(candidate(taints="spot")) == ""
 
@@ -120,11 +120,13 @@ def test_taints_that_cannot_be_read_close_their_cluster_and_tolerations_all() ->
     assert why_not(candidate(taints="team=x:NoExecute")).startswith(
         "is closed: its multiqueue.dev/taints is malformed: "
     )
-    assert why_not(candidate(wishes={CLUSTER_TOLERATIONS: "a b"})).startswith(
+    assert why_not(candidate(constraints={CLUSTER_TOLERATIONS: "a b"})).startswith(
         "cannot be asked: multiqueue.dev/cluster-tolerations is malformed: "
     )
 
 
 def test_all_wishes_are_listed_for_those_who_watch_for_changes() -> None:
-    one = candidate(wishes={CLUSTER_NAMES: " a "}, job={CLUSTER_NAMES: "b", CLUSTER_SELECTOR: "c"})
-    assert list_wishes(one.workload, one.job) == ("a", "c", "")
+    one = candidate(
+        constraints={CLUSTER_NAMES: " a "}, job={CLUSTER_NAMES: "b", CLUSTER_SELECTOR: "c"}
+    )
+    assert list_constraints(one.workload, one.job) == ("a", "c", "")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from multiqueue.controllers.workload.words import BURST, FLOOR, RATE, Words
+from multiqueue.controllers.workload.status_rationing import BURST, FLOOR, RATE, Words
 from tests.virtual_time import virtual_time
 
 COUNT = int(BURST)

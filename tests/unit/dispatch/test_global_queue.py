@@ -29,14 +29,19 @@ def view_of(name: str, *, gpus: int = 2, priority: int = 0) -> DispatchView:
 
 
 def stand(
-    line: GlobalQueue, name: str, *, turn: timedelta = HOUR, claim: str = "a", priority: int = 0
+    global_queue: GlobalQueue,
+    name: str,
+    *,
+    turn: timedelta = HOUR,
+    claim: str = "a",
+    priority: int = 0,
 ):
     place = QueuePlacement(turn=T0 + turn, claim=claim)
-    line.note(view_of(name, priority=priority), Nomination(line=place))
+    global_queue.note(view_of(name, priority=priority), Nomination(global_queue=place))
 
 
-def keys(line: GlobalQueue, cluster: str = "a", *, without: str = "") -> list[str]:
-    return [claim.key for claim in line.list_claims(cluster, without=without)]
+def keys(global_queue: GlobalQueue, cluster: str = "a", *, without: str = "") -> list[str]:
+    return [claim.key for claim in global_queue.list_claims(cluster, without=without)]
 
 
 def rank_of(name: str) -> Rank:
@@ -44,67 +49,67 @@ def rank_of(name: str) -> Rank:
 
 
 def test_those_in_line_come_up_at_their_turn_and_others_as_submitted():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "one")
-    assert line.give_turn(rank_of("one")).turn == "2026-01-01T13:00:00Z"
-    assert line.give_turn(rank_of("two")).turn == "2026-01-01T12:00:00Z"
-    assert line.give_turn(rank_of("two")) < line.give_turn(rank_of("one"))
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "one")
+    assert global_queue.give_turn(rank_of("one")).turn == "2026-01-01T13:00:00Z"
+    assert global_queue.give_turn(rank_of("two")).turn == "2026-01-01T12:00:00Z"
+    assert global_queue.give_turn(rank_of("two")) < global_queue.give_turn(rank_of("one"))
 
 
 def test_claims_are_shown_to_others_by_priority_and_turn():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "late", turn=2 * HOUR)
-    stand(line, "soon")
-    stand(line, "urgent", turn=3 * HOUR, priority=5)
-    stand(line, "elsewhere", claim="b")
-    assert keys(line) == ["team/urgent", "team/soon", "team/late"]
-    assert keys(line, without="team/soon") == ["team/urgent", "team/late"]
-    (claim,) = line.list_claims("b", without="")
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "late", turn=2 * HOUR)
+    stand(global_queue, "soon")
+    stand(global_queue, "urgent", turn=3 * HOUR, priority=5)
+    stand(global_queue, "elsewhere", claim="b")
+    assert keys(global_queue) == ["team/urgent", "team/soon", "team/late"]
+    assert keys(global_queue, without="team/soon") == ["team/urgent", "team/late"]
+    (claim,) = global_queue.list_claims("b", without="")
     assert (claim.start, claim.spare) == (T0 + HOUR, 3)
 
 
 def test_a_claim_moves_with_its_workload():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "one")
-    assert line.find_own("team/one") == "a"
-    stand(line, "one", claim="b")
-    assert (keys(line, "a"), keys(line, "b")) == ([], ["team/one"])
-    stand(line, "one", claim="")
-    assert (keys(line, "b"), line.find_own("team/one")) == ([], "")
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "one")
+    assert global_queue.find_own("team/one") == "a"
+    stand(global_queue, "one", claim="b")
+    assert (keys(global_queue, "a"), keys(global_queue, "b")) == ([], ["team/one"])
+    stand(global_queue, "one", claim="")
+    assert (keys(global_queue, "b"), global_queue.find_own("team/one")) == ([], "")
 
 
 def test_a_claim_on_a_cluster_that_is_not_there_is_none():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "one", claim="gone")
-    assert line.find_own("team/one") == ""
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "one", claim="gone")
+    assert global_queue.find_own("team/one") == ""
 
 
 def test_who_is_sent_somewhere_or_leaves_stands_in_line_no_more():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "one")
-    line.note(view_of("one"), Nomination(clusters=("b",)))
-    assert keys(line) == []
-    stand(line, "one")
-    assert line.leave("team/one"), "room was kept for it"
-    assert not line.leave("team/one")
-    assert line.give_turn(rank_of("one")) == rank_of("one")
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "one")
+    global_queue.note(view_of("one"), Nomination(clusters=("b",)))
+    assert keys(global_queue) == []
+    stand(global_queue, "one")
+    assert global_queue.leave("team/one"), "room was kept for it"
+    assert not global_queue.leave("team/one")
+    assert global_queue.give_turn(rank_of("one")) == rank_of("one")
 
 
 def test_what_passes_takes_of_what_may_pass_once():
-    line = GlobalQueue(lambda _: True)
-    stand(line, "gang")
-    line.note(view_of("small"), Nomination(clusters=("a",)))
-    line.note(replace(view_of("small"), nominated=("a",)), Nomination(clusters=("a",)))
-    line.note(view_of("else"), Nomination(clusters=("b",)))
-    (claim,) = line.list_claims("a", without="")
+    global_queue = GlobalQueue(lambda _: True)
+    stand(global_queue, "gang")
+    global_queue.note(view_of("small"), Nomination(clusters=("a",)))
+    global_queue.note(replace(view_of("small"), nominated=("a",)), Nomination(clusters=("a",)))
+    global_queue.note(view_of("else"), Nomination(clusters=("b",)))
+    (claim,) = global_queue.list_claims("a", without="")
     assert claim.spare == 1
 
 
 def test_a_claim_of_one_that_went_while_it_was_asked_about_is_none():
     waiting = {"team/one"}
-    line = GlobalQueue(waiting.__contains__)
-    stand(line, "one")
-    stand(line, "gone")
-    assert keys(line) == ["team/one"]
+    global_queue = GlobalQueue(waiting.__contains__)
+    stand(global_queue, "one")
+    stand(global_queue, "gone")
+    assert keys(global_queue) == ["team/one"]
     waiting.clear()
-    assert keys(line) == []
+    assert keys(global_queue) == []

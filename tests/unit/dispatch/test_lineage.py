@@ -67,7 +67,7 @@ def test_a_slice_takes_over_from_the_one_that_the_job_names() -> None:
     five = slice_("five", "four")
     found = lineage(Worker("two"), five)
     assert found.list_earlier(five) == (key("four"), key("two"))
-    assert found.find_heir(key("two"), None) == Successor(cluster="a")
+    assert found.find_successor(key("two"), None) == Successor(cluster="a")
     assert found.list_later(key("two")) == [key("five")]
 
 
@@ -84,15 +84,15 @@ def test_a_slice_takes_over_from_the_one_that_the_job_names() -> None:
 def test_nothing_else_is_taken_over(worker: Worker, five: Workload) -> None:
     found = lineage(worker, five)
     assert found.list_earlier(five) == (key("four"),)
-    assert found.find_heir(key("two"), None) is None
+    assert found.find_successor(key("two"), None) is None
 
 
 def test_who_is_evicted_is_no_heir() -> None:
     found = lineage(Worker("two"), evicted(slice_("five", "four")))
-    assert found.find_heir(key("two"), None) is None
+    assert found.find_successor(key("two"), None) is None
 
 
 def test_who_is_there_and_has_not_ended_has_the_heirs_that_name_it() -> None:
     """A slice that holds quota itself, beside another one of its job, is not over."""
     two, five = slice_("two", "one"), slice_("five", "four")
-    assert lineage(Worker("two"), two, five).find_heir(key("two"), two) is None
+    assert lineage(Worker("two"), two, five).find_successor(key("two"), two) is None

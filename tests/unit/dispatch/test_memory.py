@@ -119,8 +119,8 @@ def test_another_wish_of_the_user_is_worth_a_question():
     fleet = (1, ("a",))
     memory = GroupMemory(asked_at=T0, fleet=fleet)
     local, clusters = make_local(nominated=("a",)), [make_cluster("a", workload=make_copy())]
-    for wishes, want in [(("",), False), (("",), False), (("team=x",), True)]:
-        memory.hear(wishes)
+    for constraints, want in [(("",), False), (("",), False), (("team=x",), True)]:
+        memory.hear(constraints)
         assert is_ask_due(memory, local, clusters, fleet, T0) is want
 
 

@@ -30,7 +30,7 @@ from multiqueue.dispatch.decide.plan import (
     SyncJob,
     TakeJobOver,
 )
-from multiqueue.dispatch.decide.slice_chain import Successor, find_heir
+from multiqueue.dispatch.decide.slice_chain import Successor, find_successor
 from multiqueue.dispatch.execute.worker_writes import Busy, RemoteWriter
 from multiqueue.jobs.batch_job.multikueue import BatchJobAdapter
 from multiqueue.kube.errors import Conflict
@@ -72,24 +72,24 @@ class TestHandOver:
 
     def test_a_replaced_slice_keeps_its_objects_until_the_larger_one_has_the_job(self) -> None:
         """M-85, T-169: upstream deletes the running job without this (S1)."""
-        plan = make_plan(make_ready(finished=True), make_running(), heir=HEIR)
+        plan = make_plan(make_ready(finished=True), make_running(), successor=HEIR)
         assert (plan.removals, plan.steps) == ((), ())
 
     def test_a_slice_that_is_deleted_here_keeps_the_job_of_the_larger_one(self) -> None:
         """A retention policy deletes finished Workloads."""
-        assert removed(make_plan(None, make_running(), heir=HEIR)) == []
-        assert removed(make_plan(make_ready(deleting=True), make_running(), heir=HEIR)) == []
+        assert removed(make_plan(None, make_running(), successor=HEIR)) == []
+        assert removed(make_plan(make_ready(deleting=True), make_running(), successor=HEIR)) == []
 
     def test_its_copy_stays_while_the_larger_one_has_the_job(self) -> None:
         """Kueue looks the first slice up there before it lets pods go that came later."""
         copy = make_cluster(workload=make_copy(finished=make_finish("WorkloadSliceReplaced")))
-        assert removed(make_plan(make_ready(finished=True), copy, heir=HEIR)) == []
-        assert removed(make_plan(None, copy, heir=HEIR)) == []
+        assert removed(make_plan(make_ready(finished=True), copy, successor=HEIR)) == []
+        assert removed(make_plan(None, copy, successor=HEIR)) == []
         assert removed(make_plan(make_ready(finished=True), copy)) == ["a"]
 
     def test_what_it_has_elsewhere_goes_at_once(self) -> None:
         other = make_cluster("b", workload=make_copy())
-        plan = make_plan(make_ready(finished=True), make_running(), other, heir=HEIR)
+        plan = make_plan(make_ready(finished=True), make_running(), other, successor=HEIR)
         assert removed(plan) == ["b"]
 
     def test_without_anybody_to_take_over_all_goes(self) -> None:
@@ -100,7 +100,7 @@ class TestHandOver:
         """M-164: the worker is faster than our own write; the job must not be told to be over."""
         copy = make_copy(finished=make_finish("WorkloadSliceReplaced"))
         cluster = make_cluster(workload=copy, job=make_job())
-        plan = make_plan(make_ready(elastic=True), cluster, heir=HEIR)
+        plan = make_plan(make_ready(elastic=True), cluster, successor=HEIR)
         assert (plan.removals, plan.steps) == ((), ())
 
     def test_a_slice_that_is_replaced_there_for_nobody_here_goes_round_again(self) -> None:
@@ -289,7 +289,7 @@ def heir_of(name: str, *workloads: Workload) -> Successor | None:
         annotation = names.WORKLOAD_SLICE_REPLACEMENT_FOR
         return [w for w in workloads if w.metadata.annotations.get(annotation) == key]
 
-    return find_heir(f"{NAMESPACE}/{name}", find)
+    return find_successor(f"{NAMESPACE}/{name}", find)
 
 
 def test_the_heir_is_the_last_of_the_chain_that_holds_quota() -> None:

@@ -18,7 +18,7 @@ def many(count: int, queue: str = "ns/lq") -> list[Rank]:
     return [make_rank(f"{queue}-{number:03}", queue=queue) for number in range(count)]
 
 
-class Looker:
+class SimulatedReconciler:
     """Answers every look at once: those in ``movable`` move, once each."""
 
     def __init__(self, waiting: Iterable[Rank], movable: Iterable[str] = ()) -> None:
@@ -48,7 +48,7 @@ async def running(lane: WaitingLane) -> AsyncIterator[None]:
 
 @virtual_time
 async def test_nobody_is_looked_at_without_a_change():
-    looker = Looker(many(3))
+    looker = SimulatedReconciler(many(3))
     async with running(looker.lane):
         await asyncio.sleep(60)
     assert looker.looks == []
@@ -56,7 +56,7 @@ async def test_nobody_is_looked_at_without_a_change():
 
 @virtual_time
 async def test_a_change_costs_a_few_looks_at_the_head_of_the_queue():
-    looker = Looker(many(400))
+    looker = SimulatedReconciler(many(400))
     async with running(looker.lane):
         looker.lane.wake()
         await asyncio.sleep(SWEEP_SECONDS)
@@ -68,7 +68,7 @@ async def test_a_change_costs_a_few_looks_at_the_head_of_the_queue():
 @virtual_time
 async def test_it_goes_on_while_they_find_room():
     waiting = many(50)
-    looker = Looker(waiting, movable=[rank.key for rank in waiting[:30]])
+    looker = SimulatedReconciler(waiting, movable=[rank.key for rank in waiting[:30]])
     async with running(looker.lane):
         looker.lane.wake()
         await asyncio.sleep(SWEEP_SECONDS + 0.001)
@@ -78,7 +78,7 @@ async def test_it_goes_on_while_they_find_room():
 @virtual_time
 async def test_a_queue_that_is_stuck_holds_up_no_other():
     other = make_rank("other", queue="ns/z")
-    looker = Looker([*many(100), other])
+    looker = SimulatedReconciler([*many(100), other])
     async with running(looker.lane):
         looker.lane.wake()
         await asyncio.sleep(SWEEP_SECONDS + 0.001)
@@ -87,7 +87,7 @@ async def test_a_queue_that_is_stuck_holds_up_no_other():
 
 @virtual_time
 async def test_the_more_urgent_come_first():
-    looker = Looker([make_rank("a"), make_rank("b", urgency=-9)])
+    looker = SimulatedReconciler([make_rank("a"), make_rank("b", urgency=-9)])
     async with running(looker.lane):
         looker.lane.wake()
         await asyncio.sleep(1)
@@ -98,7 +98,7 @@ async def test_the_more_urgent_come_first():
 async def test_in_the_end_everybody_had_a_look_however_often_room_changes():
     """A small one behind large ones may find room that they cannot use."""
     waiting = many(60)
-    looker = Looker(waiting)
+    looker = SimulatedReconciler(waiting)
     async with running(looker.lane):
         for _ in range(60):
             looker.lane.wake()

@@ -59,7 +59,7 @@ class Profiles:
             handler(old, None)
 
 
-class Desk:
+class DecisionSource:
     """A choice, and what was heard from it."""
 
     def __init__(self) -> None:
@@ -96,51 +96,57 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def decision_service() -> DecisionSource:
+    return DecisionSource()
 
 
-async def test_a_profile_is_found_as_soon_as_it_is_there_and_followed(desk: Desk) -> None:
+async def test_a_profile_is_found_as_soon_as_it_is_there_and_followed(
+    decision_service: DecisionSource,
+) -> None:
     problem = 'DispatchProfile "gpu" not found (LocalQueue "team-a/gpus": '
-    assert (await desk.ask()).startswith(problem)
-    desk.profiles.put("gpu", "to-a")
-    assert await desk.ask() == "to-a"
-    desk.profiles.put("gpu", "to-b")
-    assert await desk.ask() == "to-b"
-    desk.profiles.delete("gpu")
-    assert (await desk.ask()).startswith(problem)
-    assert desk.changes == 3
+    assert (await decision_service.ask()).startswith(problem)
+    decision_service.profiles.put("gpu", "to-a")
+    assert await decision_service.ask() == "to-a"
+    decision_service.profiles.put("gpu", "to-b")
+    assert await decision_service.ask() == "to-b"
+    decision_service.profiles.delete("gpu")
+    assert (await decision_service.ask()).startswith(problem)
+    assert decision_service.changes == 3
 
 
-async def test_a_status_changes_nothing(desk: Desk) -> None:
-    desk.profiles.put("gpu", "to-a")
-    await desk.ask()
-    live = desk.choice.find_profile("gpu")
-    desk.profiles.put("gpu", "to-a", status={"decisions": 3})
-    assert desk.choice.find_profile("gpu") is live
-    assert desk.changes == 1
+async def test_a_status_changes_nothing(decision_service: DecisionSource) -> None:
+    decision_service.profiles.put("gpu", "to-a")
+    await decision_service.ask()
+    live = decision_service.choice.find_profile("gpu")
+    decision_service.profiles.put("gpu", "to-a", status={"decisions": 3})
+    assert decision_service.choice.find_profile("gpu") is live
+    assert decision_service.changes == 1
 
 
-async def test_a_change_reaches_the_profiles_that_refer_to_it(desk: Desk) -> None:
-    desk.profiles.put("next", "to-a")
-    desk.profiles.put("gpu", "to-a", canary={"profile": "next", "percent": 100})
-    await desk.ask()
-    desk.profiles.put("next", "to-b")
-    assert await desk.ask() == "to-b"
+async def test_a_change_reaches_the_profiles_that_refer_to_it(
+    decision_service: DecisionSource,
+) -> None:
+    decision_service.profiles.put("next", "to-a")
+    decision_service.profiles.put("gpu", "to-a", canary={"profile": "next", "percent": 100})
+    await decision_service.ask()
+    decision_service.profiles.put("next", "to-b")
+    assert await decision_service.ask() == "to-b"
 
 
-async def test_every_decision_is_told_with_its_profile(desk: Desk) -> None:
-    desk.profiles.put("gpu", "broken", fallback="to-b")
-    await desk.ask()
-    await desk.ask(Reference())
-    assert desk.heard == [("gpu", "to-b"), ("", "to-a")]
+async def test_every_decision_is_told_with_its_profile(decision_service: DecisionSource) -> None:
+    decision_service.profiles.put("gpu", "broken", fallback="to-b")
+    await decision_service.ask()
+    await decision_service.ask(Reference())
+    assert decision_service.heard == [("gpu", "to-b"), ("", "to-a")]
     count = "multiqueue_dispatch_decisions_total"
-    assert desk.value(count, profile="gpu", result="Fallback") == 1
+    assert decision_service.value(count, profile="gpu", result="Fallback") == 1
     failures = "multiqueue_dispatch_failures_total"
-    assert desk.value(failures, dispatcher="broken", reason="Raised") == 1
+    assert decision_service.value(failures, dispatcher="broken", reason="Raised") == 1
 
 
-async def test_a_canary_that_returned_before_a_restart_stays_returned(desk: Desk) -> None:
+async def test_a_canary_that_returned_before_a_restart_stays_returned(
+    decision_service: DecisionSource,
+) -> None:
     condition = {
         "type": "Canary",
         "status": "False",
@@ -150,42 +156,48 @@ async def test_a_canary_that_returned_before_a_restart_stays_returned(desk: Desk
         "observedGeneration": 1,
     }
     canary = {"dispatcher": "to-b", "percent": 100}
-    desk.profiles.put("gpu", "to-a", canary=canary, status={"conditions": [condition]})
-    assert await desk.ask() == "to-a"
-    desk.profiles.put("gpu", "to-a", canary={"dispatcher": "to-b", "percent": 100, "limits": {}})
-    desk.profiles.put("gpu", "to-a", canary={**canary, "percent": 99})
-    assert desk.choice.find_profile("gpu").returned == ""
+    decision_service.profiles.put("gpu", "to-a", canary=canary, status={"conditions": [condition]})
+    assert await decision_service.ask() == "to-a"
+    decision_service.profiles.put(
+        "gpu", "to-a", canary={"dispatcher": "to-b", "percent": 100, "limits": {}}
+    )
+    decision_service.profiles.put("gpu", "to-a", canary={**canary, "percent": 99})
+    assert decision_service.choice.find_profile("gpu").returned == ""
 
 
 async def test_a_canary_that_does_worse_returns_and_waiting_workloads_are_asked_about(
-    desk: Desk,
+    decision_service: DecisionSource,
 ) -> None:
     limits = {"minWorkloads": 1}
-    desk.profiles.put(
+    decision_service.profiles.put(
         "gpu", "to-a", canary={"dispatcher": "broken", "percent": 100, "limits": limits}
     )
-    changes = desk.changes
-    assert await desk.ask() == "to-a"
-    assert desk.choice.find_profile("gpu").returned.startswith("it failed for 1 of 1 Workloads")
-    assert (desk.changes, desk.news[-1]) == (changes + 1, "gpu")
+    changes = decision_service.changes
+    assert await decision_service.ask() == "to-a"
+    assert decision_service.choice.find_profile("gpu").returned.startswith(
+        "it failed for 1 of 1 Workloads"
+    )
+    assert (decision_service.changes, decision_service.news[-1]) == (changes + 1, "gpu")
 
 
-async def test_starts_are_noted_for_the_canary_s_sake(desk: Desk) -> None:
-    desk.profiles.put("gpu", "to-a", canary={"dispatcher": "to-b", "percent": 100})
-    await desk.ask()
-    desk.choice.note(VIEW.workload.uid, Trials.note_start)
-    desk.choice.note(VIEW.workload.uid, Trials.note_start)
-    desk.choice.note("somebody else's", Trials.note_start)
-    trials = desk.choice.find_profile("gpu").trials
+async def test_starts_are_noted_for_the_canary_s_sake(decision_service: DecisionSource) -> None:
+    decision_service.profiles.put("gpu", "to-a", canary={"dispatcher": "to-b", "percent": 100})
+    await decision_service.ask()
+    decision_service.choice.note(VIEW.workload.uid, Trials.note_start)
+    decision_service.choice.note(VIEW.workload.uid, Trials.note_start)
+    decision_service.choice.note("somebody else's", Trials.note_start)
+    trials = decision_service.choice.find_profile("gpu").trials
     assert trials is not None
     assert [tally.started for tally in trials.tallies.values()] == [0, 1]
 
 
-async def test_shadows_are_counted_and_forgotten_with_their_profile(desk: Desk) -> None:
-    desk.profiles.put("gpu", "to-a", shadow={"dispatcher": "to-b"})
-    await desk.ask()
-    await desk.choice.shadows.ask(desk.choice.shadows.queue.get_nowait())
+async def test_shadows_are_counted_and_forgotten_with_their_profile(
+    decision_service: DecisionSource,
+) -> None:
+    decision_service.profiles.put("gpu", "to-a", shadow={"dispatcher": "to-b"})
+    await decision_service.ask()
+    await decision_service.choice.shadows.ask(decision_service.choice.shadows.queue.get_nowait())
     count = "multiqueue_dispatch_shadow_differences_total"
-    assert desk.value(count, profile="gpu") == 1
-    desk.profiles.delete("gpu")
-    assert desk.value(count, profile="gpu") is None
+    assert decision_service.value(count, profile="gpu") == 1
+    decision_service.profiles.delete("gpu")
+    assert decision_service.value(count, profile="gpu") is None

@@ -70,8 +70,8 @@ def test_hardware_that_was_asked_for_comes_before_what_says_nothing():
 
 
 def test_preferred_hardware_comes_first_and_room_before_it():
-    wish = LabelSelectorRequirement(key="accelerator", operator="In", values=("h100",))
-    pods = PodSetView(requests={GPU: 1}, preferred=(WeightedTerm(weight=1, term=(wish,)),))
+    wanted = LabelSelectorRequirement(key="accelerator", operator="In", values=("h100",))
+    pods = PodSetView(requests={GPU: 1}, preferred=(WeightedTerm(weight=1, term=(wanted,)),))
     workload = WorkloadView(key="team-a/w", queue="gpus", created_at=T0, pod_sets=(pods,))
     old = make_cluster("a", gpus=1, labels={"accelerator": "a100"})
     assert choose(old, make_cluster("b", labels={"accelerator": "h100"}), workload=workload) == (
@@ -90,14 +90,14 @@ def test_what_has_to_wait_everywhere_stands_in_line_without_a_copy():
     view = make_view(clusters=[make_cluster("a", used=8)], gpus=2)
     got = Score().nominate(view)
     assert got.clusters == ()
-    assert got.line is not None
-    later = got.line.turn - view.workload.created_at
+    assert got.global_queue is not None
+    later = got.global_queue.turn - view.workload.created_at
     assert later == timedelta(hours=2), "two GPUs for an hour"
 
 
 def test_it_may_come_up_as_it_was_submitted():
     view = make_view(clusters=[make_cluster("a", used=8)], arguments={"passing": 0})
-    line = Score().nominate(view).line
+    line = Score().nominate(view).global_queue
     assert line is not None
     assert line.turn == view.workload.created_at
 
@@ -178,5 +178,5 @@ class TestChangingItsMind:
         assert got == T0 - timedelta(minutes=0.25) + PATIENCE
         full = make_view(clusters=[make_cluster("a", used=8)], arguments=ON_CLUSTER)
         assert Score().nominate(full).ask_again_at == T0 + LOOK_AGAIN
-        in_line = replace(full, arguments={})
-        assert Score().nominate(in_line).ask_again_at == T0 + LINE_AGAIN
+        is_queued = replace(full, arguments={})
+        assert Score().nominate(is_queued).ask_again_at == T0 + LINE_AGAIN

@@ -312,8 +312,8 @@ def test_the_first_flavor_that_the_pods_can_run_on_is_taken() -> None:
     ]
     quotas = [flavor_quotas(name, gpu=8) for name in ("spot", "a100", "h100")]
     world = World(make_queue("cq", group(*quotas)), flavors=flavors)
-    wish = Placement(node_selector=(("gpu", "h100"),))
-    world.submit(make_workload("w", pod_sets=[pod_set(gpu=1, placement=wish)]))
+    wanted = Placement(node_selector=(("gpu", "h100"),))
+    world.submit(make_workload("w", pod_sets=[pod_set(gpu=1, placement=wanted)]))
     (decision,) = world.cycle().decisions
 
     assert isinstance(decision, Admit)

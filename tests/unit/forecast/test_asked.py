@@ -6,7 +6,7 @@ import pytest
 
 from multiqueue.api import v1beta2 as api
 from multiqueue.api.serde import decode, encode
-from multiqueue.capacity.copy_selectors import steer
+from multiqueue.capacity.copy_selectors import add_copy_selectors
 from multiqueue.capacity.workload_view import build_workload_view
 from multiqueue.dispatch.decide.copy import encode_pod_set
 from multiqueue.forecast.asked import Asking
@@ -49,7 +49,7 @@ def test_a_worker_is_asked_for_the_hardware_that_a_copy_asks_for(
     view = build_workload_view(workload, kind="", find_flavor=flavors.get, options=DEFAULT_OPTIONS)
     body = encode(workload)
     body["spec"]["podSets"] = [encode_pod_set(pod_set) for pod_set in workload.spec.pod_sets]
-    body = steer(body, view, queue)
+    body = add_copy_selectors(body, view, queue)
     copy = build_workload(decode(api.Workload, body), DEFAULT_OPTIONS)
     (asked,) = Asking(view, T0).build_for(queue).pod_sets
     assert asked.placement == copy.pod_sets[0].placement

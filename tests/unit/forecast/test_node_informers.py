@@ -18,11 +18,11 @@ def test_a_node_that_changed_is_room_and_one_that_only_reports_is_none() -> None
     nobody: Any = None  # nothing is sent
     flavors: Any = FakeInformer()
     told: list[str] = []
-    ground = NodeInformers(nobody, ManagerMetrics(), "w")
-    ground.follow(flavors, NodeModel(Engine()), on_room=lambda: told.append("room"))
+    node_informers = NodeInformers(nobody, ManagerMetrics(), "w")
+    node_informers.follow(flavors, NodeModel(Engine()), on_room=lambda: told.append("room"))
     node = WatchedNode(node=make_node(1, "r1"), version=1, uid="u")
-    ground.nodes.observe(node)
-    ground.nodes.observe(replace(node, version=2))
+    node_informers.nodes.observe(node)
+    node_informers.nodes.observe(replace(node, version=2))
     assert told == ["room"]
-    ground.nodes.observe(replace(node, version=3, node=make_node(1, "r1", ready=False)))
+    node_informers.nodes.observe(replace(node, version=3, node=make_node(1, "r1", ready=False)))
     assert told == ["room", "room"]

@@ -50,17 +50,17 @@ def make_replica(*queues: ClusterQueue, nodes: bool = True, pods: bool = True) -
         lq = LocalQueue(key=f"{NAMESPACE}/{queue.name}", cluster_queue=queue.name)
         replica.upsert_local_queue(lq)
     if nodes:
-        replica.terrain.upsert_topology(Topology(name="racks", levels=(RACK, HOSTNAME)))
+        replica.node_model.upsert_topology(Topology(name="racks", levels=(RACK, HOSTNAME)))
         for node in NODES:
-            replica.terrain.upsert_node(node)
-        replica.terrain.see(nodes=True, pods=pods)
+            replica.node_model.upsert_node(node)
+        replica.node_model.see(nodes=True, pods=pods)
     return replica
 
 
 def gang(
-    name: str, pods: int, gpus: int = 8, *, wish: PodSetTopologyRequest | None = IN_A_RACK
+    name: str, pods: int, gpus: int = 8, *, wanted: PodSetTopologyRequest | None = IN_A_RACK
 ) -> Workload:
-    pod_set = PodSet(count=pods, requests={GPU: gpus}, topology_request=wish)
+    pod_set = PodSet(count=pods, requests={GPU: gpus}, topology_request=wanted)
     return make_workload(name, queue="cq", pod_sets=[pod_set])
 
 
@@ -93,7 +93,7 @@ def test_a_gang_waits_where_no_rack_has_enough() -> None:
     replica = make_replica()
     for node in ("node-1", "node-3"):
         replica.upsert_workload(running(gang(f"on-{node}", 1), node), T0)
-    assert ask(replica, gang("a", 2, wish=CLOSE)).prospect is Prospect.FITS
+    assert ask(replica, gang("a", 2, wanted=CLOSE)).prospect is Prospect.FITS
     found = ask(replica, gang("a", 2))
     assert found.prospect is Prospect.WAITS
     assert "only 1 out of 2 pod(s)" in found.reason
@@ -114,20 +114,20 @@ def test_a_pod_that_no_node_can_hold_never_fits() -> None:
 def test_pods_that_no_topology_placed_are_in_the_way_until_they_end() -> None:
     replica = make_replica()
     for number in (1, 3):
-        replica.terrain.set_pod_usage(f"ns/pod-{number}", f"node-{number}", {GPU: 1})
+        replica.node_model.set_pod_usage(f"ns/pod-{number}", f"node-{number}", {GPU: 1})
     assert ask(replica, gang("a", 2)).prospect is Prospect.WAITS
     assert ask(replica, gang("a", 2, gpus=7)).prospect is Prospect.FITS
-    replica.terrain.set_pod_usage("ns/pod-1", "node-1", None)
+    replica.node_model.set_pod_usage("ns/pod-1", "node-1", None)
     assert ask(replica, gang("a", 2)).prospect is Prospect.FITS
 
 
 def test_nodes_that_are_not_ready_may_be_again() -> None:
     replica = make_replica()
     for number, rack in ((1, "r1"), (3, "r2")):
-        replica.terrain.upsert_node(make_node(number, rack, ready=False))
+        replica.node_model.upsert_node(make_node(number, rack, ready=False))
     assert ask(replica, gang("a", 2)).prospect is Prospect.WAITS
-    replica.terrain.delete_node("node-1")
-    replica.terrain.delete_node("node-3")
+    replica.node_model.delete_node("node-1")
+    replica.node_model.delete_node("node-3")
     assert ask(replica, gang("a", 2)).prospect is Prospect.NEVER
 
 
@@ -159,7 +159,7 @@ def test_nobody_knows_whether_a_gang_finds_places_on_unknown_nodes() -> None:
     found = ask(replica, gang("a", 2))
     assert (found.prospect, found.start) == (Prospect.UNKNOWN, None)
     assert "whether its nodes have the places is not known" in found.reason
-    assert ask(replica, gang("a", 2, wish=None)).prospect is Prospect.FITS
+    assert ask(replica, gang("a", 2, wanted=None)).prospect is Prospect.FITS
     assert ask(replica, gang("a", 9)).prospect is Prospect.NEVER
 
 
@@ -167,13 +167,13 @@ def test_what_came_before_the_nodes_counts_on_them() -> None:
     replica = make_replica(nodes=False)
     replica.upsert_workload(running(gang("one", 1), "node-1"), T0)
     replica.upsert_workload(running(gang("two", 1), "node-3"), T0)
-    replica.terrain.upsert_topology(Topology(name="racks", levels=(RACK, HOSTNAME)))
+    replica.node_model.upsert_topology(Topology(name="racks", levels=(RACK, HOSTNAME)))
     for node in NODES:
-        replica.terrain.upsert_node(node)
+        replica.node_model.upsert_node(node)
     assert ask(replica, gang("a", 2)).prospect is Prospect.UNKNOWN
-    replica.terrain.see(nodes=True, pods=True)
+    replica.node_model.see(nodes=True, pods=True)
     assert ask(replica, gang("a", 2)).prospect is Prospect.WAITS
-    replica.terrain.see(nodes=False, pods=True)
+    replica.node_model.see(nodes=False, pods=True)
     assert ask(replica, gang("a", 2)).prospect is Prospect.UNKNOWN
 
 
@@ -186,7 +186,7 @@ def test_where_pods_cannot_be_seen_a_forecast_says_so() -> None:
 def test_without_topologies_nothing_is_said_of_nodes() -> None:
     replica = make_replica(nodes=False)
     replica.upsert_flavor(ResourceFlavor(name="h100"))
-    assert ask(replica, gang("a", 2, wish=None)).reason == f"fits: 16 {GPU} (h100)"
+    assert ask(replica, gang("a", 2, wanted=None)).reason == f"fits: 16 {GPU} (h100)"
     assert ask(replica, gang("a", 2)).prospect is Prospect.NEVER
 
 
@@ -201,7 +201,7 @@ def test_a_gang_starts_when_its_rack_has_room_however_much_quota_is_free() -> No
         workload = running(gang(f"on-{node}", 1), node)
         replica.upsert_workload(workload, T0, runtime=hours(number))
     single, pair = ask(replica, gang("a", 1)), ask(replica, gang("a", 2))
-    anywhere = ask(replica, gang("a", 3, wish=CLOSE))
+    anywhere = ask(replica, gang("a", 3, wanted=CLOSE))
     for found, at in ((single, 1), (pair, 2), (anywhere, 3)):
         assert found.prospect is Prospect.WAITS
         assert found.start is not None
@@ -227,7 +227,7 @@ def test_slices_wait_for_whole_ones() -> None:
         replica.upsert_workload(workload, T0, runtime=hours(number))
     pairs = PodSetTopologyRequest(pod_set_slice_required_topology=RACK, pod_set_slice_size=2)
     for pods, at in ((2, 3), (4, 4)):
-        start = ask(replica, gang("a", pods, wish=pairs)).start
+        start = ask(replica, gang("a", pods, wanted=pairs)).start
         assert start is not None
         assert abs(start.at - T0 - timedelta(hours=at)) < timedelta(minutes=5)
 
@@ -236,6 +236,6 @@ def test_behind_checks_no_places_are_looked_for() -> None:
     queue = make_queue("cq", flavor_quotas("h100", gpu=64), checks=(CheckRule(name="machines"),))
     replica = make_replica(queue)
     for node in NODES:
-        replica.terrain.delete_node(node.name)
+        replica.node_model.delete_node(node.name)
     assert ask(replica, gang("a", 2)).prospect is Prospect.FITS
     assert ask(replica, gang("a", 9)).prospect is Prospect.NEVER

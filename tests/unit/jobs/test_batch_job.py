@@ -367,8 +367,8 @@ def test_kubernetes_own_controller_is_no_other_manager() -> None:
 
 def test_topology_wishes_come_from_annotations() -> None:
     job = make_job(completionMode="Indexed")
-    wishes = {names.PODSET_REQUIRED_TOPOLOGY: "rack", names.PODSET_SLICE_SIZE: "2"}
-    job["spec"]["template"]["metadata"] = {"annotations": wishes}
+    constraints = {names.PODSET_REQUIRED_TOPOLOGY: "rack", names.PODSET_SLICE_SIZE: "2"}
+    job["spec"]["template"]["metadata"] = {"annotations": constraints}
     request = JOB.pod_sets(job)[0].topology_request
     assert request is not None
     assert (request.required, request.pod_set_slice_size) == ("rack", 2)
@@ -385,7 +385,7 @@ def test_topology_wishes_come_from_annotations() -> None:
 )
 def test_a_topology_wish_that_cannot_be_read_is_explained(annotation: str, text: str) -> None:
     job = make_job()
-    wishes = {names.PODSET_PREFERRED_TOPOLOGY: "rack", annotation: text}
-    job["spec"]["template"]["metadata"] = {"annotations": wishes}
+    constraints = {names.PODSET_PREFERRED_TOPOLOGY: "rack", annotation: text}
+    job["spec"]["template"]["metadata"] = {"annotations": constraints}
     with pytest.raises(InvalidJobError, match=annotation):
         JOB.pod_sets(job)

@@ -47,7 +47,7 @@ async def test_a_key_does_not_come_back_for_what_was_looked_at_meanwhile() -> No
     queue.add("a")
     await queue.get()
     queue.add("a")
-    queue.note_look("a")
+    queue.note_reconcile("a")
     queue.done("a")
     assert len(queue) == 0
 
@@ -57,7 +57,7 @@ async def test_a_key_comes_back_for_what_was_added_after_the_look() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.get()
-    queue.note_look("a")
+    queue.note_reconcile("a")
     queue.add("a")
     queue.done("a")
     assert await take(queue) == "a"

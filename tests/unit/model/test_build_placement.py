@@ -40,11 +40,11 @@ def test_equal_wishes_share_one_object() -> None:
 
 
 def test_wishes_for_nodes_are_read_with_their_weights() -> None:
-    wish = {
+    wanted = {
         "weight": 5,
         "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
     }
-    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wanted]}}
     placement = build_placement({"spec": {"affinity": affinity}})
     (weight, term) = placement.preferred_terms[0]
     assert (weight, term[0].key, term[0].values) == (5, "disk", ("ssd",))

@@ -16,7 +16,7 @@ from multiqueue.plugins import (
     WeightedTerm,
     grade_flavor,
 )
-from multiqueue.plugins.hardware import describe_wish, preference_of
+from multiqueue.plugins.hardware import describe_constraint, preference_of
 
 GPU = "nvidia.com/gpu"
 GROUP = ResourceGroupView(resources=(GPU,), flavors=("a100", "h100", "plain"))
@@ -162,7 +162,7 @@ def test_wishes_are_told_in_words():
         ),
         reserved={GPU: reserved},
     )
-    assert describe_wish(pod_set) == "gpu=h100, zone=eu, rack Exists, a In (b,c)"
+    assert describe_constraint(pod_set) == "gpu=h100, zone=eu, rack Exists, a In (b,c)"
 
 
 def test_grades_are_ordered():

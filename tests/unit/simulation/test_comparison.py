@@ -17,7 +17,7 @@ from multiqueue.simulation.report.csv_table import format_csv
 from multiqueue.simulation.report.page import build_page
 from multiqueue.simulation.report.svg import round_ticks, time_ticks
 from multiqueue.simulation.report.table import format_change, format_seconds, list_rows, list_seeds
-from multiqueue.simulation.traces.make import TraceWish
+from multiqueue.simulation.traces.make import TraceRequest
 from tests.dispatcher_package import install
 
 PROGRAM = "import sys; from multiqueue.cli.main import main; sys.exit(main())"
@@ -27,7 +27,7 @@ SMALL = ["simulate", "--jobs", "12", "--clusters", "2", "--processes", "1"]
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     plan = Plan(
-        wish=TraceWish(source="helios-like", count=15, load=1.2, teams=2),
+        wanted=TraceRequest(source="helios-like", count=15, load=1.2, teams=2),
         fleet=make_fleet(2),
         contestants=(
             Contestant(label="all-at-once", dispatcher="all-at-once"),
@@ -118,7 +118,7 @@ def test_the_page_is_whole_and_fetches_nothing(comparison: Comparison) -> None:
 
 def test_one_dispatcher_and_one_seed_make_a_page_too(comparison: Comparison) -> None:
     plan = comparison.plan
-    alone = Plan(wish=plan.wish, fleet=plan.fleet, contestants=plan.contestants[:1], seeds=(1,))
+    alone = Plan(wanted=plan.wanted, fleet=plan.fleet, contestants=plan.contestants[:1], seeds=(1,))
     page = build_page(compare(alone, processes=1))
     assert "How all-at-once does" in page
     assert "Whether it is luck" not in page

@@ -6,7 +6,7 @@ import pytest
 
 from multiqueue.simulation.fleet import make_fleet
 from multiqueue.simulation.traces.csv_loader import TraceError, load_csv
-from multiqueue.simulation.traces.make import TraceWish, make_trace
+from multiqueue.simulation.traces.make import TraceRequest, make_trace
 from multiqueue.simulation.traces.trace import Trace
 
 HELIOS = (
@@ -72,12 +72,12 @@ def test_small_teams_are_taken_together(tmp_path: Path) -> None:
 def test_each_seed_is_another_part_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(HELIOS + "".join(helios(n) for n in range(20)), encoding="utf-8")
-    wish = TraceWish(source=str(path), count=10, load=0.5, teams=2)
-    trace = make_trace(wish, make_fleet(2), 2)
+    wanted = TraceRequest(source=str(path), count=10, load=0.5, teams=2)
+    trace = make_trace(wanted, make_fleet(2), 2)
     assert [job.name for job in trace.jobs] == [f"job-{n}" for n in range(10, 20)]
     assert any("times as fast as recorded" in note for note in trace.notes)
     with pytest.raises(TraceError, match=r"no job .* after the first 20"):
-        make_trace(wish, make_fleet(2), 3)
+        make_trace(wanted, make_fleet(2), 3)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from multiqueue.simulation.fleet import make_fleet
 from multiqueue.simulation.traces import acme_like, helios_like
 from multiqueue.simulation.traces.arrivals import Burst, arrange
 from multiqueue.simulation.traces.csv_loader import TraceError
-from multiqueue.simulation.traces.make import GENERATORS, TraceWish, make_trace
+from multiqueue.simulation.traces.make import GENERATORS, TraceRequest, make_trace
 from multiqueue.simulation.traces.trace import (
     CLASSES,
     MODELS,
@@ -23,7 +23,7 @@ from multiqueue.simulation.traces.trace import (
 from tests.unit.simulation.worlds import make_job
 
 FLEET = make_fleet(4)
-WISH = TraceWish(source="helios-like", count=400, load=0.9, teams=4)
+WISH = TraceRequest(source="helios-like", count=400, load=0.9, teams=4)
 
 
 @cache
@@ -100,10 +100,10 @@ class TestAcme:
 @pytest.mark.parametrize("name", GENERATORS)
 class TestEveryGenerator:
     def test_the_same_seed_gives_the_same_jobs_and_another_one_others(self, name: str) -> None:
-        wish = replace(WISH, source=name)
-        first = make_trace(wish, FLEET, 1)
-        assert first == make_trace(wish, FLEET, 1)
-        assert first.jobs != make_trace(wish, FLEET, 2).jobs
+        wanted = replace(WISH, source=name)
+        first = make_trace(wanted, FLEET, 1)
+        assert first == make_trace(wanted, FLEET, 1)
+        assert first.jobs != make_trace(wanted, FLEET, 2).jobs
 
     def test_as_many_jobs_as_asked_for_all_of_which_can_run(self, name: str) -> None:
         jobs = make_trace(replace(WISH, source=name), FLEET, 1).jobs

@@ -10,7 +10,7 @@ from multiqueue_dispatchers.score import Score
 
 from multiqueue.plugins import Basis, Dispatcher, DispatchView, Nomination
 from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
-from multiqueue.simulation.looks import DispatcherError
+from multiqueue.simulation.reconciles import DispatcherError
 from multiqueue.simulation.records import RunRecord
 from multiqueue.simulation.timeline import build_timeline
 from multiqueue.simulation.worker import START_SECONDS

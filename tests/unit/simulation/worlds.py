@@ -7,7 +7,7 @@ from multiqueue_dispatchers.all_at_once import AllAtOnce
 from multiqueue.plugins import Dispatcher
 from multiqueue.simulation.fleet import Cluster, Preempting, SimulatedFleet
 from multiqueue.simulation.records import RunRecord, record_job
-from multiqueue.simulation.traces.make import TraceWish, make_trace, with_speeds
+from multiqueue.simulation.traces.make import TraceRequest, make_trace, with_speeds
 from multiqueue.simulation.traces.trace import Trace, TraceJob, in_order
 from multiqueue.simulation.world import Setting, SimulatedWorld
 
@@ -45,5 +45,5 @@ def make_small_trace(
     fleet: SimulatedFleet, *, seed: int = 1, count: int = 30, load: float = 1.5
 ) -> Trace:
     """A trace that is too much for the fleet."""
-    wish = TraceWish(source="helios-like", count=count, load=load, teams=3)
-    return make_trace(wish, fleet, seed)
+    wanted = TraceRequest(source="helios-like", count=count, load=load, teams=3)
+    return make_trace(wanted, fleet, seed)

@@ -17,7 +17,7 @@ from multiqueue.kube.certificates import create_authority, issue_certificate
 from multiqueue.visibility.answers import Answers
 from multiqueue.visibility.authentication import AuthenticatedUser, Authenticator
 from multiqueue.visibility.authorization import ApiAction, RightsReviewer
-from multiqueue.visibility.decisions import DecisionAnswers, Desk
+from multiqueue.visibility.decisions import DecisionAnswers
 from multiqueue.visibility.refusals import StatusRefusal, unauthorized
 from multiqueue.visibility.server import (
     MAX_ANSWERS,
@@ -65,8 +65,10 @@ class SlowDesk:
 
 
 class World:
-    def __init__(self, server: VisibilityHttpServer, users: Users, desk: SlowDesk) -> None:
-        self.server, self.users, self.desk = server, users, desk
+    def __init__(
+        self, server: VisibilityHttpServer, users: Users, decision_service: SlowDesk
+    ) -> None:
+        self.server, self.users, self.decision_service = server, users, decision_service
         self.url = f"https://127.0.0.1:{server.port}"
 
     async def ask(self, method: str, path: str, user: str, body: bytes | None = None) -> int:
@@ -105,7 +107,7 @@ class World:
 async def running() -> AsyncIterator[World]:
     now, context = datetime.now(UTC), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     pair = issue_certificate(create_authority("ca", now), "v", ["127.0.0.1"], now)
-    users, desk, leading = Users(), SlowDesk(), asyncio.Event()
+    users, decision_service, leading = Users(), SlowDesk(), asyncio.Event()
     leading.set()
     server = VisibilityHttpServer(
         Answers(cast("Any", None), lambda key: None),
@@ -114,14 +116,14 @@ async def running() -> AsyncIterator[World]:
         host="127.0.0.1",
         port=0,
         context=context,
-        decisions=DecisionAnswers(cast("Desk", desk), leading, lambda key: False),
+        decisions=DecisionAnswers(cast("Any", decision_service), leading, lambda key: False),
     )
     server.show(Serving(pair.certificate, pair.key, b""))
     await server.start()
     try:
-        yield World(server, users, desk)
+        yield World(server, users, decision_service)
     finally:
-        desk.opened.set()
+        decision_service.opened.set()
         users.opened.set()
         await server.stop()
 
@@ -150,10 +152,10 @@ async def test_a_user_with_all_slots_of_a_user_leaves_those_of_others() -> None:
             for _ in range(MAX_ANSWERS_OF_A_USER)
         ]
         for _ in asked:
-            await world.desk.asked.acquire()
+            await world.decision_service.asked.acquire()
         assert await world.ask("POST", REVIEWS, "mallory", body) == 429
         assert await world.ask("GET", VERSION, "alice") == 200
-        world.desk.opened.set()
+        world.decision_service.opened.set()
         assert await asyncio.gather(*asked) == [422] * MAX_ANSWERS_OF_A_USER
         assert await world.ask("POST", REVIEWS, "mallory", body) == 422
 

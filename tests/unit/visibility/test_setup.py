@@ -46,7 +46,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
     )
     engine: Any = None
     workers: Any = None
-    desk: Any = None
+    decision_service: Any = None
     credentials: Any = SimpleNamespace(server="https://127.0.0.1:1", ssl_context=None)
     return VisibilityService(
         context,
@@ -58,7 +58,7 @@ def service(files: Files, text: str = "") -> VisibilityService:
         leading=asyncio.Event(),
         registers_leader=False,
         workers=workers,
-        desk=desk,
+        decision_service=decision_service,
     )
 
 

@@ -188,9 +188,9 @@ def test_what_is_declared_and_cannot_be_read_is_warned_of() -> None:
 
 def test_a_job_for_a_worker_that_is_unknown_is_warned_of() -> None:
     known = obj("MultiKueueCluster", "a", {})
-    wish = job()
-    wish["metadata"]["annotations"] = {CLUSTER_NAMES: "a, b"}
-    (warning,) = (text for text in warnings_of(wish, known) if "cluster-unknown" in text)
+    wanted = job()
+    wanted["metadata"]["annotations"] = {CLUSTER_NAMES: "a, b"}
+    (warning,) = (text for text in warnings_of(wanted, known) if "cluster-unknown" in text)
     assert 'MultiKueueCluster "b" does not exist; correct the name' in warning
-    wish["metadata"]["labels"][MULTIKUEUE_ORIGIN] = "multikueue"
-    assert not any("cluster-unknown" in text for text in warnings_of(wish, known))
+    wanted["metadata"]["labels"][MULTIKUEUE_ORIGIN] = "multikueue"
+    assert not any("cluster-unknown" in text for text in warnings_of(wanted, known))

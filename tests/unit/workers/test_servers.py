@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from multiqueue.workers.connections.addresses import identify_server
 from multiqueue.workers.connections.servers import HERE, ServerTable
+from multiqueue.workers.kubeconfigs.addresses import identify_server
 
 OLD, NEW = ("2026-01-01T00:00:00Z", "b"), ("2026-01-02T00:00:00Z", "a")
 

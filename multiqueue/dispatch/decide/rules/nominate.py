@@ -77,8 +77,8 @@ def _apply(view: GroupView, local: LocalWorkload, nomination: Nomination) -> Gro
     if nomination.external:
         return _follow_others(view, local, nomination)
     names = tuple(name for name in nomination.clusters if _is_usable(view.find_cluster(name)))
-    in_line = nomination.line is not None and not nomination.clusters
-    trouble = None if names or in_line else Trouble.NO_CLUSTER
+    is_queued = nomination.global_queue is not None and not nomination.clusters
+    trouble = None if names or is_queued else Trouble.NO_CLUSTER
     if set(names) != set(local.nominated):
         message = describe(nomination, names)
         first: Step = Nominate(clusters=names, message=message, trouble=trouble)
@@ -146,8 +146,8 @@ def describe(nomination: Nomination, names: tuple[str, ...]) -> str:
     ]
     if nomination.note:
         others.append(nomination.note)
-    if nomination.line is not None and not nomination.clusters:
-        claim = nomination.line.claim
+    if nomination.global_queue is not None and not nomination.clusters:
+        claim = nomination.global_queue.claim
         kept = f', which is kept for it on "{claim}"' if claim else ""
         return f"The workload stands in line for room{kept}: {'; '.join(others) or NO_REASON}"
     if not names:

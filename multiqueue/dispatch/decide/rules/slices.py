@@ -34,12 +34,12 @@ def hand_over(view: GroupView, config: GroupConfig, now: datetime) -> GroupPlan 
     it would run for nobody. Here it goes with it.
     """
     del config, now
-    heir, local = view.heir, view.local
-    if heir is None:
+    successor, local = view.successor, view.local
+    if successor is None:
         return None
     if local is not None and not local.finished and not local.deleting:
         return GroupPlan(why="it is about to be finished: a larger slice took over")
-    cluster = view.find_cluster(heir.cluster)
+    cluster = view.find_cluster(successor.cluster)
     if cluster is None:
         return None
     removals = [

@@ -65,22 +65,24 @@ def of_path(method: str, path: str) -> Attributes:
     return Attributes(verb=method.lower(), path=path)
 
 
-def refusal(user: ApiUser, wish: Attributes, reason: str) -> StatusError:
+def refusal(user: ApiUser, wanted: Attributes, reason: str) -> StatusError:
     """The 403 of an authorizer."""
-    who = f"User {show(user.name)} cannot {wish.verb}"
+    who = f"User {show(user.name)} cannot {wanted.verb}"
     tail = f": {reason}" if reason else ""
-    if wish.path:
-        message = f"forbidden: {who} path {show(wish.path)}{tail}"
+    if wanted.path:
+        message = f"forbidden: {who} path {show(wanted.path)}{tail}"
         return StatusError(403, "Forbidden", message)
-    where = f"in the namespace {show(wish.namespace)}" if wish.namespace else "at the cluster scope"
-    what = f"resource {show(wish.combined)} in API group {show(wish.group)} {where}"
+    where = (
+        f"in the namespace {show(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
+    )
+    what = f"resource {show(wanted.combined)} in API group {show(wanted.group)} {where}"
     details: dict[str, Any] = {
-        **({"name": wish.name} if wish.name else {}),
-        **({"group": wish.group} if wish.group else {}),
-        "kind": wish.resource,
+        **({"name": wanted.name} if wanted.name else {}),
+        **({"group": wanted.group} if wanted.group else {}),
+        "kind": wanted.resource,
     }
-    resource = f"{wish.resource}.{wish.group}" if wish.group else wish.resource
-    subject = f"{resource} {show(wish.name)}" if wish.name else resource
+    resource = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
+    subject = f"{resource} {show(wanted.name)}" if wanted.name else resource
     message = f"{subject} is forbidden: {who} {what}{tail}"
     return StatusError(403, "Forbidden", message, details=details)
 

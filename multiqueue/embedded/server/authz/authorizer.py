@@ -59,19 +59,19 @@ class RoleAuthorizer:
         if self.policy.observe(event):
             self._subjects.clear()
 
-    def decide(self, user: ApiUser, wish: Attributes) -> AccessDecision:
+    def decide(self, user: ApiUser, wanted: Attributes) -> AccessDecision:
         """Judge a wish."""
         if user.is_master:
             return _MASTER
         compiled = self._compiled(user)
-        for names, source in self._candidates(compiled, user, wish):
-            if not names or wish.name in names:
+        for names, source in self._candidates(compiled, user, wanted):
+            if not names or wanted.name in names:
                 return AccessDecision(allowed=True, reason=f"RBAC: allowed by {source}")
         return AccessDecision(
-            allowed=False, reason=_complaint(self.grants(user, wish.namespace).missing)
+            allowed=False, reason=_complaint(self.grants(user, wanted.namespace).missing)
         )
 
-    def check(self, user: ApiUser, wish: Attributes) -> None:
+    def check(self, user: ApiUser, wanted: Attributes) -> None:
         """Refuse what is not allowed.
 
         Raises:
@@ -79,11 +79,11 @@ class RoleAuthorizer:
         """
         if user.is_master:
             return
-        for names, _ in self._candidates(self._compiled(user), user, wish):
-            if not names or wish.name in names:
+        for names, _ in self._candidates(self._compiled(user), user, wanted):
+            if not names or wanted.name in names:
                 return
-        reason = _complaint(self.grants(user, wish.namespace).missing)
-        raise refusal(user, wish, reason)
+        reason = _complaint(self.grants(user, wanted.namespace).missing)
+        raise refusal(user, wanted, reason)
 
     def grants(self, user: ApiUser, namespace: str) -> Grants:
         """The rules that hold for a user, those of the whole cluster first."""
@@ -104,16 +104,23 @@ class RoleAuthorizer:
             compiled = self._subjects[key] = _Compiled()
         return compiled
 
-    def _candidates(self, compiled: _Compiled, user: ApiUser, wish: Attributes) -> Candidates:
-        key = (wish.namespace, wish.verb, wish.group, wish.resource, wish.subresource, wish.path)
+    def _candidates(self, compiled: _Compiled, user: ApiUser, wanted: Attributes) -> Candidates:
+        key = (
+            wanted.namespace,
+            wanted.verb,
+            wanted.group,
+            wanted.resource,
+            wanted.subresource,
+            wanted.path,
+        )
         found = compiled.answers.get(key)
         if found is None:
             if len(compiled.answers) >= MAX_ANSWERS:
                 compiled.answers.clear()
             found = compiled.answers[key] = tuple(
-                (frozenset(() if wish.path else rule.names), source)
-                for rule, source in self.grants(user, wish.namespace).rules
-                if rule.applies_to(wish)
+                (frozenset(() if wanted.path else rule.names), source)
+                for rule, source in self.grants(user, wanted.namespace).rules
+                if rule.applies_to(wanted)
             )
         return found
 

@@ -49,10 +49,10 @@ class Entrance:
         if self.audit is not None or not user.is_master:
             route = find_resource(http.rel_url.raw_path)
             if route is None:
-                wish = of_path(http.method, http.path)
+                wanted = of_path(http.method, http.path)
             else:
-                wish = of_resource(http.method, route, {}, watch=False)
-            self._check(user, wish)
+                wanted = of_resource(http.method, route, {}, watch=False)
+            self._check(user, wanted)
 
     def check_resource(
         self, user: ApiUser, http: web.BaseRequest, route: Route, query: Mapping[str, str]
@@ -72,12 +72,12 @@ class Entrance:
             StatusError: 403.
         """
         kind = target.kind
-        wish = Attributes(
+        wanted = Attributes(
             "create", kind.group, kind.plural, target.subresource, target.namespace, target.name
         )
-        self._check(user, wish)
+        self._check(user, wanted)
 
-    def _check(self, user: ApiUser, wish: Attributes) -> None:
+    def _check(self, user: ApiUser, wanted: Attributes) -> None:
         if self.audit is not None:
-            self.audit(user, wish)
-        self.authorizer.check(user, wish)
+            self.audit(user, wanted)
+        self.authorizer.check(user, wanted)

@@ -44,8 +44,8 @@ def impersonated(authorizer: RoleAuthorizer, user: ApiUser, headers: Headers) ->
     wanted = _wanted(headers)
     if wanted is None:
         return user
-    for wish in _wishes(wanted):
-        authorizer.check(user, wish)
+    for attributes in _attributes_of(wanted):
+        authorizer.check(user, attributes)
     return _completed(wanted)
 
 
@@ -64,7 +64,7 @@ def _wanted(headers: Headers) -> ApiUser | None:
     return None
 
 
-def _wishes(wanted: ApiUser) -> Iterator[Attributes]:
+def _attributes_of(wanted: ApiUser) -> Iterator[Attributes]:
     """What has to be allowed for it: each part on its own."""
     account = _service_account(wanted.name)
     if account is not None:

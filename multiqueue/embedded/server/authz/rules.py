@@ -24,18 +24,18 @@ class PolicyRule:
     """Empty: any."""
     paths: tuple[str, ...] = ()
 
-    def applies_to(self, wish: Attributes) -> bool:
+    def applies_to(self, wanted: Attributes) -> bool:
         """Whether the rule speaks of the wish, whatever the name of the object."""
-        if not (ALL in self.verbs or wish.verb in self.verbs):
+        if not (ALL in self.verbs or wanted.verb in self.verbs):
             return False
-        if wish.path:
-            return any(_covers_path(path, wish.path) for path in self.paths)
-        if not (ALL in self.groups or wish.group in self.groups):
+        if wanted.path:
+            return any(_covers_path(path, wanted.path) for path in self.paths)
+        if not (ALL in self.groups or wanted.group in self.groups):
             return False
         return (
             ALL in self.resources
-            or wish.combined in self.resources
-            or (wish.subresource != "" and f"*/{wish.subresource}" in self.resources)
+            or wanted.combined in self.resources
+            or (wanted.subresource != "" and f"*/{wanted.subresource}" in self.resources)
         )
 
     def as_dict(self) -> dict[str, list[str]]:

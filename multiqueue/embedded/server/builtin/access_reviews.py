@@ -19,14 +19,14 @@ def self_access(
     """Answer a SelfSubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_metadata_causes(review)])
-    return _judged(authorizer, review, context.user_info, _wish(spec))
+    return _judged(authorizer, review, context.user_info, _wanted(spec))
 
 
 def access(authorizer: RoleAuthorizer, review: JsonObject, _context: RequestContext) -> JsonObject:
     """Answer a SubjectAccessReview."""
     spec = review.get("spec") or {}
     _refuse([*_request_causes(spec), *_subject_causes(spec), *_metadata_causes(review)])
-    return _judged(authorizer, review, _subject(spec), _wish(spec))
+    return _judged(authorizer, review, _subject(spec), _wanted(spec))
 
 
 def self_rules(
@@ -49,16 +49,16 @@ def self_rules(
 
 
 def _judged(
-    authorizer: RoleAuthorizer, review: JsonObject, user: ApiUser, wish: Attributes
+    authorizer: RoleAuthorizer, review: JsonObject, user: ApiUser, wanted: Attributes
 ) -> JsonObject:
-    decision = authorizer.decide(user, wish)
+    decision = authorizer.decide(user, wanted)
     status: JsonObject = {"allowed": decision.allowed}
     if decision.reason:
         status["reason"] = decision.reason
     return {**review, "status": status}
 
 
-def _wish(spec: Mapping[str, Any]) -> Attributes:
+def _wanted(spec: Mapping[str, Any]) -> Attributes:
     resource = spec.get("resourceAttributes")
     if resource is None:
         path = spec["nonResourceAttributes"]

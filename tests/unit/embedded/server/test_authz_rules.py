@@ -6,7 +6,7 @@ from multiqueue.embedded.server.authz.attributes import Attributes, of_path, of_
 from multiqueue.embedded.server.routes import parse_route
 
 
-def wish(method: str, path: str, *, watch: bool = False, **query: str) -> Attributes:
+def wanted(method: str, path: str, *, watch: bool = False, **query: str) -> Attributes:
     route = parse_route(path)
     assert route is not None
     return of_resource(method, route, query, watch=watch)
@@ -15,20 +15,20 @@ def wish(method: str, path: str, *, watch: bool = False, **query: str) -> Attrib
 @pytest.mark.parametrize(
     ("got", "want"),
     [
-        (wish("HEAD", "/api/v1/nodes/a"), Attributes("get", "", "nodes", name="a")),
-        (wish("OPTIONS", "/api/v1/nodes/a"), Attributes("", "", "nodes", name="a")),
-        (wish("GET", "/api/v1/pods", watch=True), Attributes("watch", "", "pods")),
-        (wish("GET", "/api/v1/pods/a", watch=True), Attributes("get", "", "pods", name="a")),
-        (wish("GET", "/api/v1/nodes", fieldSelector="metadata.name=a,x=y"),
+        (wanted("HEAD", "/api/v1/nodes/a"), Attributes("get", "", "nodes", name="a")),
+        (wanted("OPTIONS", "/api/v1/nodes/a"), Attributes("", "", "nodes", name="a")),
+        (wanted("GET", "/api/v1/pods", watch=True), Attributes("watch", "", "pods")),
+        (wanted("GET", "/api/v1/pods/a", watch=True), Attributes("get", "", "pods", name="a")),
+        (wanted("GET", "/api/v1/nodes", fieldSelector="metadata.name=a,x=y"),
          Attributes("list", "", "nodes", name="a")),
-        (wish("GET", "/api/v1/nodes", fieldSelector="metadata.name!=a"),
+        (wanted("GET", "/api/v1/nodes", fieldSelector="metadata.name!=a"),
          Attributes("list", "", "nodes")),
-        (wish("GET", "/api/v1/nodes", fieldSelector="metadata.name=.."),
+        (wanted("GET", "/api/v1/nodes", fieldSelector="metadata.name=.."),
          Attributes("list", "", "nodes")),
-        (wish("GET", "/api/v1/nodes", fieldSelector="broken"), Attributes("list", "", "nodes")),
-        (wish("DELETE", "/api/v1/nodes", fieldSelector="metadata.name=a"),
+        (wanted("GET", "/api/v1/nodes", fieldSelector="broken"), Attributes("list", "", "nodes")),
+        (wanted("DELETE", "/api/v1/nodes", fieldSelector="metadata.name=a"),
          Attributes("deletecollection", "", "nodes")),
-        (wish("PUT", "/api/v1/namespaces/n/finalize"),
+        (wanted("PUT", "/api/v1/namespaces/n/finalize"),
          Attributes("update", "", "namespaces", "finalize", "n", "n")),
         (of_path("POST", "/a"), Attributes("post", path="/a")),
     ],

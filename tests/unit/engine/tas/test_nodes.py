@@ -129,12 +129,12 @@ def test_wider_leaves_look_at_no_single_node() -> None:
 
 def test_wishes_for_nodes_come_first_with_the_gate() -> None:
     nodes = [make_node("b0-r0-h0", cpu=2), make_node("b0-r1-h0", cpu=4, labels={"disk": "ssd"})]
-    wish = Placement(preferred_terms=((10, SSD),))
-    pods = make_pods(1, required=RACK, placement=wish)
+    wanted = Placement(preferred_terms=((10, SSD),))
+    pods = make_pods(1, required=RACK, placement=wanted)
     assert place(make_forest(nodes), pods) == {"b0-r0-h0": 1}
     profile = Profile(respects_preferred_affinity=True)
     assert place(make_forest(nodes, profile=profile), pods) == {"b0-r1-h0": 1}
-    large = make_pods(5, required=RACK, placement=wish)
+    large = make_pods(5, required=RACK, placement=wanted)
     assert isinstance(place(make_forest(nodes, profile=profile), large), str)
     bigger = [make_node("b0-r0-h0", cpu=6), nodes[1]]
     assert place(make_forest(bigger, profile=profile), large) == {"b0-r0-h0": 5}

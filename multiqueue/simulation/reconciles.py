@@ -33,7 +33,7 @@ class DispatcherError(RuntimeError):
     """A dispatcher raised; the text has its name, about which job, where, and what it raised."""
 
 
-class Looker:
+class SimulatedReconciler:
     """Decides and acts for one Workload at a time.
 
     Args:
@@ -242,8 +242,8 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
     Offered somewhere it is expected to start there; in line, where room is kept for it, or wherever
     there is some before.
     """
-    if nomination.line is not None and nomination.line.claim:
-        cluster = view.find_cluster(nomination.line.claim)
+    if nomination.global_queue is not None and nomination.global_queue.claim:
+        cluster = view.find_cluster(nomination.global_queue.claim)
         if cluster is not None and cluster.forecast is not None and cluster.forecast.start:
             managed.foreseen.setdefault((managed.epoch, ""), cluster.forecast.start)
         return
@@ -258,8 +258,8 @@ def _note_start(managed: Managed, view: DispatchView, nomination: Nomination) ->
 
 
 def _compare_start(managed: Managed, cluster: str, worker: SimulatedWorker) -> None:
-    in_line = managed.foreseen.pop((managed.epoch, ""), None)
-    expected = managed.foreseen.pop((managed.epoch, cluster), None) or in_line
+    is_queued = managed.foreseen.pop((managed.epoch, ""), None)
+    expected = managed.foreseen.pop((managed.epoch, cluster), None) or is_queued
     actual = worker.copies[managed.key].started_at
     if expected is None or actual is None:
         return

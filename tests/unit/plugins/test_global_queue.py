@@ -23,7 +23,7 @@ from multiqueue.plugins import (
     find_turn,
     survey,
 )
-from multiqueue.plugins.line import LONGEST
+from multiqueue.plugins.global_queue import LONGEST
 from multiqueue.plugins.options import LINE_AGAIN
 from multiqueue.plugins.testing import (
     T0,
@@ -74,27 +74,27 @@ class TestTurns:
 class TestWaiting:
     def test_who_finds_room_does_not_stand_in_line(self):
         got = ask(make_cluster("a"), waits("b", hours=1))
-        assert (got.clusters, got.line) == (("a",), None)
+        assert (got.clusters, got.global_queue) == (("a",), None)
 
     def test_who_finds_none_has_no_copy_and_keeps_room_where_it_starts_first(self):
         got = ask(waits("a", hours=2), waits("b", hours=1))
         assert got.clusters == ()
-        assert got.line is not None
-        assert (got.line.turn, got.line.claim) == (SUBMITTED, "b")
+        assert got.global_queue is not None
+        assert (got.global_queue.turn, got.global_queue.claim) == (SUBMITTED, "b")
         assert got.ask_again_at == T0 + LINE_AGAIN
 
     def test_a_claim_moves_only_where_the_wait_is_half_as_long(self):
         view = replace(make_view(clusters=[waits("a", hours=2), waits("b", hours=1.1)]), claim="a")
-        assert answer(view).line.claim == "a"
+        assert answer(view).global_queue.claim == "a"
         sooner = replace(view, clusters=(waits("a", hours=2), waits("b", hours=0.9)))
-        assert answer(sooner).line.claim == "b"
+        assert answer(sooner).global_queue.claim == "b"
 
     def test_what_somebody_before_it_claimed_is_not_claimed_again(self):
         taken = replace(waits("a", hours=1), claims=(GANG,))
-        assert ask(taken, waits("b", hours=2)).line.claim == "b"
-        assert ask(taken).line.claim == ""
+        assert ask(taken, waits("b", hours=2)).global_queue.claim == "b"
+        assert ask(taken).global_queue.claim == ""
         later = replace(taken, claims=(replace(GANG, turn=SUBMITTED + HOUR),))
-        assert ask(later, waits("b", hours=2)).line.claim == "a"
+        assert ask(later, waits("b", hours=2)).global_queue.claim == "a"
 
     def test_nothing_is_kept_where_it_did_not_start_lately(self):
         tried = [
@@ -105,7 +105,7 @@ class TestWaiting:
         fits = Forecast(prospect=Prospect.FITS, reason="fits", start=now)
         here = replace(make_cluster("a"), forecast=fits)
         got = ask(here, waits("b", hours=1), history=tried)
-        assert (got.clusters, got.line.claim) == ((), "b")
+        assert (got.clusters, got.global_queue.claim) == ((), "b")
 
     @pytest.mark.parametrize("strangers", ["in its queue", "in others"])
     def test_where_others_wait_too_only_a_copy_has_a_place(self, strangers: str):

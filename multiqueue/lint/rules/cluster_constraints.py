@@ -39,8 +39,8 @@ UNCLEAR_ORDER = LintRule[Lookup](
 def _unknown_clusters(job: Object, lookup: Lookup) -> Iterator[Hit]:
     if MULTIKUEUE_ORIGIN in labels_of(job):
         return  # a copy: what it wishes for is for its manager
-    wish = text(mapping(job, "metadata", "annotations").get(CLUSTER_NAMES))
-    for name in filter(None, (part.strip() for part in wish.split(","))):
+    wanted = text(mapping(job, "metadata", "annotations").get(CLUSTER_NAMES))
+    for name in filter(None, (part.strip() for part in wanted.split(","))):
         if lookup.get("MultiKueueCluster", name) is None:
             yield Hit(
                 f"metadata.annotations[{CLUSTER_NAMES}]",

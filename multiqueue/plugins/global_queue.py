@@ -70,7 +70,7 @@ def _ends_by(view: DispatchView, option: Option) -> datetime:
     return view.now + longest * REFERENCE / max(1, find_speed(view.workload, option))
 
 
-def stands_in_line(best: Option) -> bool:
+def waits_in_global_queue(best: Option) -> bool:
     """Whether the best option is to wait, and nothing is gained by waiting there.
 
     Where others wait, too, who do not stand in this line, only a copy has a place among them.
