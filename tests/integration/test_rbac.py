@@ -47,6 +47,7 @@ from tests.integration import test_controllers_queues as queues
 from tests.integration import test_controllers_recovery as recovery
 from tests.integration import test_controllers_topology as topology
 from tests.integration import test_dispatch_profiles as dispatch_profiles
+from tests.integration import test_multikueue_capabilities as capabilities
 from tests.integration import test_multikueue_dispatch as dispatch
 from tests.integration import test_multikueue_elastic as elastic
 from tests.integration import test_multikueue_failures as failures
@@ -258,6 +259,7 @@ SCENARIOS: tuple[Callable[[], Any], ...] = (
     provisioning_faults.test_a_template_of_somebody_else_is_left_alone,
     provisioning_faults.test_a_template_that_an_earlier_workload_left_is_replaced,
     provisioning_faults.test_a_check_that_leaves_the_queue_takes_its_requests_along,
+    capabilities.test_versions_kinds_and_flavors_of_workers_are_published_and_shown,
     dispatch.test_score_sends_one_copy_to_the_worker_where_the_least_is_left_over,
     dispatch_profiles.test_a_shadow_is_asked_and_nothing_of_it_is_done,
     remote_jobs.test_an_eviction_here_stops_the_job_there_before_the_quota_goes,

@@ -163,7 +163,8 @@ def test_a_deep_queue_ends_as_one_head_per_call_would(shapes: list[tuple[int, in
 
 
 @pytest.mark.parametrize(
-    "reached", ["Admit", "Replace", "Requeue", "Skip", "Preempt", "Place", "PlaceFailed", "Evict"]
+    "reached",
+    ["Admit", "Replace", "Requeue", "Skip", "Preempt", "PlacePods", "PlaceFailed", "Evict"],
 )
 def test_histories_reach_every_decision(reached: str) -> None:
     """The properties above would hold for an engine that never does anything."""

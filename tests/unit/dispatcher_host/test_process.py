@@ -347,13 +347,13 @@ async def ask_limit(isolation: str) -> tuple[DispatcherChoice, str]:
 MANAGER = """
 import asyncio, os, signal, sys
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.plugins.testing import make_view
 
 async def main():
     kind = sys.argv[2]
     sys.path.append(sys.argv[1])
-    host = ProcessHost(Way(dispatcher=kind), f"evil_plugins:{kind}")
+    host = ProcessHost(DispatcherSetting(dispatcher=kind), f"evil_plugins:{kind}")
     await host.load()
     asked = asyncio.ensure_future(host.nominate(make_view()))
     await (asyncio.sleep(0) if kind == "Spins" else asked)
@@ -368,13 +368,13 @@ asyncio.run(main())
 OLD_KERNEL = """
 import asyncio, sys
 from multiqueue.dispatcher_host.isolation.host import ProcessHost
-from multiqueue.dispatcher_host.policy import Way
+from multiqueue.dispatcher_host.policy import DispatcherSetting
 from multiqueue.plugins.testing import make_view
 from tests.old_kernel import become_another_machine, lose_landlock
 
 async def main(kind):
     host = ProcessHost(
-        Way(dispatcher="Old"),
+        DispatcherSetting(dispatcher="Old"),
         f"evil_plugins:{kind}",
         on_open_ways=lambda name, ways: print(name, *ways, sep="; "),
     )

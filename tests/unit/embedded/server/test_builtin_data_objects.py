@@ -161,7 +161,7 @@ def test_a_selector_is_immutable() -> None:
 
 def test_a_role_binding_names_the_group_and_keeps_its_role() -> None:
     key = ("rbac.authorization.k8s.io", "rolebindings")
-    subjects = [{"kind": "ApiUser", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]
+    subjects = [{"kind": "User", "name": "u"}, {"kind": "ServiceAccount", "name": "s"}]
     old = created(*key, named(roleRef={"kind": "Role", "name": "r"}, subjects=subjects))
     assert old["subjects"][0]["apiGroup"] == "rbac.authorization.k8s.io"
     assert "apiGroup" not in old["subjects"][1]
