@@ -38,7 +38,7 @@ GENERATE_ATTEMPTS = 8
 """As in Kubernetes: so many names are tried before a create with generateName gives up."""
 
 
-class Prepared(NamedTuple):
+class PreparedCreation(NamedTuple):
     """A new object before webhooks see it."""
 
     obj: JsonObject
@@ -146,7 +146,7 @@ async def _create_once(
     judged = objects.admission.concerns(review)
     if judged:
         obj, admitted, owners = await _mutated(
-            objects.admission, call, review, Prepared(obj, admitted, owners)
+            objects.admission, call, review, PreparedCreation(obj, admitted, owners)
         )
     if causes := _causes(call, target, obj, admitted):
         raise invalid(kind, name, causes)
@@ -172,8 +172,8 @@ async def _create_once(
 
 
 async def _mutated(
-    admission: WebhookAdmission, call: Call, review: WebhookReview, before: Prepared
-) -> Prepared:
+    admission: WebhookAdmission, call: Call, review: WebhookReview, before: PreparedCreation
+) -> PreparedCreation:
     """What mutating webhooks make of it."""
     obj, _, owners = before
     changed = await admission.mutate(call, replace(review, obj=shown(obj, owners)))
@@ -182,7 +182,7 @@ async def _mutated(
     owners = call.owners_after_admission(changed, owners)
     target = review.target
     admitted = admit(target.kind, target.version, check_identity(changed, target))
-    return Prepared(admitted.obj, admitted, owners)
+    return PreparedCreation(admitted.obj, admitted, owners)
 
 
 def _causes(
@@ -197,7 +197,9 @@ def _causes(
     ]
 
 
-def _prepared(call: Call, target: OperationTarget, body: JsonObject, source: Source) -> Prepared:
+def _prepared(
+    call: Call, target: OperationTarget, body: JsonObject, source: Source
+) -> PreparedCreation:
     kind, version = target.kind, target.version
     admitted = admit(
         kind,
@@ -225,7 +227,7 @@ def _prepared(call: Call, target: OperationTarget, body: JsonObject, source: Sou
             kind.hooks.prepare_create(obj, call)
         except AdmissionRefused as refusal:
             raise forbidden(kind, obj["metadata"].get("name", ""), str(refusal)) from refusal
-    return Prepared(obj, admitted, owners)
+    return PreparedCreation(obj, admitted, owners)
 
 
 def _options(call: Call) -> Mapping[str, Any]:

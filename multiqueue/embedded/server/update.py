@@ -63,7 +63,7 @@ class Change:
     """Instead of ``produce``: it decides who owns what, too."""
 
 
-class Prepared(NamedTuple):
+class PreparedUpdate(NamedTuple):
     """The wanted state before webhooks see it."""
 
     obj: JsonObject
@@ -112,12 +112,12 @@ async def _update_once(
         raise invalid(kind, target.name, causes)
     if judged:
         await admission.validate(call, replace(review, obj=shown(new, owners)))
-    return await _commit(objects, call, target, entry, old, Prepared(new, admitted, owners))
+    return await _commit(objects, call, target, entry, old, PreparedUpdate(new, admitted, owners))
 
 
 def _prepared(
     call: Call, target: OperationTarget, change: Change, entry: StoredObject, old: JsonObject
-) -> Prepared:
+) -> PreparedUpdate:
     kind, version = target.kind, target.version
     produced, owners = _produced(target, change, entry, old)
     body = check_identity(produced, target)
@@ -155,7 +155,7 @@ def _prepared(
             prepare(new, old, call)
         except AdmissionRefused as refusal:
             raise forbidden(kind, target.name, str(refusal)) from refusal
-    return Prepared(_owned_by_server(target, new, old), admitted, owners)
+    return PreparedUpdate(_owned_by_server(target, new, old), admitted, owners)
 
 
 def _produced(
@@ -254,7 +254,7 @@ async def _commit(  # noqa: PLR0917 - the two states of one object, and the cont
     target: OperationTarget,
     entry: StoredObject,
     old: JsonObject,
-    prepared: Prepared,
+    prepared: PreparedUpdate,
 ) -> StoredObject | None:
     new, _, owners = prepared
     kind, version, store = target.kind, target.version, objects.store
